@@ -31,7 +31,7 @@ pub use midex_domain::{
     clock::{Clock, IdSource, SteadyClock, SystemClock, SystemIds, Timestamp},
     error::{Code, Error, Result, Violation},
     event::PauseReason,
-    execution::{Lifecycle, Report, Resolution, SignalRequest, Submission},
+    execution::{LifecycleAction, Report, Resolution, SignalRequest, Submission},
     finding::Finding,
     state::{State, StepStatus},
 };
@@ -56,7 +56,7 @@ pub mod engine {
 pub mod operation {
     pub use midex_domain::{
         execution::EffectOutput,
-        operation::{Cursor, OperationCall, Operations, Outcome},
+        operation::{OperationCall, Operations, Outcome, PageCursor},
     };
 }
 
@@ -68,8 +68,9 @@ pub mod store {
 /// What the use cases answer.
 pub mod view {
     pub use midex_domain::view::{
-        Advanced, ArtifactContent, ArtifactView, CurrentStep, FailureView, GateView, GraphView,
-        HistoryRow, Listing, ReadyStep, SignalView, StatusView, StepView, TelemetryEvent, WaitView,
+        AdvanceReply, ArtifactContent, ArtifactView, CurrentStep, ExecutionPage, FailureView,
+        GateView, GraphView, HistoryRow, ReadyStep, SignalView, StatusView, StepView,
+        TelemetryEvent, WaitView,
     };
 }
 

@@ -87,7 +87,7 @@ pub(super) async fn records(place: &BenchDirectory) -> Result<Arc<[Row]>> {
     let (directory, id) = Midex::new(place, setting, 0).await?.played().await?;
     let open = move || RedbStore::open(&directory, store::Options::default());
     let store = blocking(open).await??;
-    let rows = store.history(&id).await?;
+    let rows = store.load_history(&id).await?;
     store.close().await?;
     Ok(rows.into())
 }
@@ -157,7 +157,7 @@ impl Records {
         let next = next.ok_or_else(|| Error::internal("the records make no execution"))?;
         self.execution = Some(next.clone());
         Ok(Commit {
-            next: Arc::new(next),
+            execution: Arc::new(next),
             row: Arc::new(row),
             contents: Vec::new(),
             due: None,

@@ -18,7 +18,7 @@ use midex_domain::{
     clock::{SteadyClock, SystemIds},
     error::{Error, Result},
     execution::Report,
-    view::Advanced,
+    view::AdvanceReply,
 };
 use midex_engine::store::{self, BoxFuture};
 use midex_server::{
@@ -210,11 +210,11 @@ impl Client {
         self.tokens.append(&mut self.woken);
     }
 
-    async fn start(&self) -> Result<Advanced> {
+    async fn start(&self) -> Result<AdvanceReply> {
         self.app.start(WORKFLOW, None, None, None).await
     }
 
-    async fn finish_step(&self, token: &str) -> Result<Advanced> {
+    async fn finish_step(&self, token: &str) -> Result<AdvanceReply> {
         let report = Report::Output(json!({ "summary": "done" }));
         self.app.next_step(token, report).await
     }

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 use super::figures::{Measure, Turn};
 use midex_domain::error::{Error, Result};
-use midex_engine::store::{BoxFuture, Hook, Operation};
+use midex_engine::store::{BoxFuture, FileHook, FileOperation};
 
 /// A system that is measured in turns with others.
 pub(super) trait Contender: Send {
@@ -168,14 +168,14 @@ impl Disk {
     }
 
     /// The hook to install in a store.
-    pub(super) fn hook(self: &Arc<Self>) -> Hook {
+    pub(super) fn hook(self: &Arc<Self>) -> FileHook {
         let disk = Arc::clone(self);
-        Hook::new(move |operation| {
+        FileHook::new(move |operation| {
             match operation {
-                Operation::Write { .. } | Operation::WriteLog { .. } => {
+                FileOperation::Write { .. } | FileOperation::WriteLog { .. } => {
                     disk.writes.fetch_add(1, Ordering::Relaxed);
                 }
-                Operation::Sync | Operation::SyncLog => disk.sync(),
+                FileOperation::Sync | FileOperation::SyncLog => disk.sync(),
                 _ => {}
             }
             Ok(())

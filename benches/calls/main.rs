@@ -12,7 +12,7 @@ use std::{
 };
 
 use midex_catalog::call::{
-    CallOptions, CallTarget, Caller, PreparedOperation, Reach, SecretSources,
+    AddressPolicy, CallOptions, CallTarget, Caller, PreparedOperation, SecretSources,
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -93,7 +93,8 @@ fn rig(address: SocketAddr) -> Rig {
         }),
         prepared: PreparedOperation::new(serde_json::from_value(operation).expect("an operation")),
         target: CallTarget {
-            reach: Reach::new("bench", [address.to_string().as_str()]).expect("a reach"),
+            address_policy: AddressPolicy::new("bench", [address.to_string().as_str()])
+                .expect("a reach"),
             base_url: origin.clone(),
             schemes: [(
                 "key".to_owned(),

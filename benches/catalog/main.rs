@@ -187,7 +187,7 @@ fn main() {
     let shelves: Vec<_> = books
         .iter()
         .map(|book| SearchableCatalog {
-            book,
+            document: book,
             title: "Bench",
             vendor: "bench",
             description: "Things to measure",

@@ -114,7 +114,7 @@ fn schema() -> Round {
         "findings": { "type": "array", "items": { "type": "string" } } } });
     let schema = Schema::compile(&schema).expect("a schema");
     let value = output();
-    Box::new(move || assert!(schema.violations(black_box(&value)).is_empty()))
+    Box::new(move || assert!(schema.find_violations(black_box(&value)).is_empty()))
 }
 
 fn template() -> Round {
@@ -165,14 +165,14 @@ fn reply() -> Round {
 fn encoded() -> Round {
     let commit = commit();
     Box::new(move || {
-        black_box(black_box(&commit).encoded().expect("bytes"));
+        black_box(black_box(&commit).encode().expect("bytes"));
     })
 }
 
 fn commit() -> Commit {
     let last = in_the_middle().last;
     Commit {
-        next: Arc::new(last.next),
+        execution: Arc::new(last.execution),
         row: Arc::new(last.row),
         contents: Vec::new(),
         due: None,
@@ -184,7 +184,7 @@ fn commit() -> Commit {
 const BODY: usize = 17;
 
 fn row_decoded() -> Round {
-    let (row, _) = commit().encoded().expect("bytes");
+    let (row, _) = commit().encode().expect("bytes");
     Box::new(move || {
         let row: Row = postcard::from_bytes(black_box(&row[BODY..])).expect("a row");
         black_box(row);
@@ -192,7 +192,7 @@ fn row_decoded() -> Round {
 }
 
 fn snapshot_decoded() -> Round {
-    let (_, snapshot) = commit().encoded().expect("bytes");
+    let (_, snapshot) = commit().encode().expect("bytes");
     Box::new(move || {
         let execution: Execution =
             postcard::from_bytes(black_box(&snapshot[BODY..])).expect("a snapshot");

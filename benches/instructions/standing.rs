@@ -10,12 +10,12 @@ use std::{
 };
 
 use midex_domain::{
-    Command, Decision, Definition, Digest, Execution, ExecutionId, Facts, Row, Token,
+    Command, Decision, DecisionContext, Definition, Digest, Execution, ExecutionId, Row, Token,
     clock::{Clock, IdSource, Timestamp},
-    execution::{Report, Start, Transition, Values},
+    execution::{Report, StartArguments, Transition, Values},
     input::DefaultSources,
     limits,
-    view::{self, Advanced},
+    view::{self, AdvanceReply},
 };
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ impl Standing {
     /// One that was just started.
     pub(crate) fn start(definition: Arc<Definition>, inputs: Option<Value>) -> Self {
         let ids = Counted::default();
-        let start = Start {
+        let start = StartArguments {
             id: ExecutionId::generate(NOW, &ids),
             project: None,
             inputs,
@@ -71,7 +71,7 @@ impl Standing {
             parent: None,
             lookup: None,
         };
-        let facts = Facts::new(&definition, limits::TOKEN_TTL);
+        let facts = DecisionContext::new(&definition, limits::TOKEN_TTL);
         let last = Execution::start(facts, start, NOW, &ids).expect("a start");
         let mut standing = Self {
             last: last.clone(),
@@ -105,32 +105,34 @@ impl Standing {
     }
 
     /// What the last transition answers.
-    pub(crate) fn answer(&self) -> Advanced {
-        let subject = view::Subject {
+    pub(crate) fn answer(&self) -> AdvanceReply {
+        let subject = view::ViewContext {
             definition: &self.definition,
-            execution: &self.last.next,
+            execution: &self.last.execution,
             row: Some(&self.last.row),
-            found: &view::FoundValues::default(),
-            asked: &RefCell::default(),
+            loaded: &view::LoadedValues::default(),
+            requested: &RefCell::default(),
             ttl: limits::TOKEN_TTL,
             command_flags: "",
         };
-        view::advanced_reply(&subject, &self.last.row, false)
+        view::build_advance_reply(&subject, &self.last.row, false)
     }
 
     /// What a command comes to.
     pub(crate) fn decide(&self, command: &Command) -> Decision {
-        let facts =
-            Facts { values: &self.values, ..Facts::new(&self.definition, limits::TOKEN_TTL) };
-        let decided = self.last.next.decide(facts, command, NOW, &self.ids);
+        let facts = DecisionContext {
+            values: &self.values,
+            ..DecisionContext::new(&self.definition, limits::TOKEN_TTL)
+        };
+        let decided = self.last.execution.decide(facts, command, NOW, &self.ids);
         decided.expect("a decision")
     }
 
     fn advanced(&mut self, command: &Command) -> Transition {
         loop {
             match self.decide(command) {
-                Decision::Move(transition) => return *transition,
-                Decision::Need(needs) => {
+                Decision::Transition(transition) => return *transition,
+                Decision::MissingValues(needs) => {
                     for need in needs {
                         let content = &self.contents[&need.digest];
                         let value = serde_json::from_slice(content).expect("JSON");
@@ -144,7 +146,7 @@ impl Standing {
 
     fn become_next(&mut self, next: Transition) {
         self.contents.extend(next.contents.iter().cloned());
-        self.values.extend(next.made.clone());
+        self.values.extend(next.new_values.clone());
         self.last = next;
     }
 

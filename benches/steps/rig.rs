@@ -13,7 +13,7 @@ use midex_domain::{
     Definition, ExecutionId,
     clock::{SystemClock, SystemIds},
     execution::{Report, SignalRequest},
-    view::{Advanced, ReadyStep},
+    view::{AdvanceReply, ReadyStep},
 };
 use midex_engine::{
     Engine, Notifier, Options, StartRequest,
@@ -98,7 +98,7 @@ impl Load {
     }
 
     /// Starts an execution of it.
-    pub(crate) async fn start(&self, engine: &Engine) -> Advanced {
+    pub(crate) async fn start(&self, engine: &Engine) -> AdvanceReply {
         let request = StartRequest {
             definition: self.definition.clone(),
             execution_id: None,
@@ -113,7 +113,7 @@ impl Load {
 /// Who does the steps of one execution, one after another.
 pub(crate) struct Client {
     engine: Engine,
-    last: Advanced,
+    last: AdvanceReply,
     open: VecDeque<ReadyStep>,
 }
 
@@ -124,7 +124,7 @@ impl Client {
         if let Some(signal) = load.signal {
             let id = client.id();
             let signal = SignalRequest::new(signal, json!({ "by": "bench" }));
-            engine.command(&id, signal).await.expect("a signal");
+            engine.apply_command(&id, signal).await.expect("a signal");
         }
         client
     }

@@ -34,9 +34,9 @@ async fn late(
 ) -> (Vec<Duration>, Vec<Duration>) {
     let definition = manifest(WAIT);
     let (begun, clock) = (Instant::now(), SystemClock);
-    let first = clock.now().after(after);
+    let first = clock.now().plus(after);
     let at = move |number: u32| over * number / count;
-    let listener = rig.changes.listener();
+    let listener = rig.changes.new_listener();
     let mut due: HashMap<Arc<str>, Duration> = HashMap::new();
     let mut lanes = tokio::task::JoinSet::new();
     for lane in 0..64_u32.min(count) {
@@ -44,7 +44,7 @@ async fn late(
         lanes.spawn(async move {
             let mut started = Vec::new();
             for number in (lane..count).step_by(64) {
-                let instant: Timestamp = first.after(at(number));
+                let instant: Timestamp = first.plus(at(number));
                 let load = Load::new(definition.clone(), json!({ "at": instant.to_string() }));
                 started.push((load.start(&engine).await.execution_id, at(number)));
             }

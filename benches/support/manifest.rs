@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use midex_domain::{Definition, check::ServerCapabilities, finding::errors};
+use midex_domain::{Definition, check::ServerCapabilities, finding::filter_errors};
 use midex_registry::{self as registry, Registry, Sources};
 use serde_json::json;
 
@@ -16,9 +16,9 @@ pub(crate) fn manifest(lines: &str) -> Arc<Definition> {
         activities: [ACTIVITY.to_owned()].into_iter().collect(),
         ..ServerCapabilities::default()
     };
-    let registry = Registry::load_for(&Sources::default(), &abilities);
+    let registry = Registry::load_with_abilities(&Sources::default(), &abilities);
     let (workflow, findings) = registry::check_text("bench.yaml", &text, &registry);
-    let errors: Vec<_> = errors(&findings).collect();
+    let errors: Vec<_> = filter_errors(&findings).collect();
     assert!(errors.is_empty(), "{text}: {errors:?}");
     let whole = json!({ "workflow": workflow, "personas": {} });
     Arc::new(Definition::decode(whole.to_string().as_bytes()).expect("a definition"))

@@ -22,50 +22,50 @@ use midex_folder::ChangePoller;
 /// The catalogs of this process, and the client that calls their operations.
 pub struct Catalogs {
     live: Arc<LiveCatalogs>,
-    follower: ChangePoller,
+    poller: ChangePoller,
 }
 
 struct LiveCatalogs {
-    places: CatalogPaths,
+    paths: CatalogPaths,
     caller: Caller,
     set: RwLock<Arc<CatalogSet>>,
     /// Held during a reload, so that only one thread reads the files.
-    loading: Mutex<()>,
-    version: watch::Sender<u64>,
+    reload_lock: Mutex<()>,
+    version_sender: watch::Sender<u64>,
 }
 
 impl fmt::Debug for Catalogs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Catalogs({})", self.live.places.catalogs.display())
+        write!(f, "Catalogs({})", self.live.paths.catalogs.display())
     }
 }
 
 impl Catalogs {
     /// Opens the catalogs in `places`. Their headers and credentials may refer to `secrets`. Reads files: not to be
     /// called on a worker thread of an async runtime.
-    pub fn open(places: CatalogPaths, secrets: SecretSources) -> Self {
-        Self::with_caller(places, Caller::new(secrets))
+    pub fn open(paths: CatalogPaths, secrets: SecretSources) -> Self {
+        Self::with_caller(paths, Caller::new(secrets))
     }
 
     /// [`Catalogs::open`] with an existing [`Caller`].
-    pub fn with_caller(places: CatalogPaths, caller: Caller) -> Self {
+    pub fn with_caller(paths: CatalogPaths, caller: Caller) -> Self {
         let catalogs = Self {
             live: Arc::new(LiveCatalogs {
-                places,
+                paths,
                 caller,
                 set: RwLock::default(),
-                loading: Mutex::default(),
-                version: watch::Sender::new(0),
+                reload_lock: Mutex::default(),
+                version_sender: watch::Sender::new(0),
             }),
-            follower: ChangePoller::default(),
+            poller: ChangePoller::default(),
         };
         catalogs.current_catalogs();
         catalogs
     }
 
     /// The directories of the catalogs.
-    pub fn places(&self) -> &CatalogPaths {
-        &self.live.places
+    pub fn paths(&self) -> &CatalogPaths {
+        &self.live.paths
     }
 
     /// The client that calls operations and fetches documents.
@@ -87,25 +87,25 @@ impl Catalogs {
 
     /// Receives a version number, which increases with each reload that finds changes.
     pub fn change_receiver(&self) -> watch::Receiver<u64> {
-        self.live.version.subscribe()
+        self.live.version_sender.subscribe()
     }
 
     /// Starts a thread that reloads changed catalogs. It ends when `self` is dropped.
     pub fn start_watching(&self) {
         let live = self.live.clone();
-        self.follower.start_polling("midex-catalogs", move || live.reload_changed_catalogs());
+        self.poller.start_polling("midex-catalogs", move || live.reload_changed_catalogs());
     }
 
     /// The operation, prepared for calls. The first use reads it from disk, on a thread that may block.
     async fn prepare_operation(
         &self,
-        named: &CatalogOperation,
+        operation: &CatalogOperation,
     ) -> Result<Arc<PreparedOperation>, OperationFailure> {
-        if let Some(prepared) = named.catalog.cached_operation(named.place) {
+        if let Some(prepared) = operation.catalog.find_cached_operation(operation.index) {
             return Ok(prepared);
         }
-        let (catalog, place) = (named.catalog.clone(), named.place);
-        let prepared = tokio::task::spawn_blocking(move || catalog.prepare_operation(place)).await;
+        let (catalog, index) = (operation.catalog.clone(), operation.index);
+        let prepared = tokio::task::spawn_blocking(move || catalog.prepare_operation(index)).await;
         let prepared = prepared.map_err(|error| damaged_catalog_failure(&error.to_string()))?;
         prepared.map_err(|error| damaged_catalog_failure(&error))
     }
@@ -148,10 +148,10 @@ fn damaged_catalog_failure(error: &str) -> OperationFailure {
 impl Operations for Catalogs {
     fn call(&self, call: OperationCall) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
-            let named = self.resolve_operation(&call.catalog, &call.operation)?;
-            let prepared = self.prepare_operation(&named).await?;
+            let operation = self.resolve_operation(&call.catalog, &call.operation)?;
+            let prepared = self.prepare_operation(&operation).await?;
             let target =
-                named.catalog.call_target().map_err(|error| damaged_catalog_failure(&error))?;
+                operation.catalog.call_target().map_err(|error| damaged_catalog_failure(&error))?;
             let options = CallOptions {
                 timeout: call.timeout,
                 idempotency_key: Some(call.idempotency_key),
@@ -163,31 +163,31 @@ impl Operations for Catalogs {
                 let answer = caller.call_operation(&prepared, &target, &call.with, body, &options);
                 return Ok(answer.await?.into_step_output(call.whole));
             };
-            let (arguments, position) = ((&call.with, body), (paginate, call.cursor.as_ref()));
-            let page = caller.request_page(&prepared, &target, arguments, &options, position);
-            let ItemsPage { answer, items, next, incomplete } = page.await?;
+            let (arguments, page_position) = ((&call.with, body), (paginate, call.cursor.as_ref()));
+            let page = caller.request_page(&prepared, &target, arguments, &options, page_position);
+            let ItemsPage { answer, items, next, incomplete_reason } = page.await?;
             // The output is only the list, and has no place for a note that items may be missing. So the call fails.
-            if let Some(why) = incomplete.filter(|_| !call.whole) {
-                let failure = OperationFailure::new("incomplete", why);
+            if let Some(reason) = incomplete_reason.filter(|_| !call.whole) {
+                let failure = OperationFailure::new("incomplete", reason);
                 return Err(failure.with_code(FailureCode::ListIncomplete));
             }
             Ok(match items {
                 None => answer.into_step_output(call.whole),
                 Some(items) => EffectOutput::Page(OutputPage {
                     items,
-                    next,
-                    around: call.whole.then(|| answer.into_value()),
+                    next_cursor: next,
+                    envelope: call.whole.then(|| answer.into_value()),
                 }),
             })
         })
     }
 
     fn is_safe(&self, catalog: &str, operation: &str) -> bool {
-        let Ok(named) = self.resolve_operation(catalog, operation) else {
+        let Ok(resolved) = self.resolve_operation(catalog, operation) else {
             return false;
         };
-        let prepared = named.catalog.prepare_operation(named.place);
-        let target = named.catalog.call_target();
+        let prepared = resolved.catalog.prepare_operation(resolved.index);
+        let target = resolved.catalog.call_target();
         matches!((prepared, target), (Ok(prepared), Ok(target)) if target.is_repeatable(prepared.operation()))
     }
 
@@ -203,38 +203,41 @@ impl LiveCatalogs {
 
     /// Reloads the catalogs whose files have changed.
     fn reload_changed_catalogs(&self) {
-        let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamps = self.places.read_stamps();
-        let before = self.loaded_catalogs();
-        if stamps == before.stamps {
+        let _loading = self.reload_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamps = self.paths.read_stamps();
+        let old_set = self.loaded_catalogs();
+        if stamps == old_set.stamps {
             return;
         }
-        let catalogs = stamps.keys().map(|id| self.load_catalog(id, &stamps, &before));
-        let set = CatalogSet { catalogs: catalogs.collect(), version: before.version + 1, stamps };
-        let version = set.version;
-        *self.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
-        self.version.send_replace(version);
+        let catalogs = stamps.keys().map(|id| self.load_catalog(id, &stamps, &old_set));
+        let new_set =
+            CatalogSet { catalogs: catalogs.collect(), version: old_set.version + 1, stamps };
+        let version = new_set.version;
+        *self.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new_set);
+        self.version_sender.send_replace(version);
     }
 
-    fn load_catalog(&self, id: &str, stamps: &CatalogStamps, before: &CatalogSet) -> Arc<Catalog> {
-        let (old_stamps, old_catalog) = (before.stamps.get(id), before.find_catalog(id));
+    fn load_catalog(&self, id: &str, stamps: &CatalogStamps, old_set: &CatalogSet) -> Arc<Catalog> {
+        let (old_stamps, old_catalog) = (old_set.stamps.get(id), old_set.find_catalog(id));
         if let (Some(catalog), true) = (old_catalog, old_stamps == stamps.get(id)) {
             return catalog.clone();
         }
         let [_, document] = stamps[id];
         let has_same_document = old_stamps.is_some_and(|[_, before]| *before == document);
-        let kept = old_catalog.filter(|_| has_same_document).map(|catalog| catalog.book.clone());
-        let book = || {
+        let reusable_document =
+            old_catalog.filter(|_| has_same_document).map(|catalog| catalog.document.clone());
+        let load_document = || {
             let Some(document) = document else {
-                return Err(format!("{} is not there", self.places.document_path(id).display()));
+                return Err(format!("{} is not there", self.paths.document_path(id).display()));
             };
-            kept.unwrap_or_else(|| self.places.load_document(id, document).map(Arc::new))
+            reusable_document
+                .unwrap_or_else(|| self.paths.load_document(id, document).map(Arc::new))
         };
-        let catalog = match self.places.read_settings(id) {
-            Ok(files) => Catalog::new(id, files.settings, book()),
+        let catalog = match self.paths.read_settings(id) {
+            Ok(files) => Catalog::new(id, files.settings, load_document()),
             Err(error) => Catalog::new(id, super::Settings::default(), Err(error)),
         };
-        if let Err(error) = &catalog.book {
+        if let Err(error) = &catalog.document {
             tracing::warn!(catalog = id, "a catalog cannot be used: {error}");
         }
         Arc::new(catalog)

@@ -7,16 +7,16 @@ use serde::Serialize;
 
 use super::{
     Catalog, CatalogSet, Catalogs, Settings,
-    call::{has_reference, is_connection_header, origin},
+    call::{has_reference, is_connection_header, parse_origin},
     document::{self, CompiledDocument, DocumentReader, Inspection},
-    files::{SettingsFile, catalog_id_from_title, first_violation_message},
-    operation::{Class, SecurityScheme},
-    settings::{document_base_url, suggest_url_with_host},
+    files::{SettingsFile, derive_catalog_id, first_violation_message},
+    operation::{OperationClass, SecurityScheme},
+    settings::{derive_base_url, suggest_url_with_host},
 };
 use midex_domain::{
     error::{Code, Error, Result, Violation},
     limits,
-    nearest::nearest_hint,
+    nearest::format_nearest_hint,
 };
 
 /// Who requests a change.
@@ -43,11 +43,11 @@ pub struct ImportRequest {
     /// The base URL. If `None`, the one that was chosen for the existing catalog, or else that of the document.
     pub base_url: Option<String>,
     /// Whether it may replace an existing catalog of this title.
-    pub overwrite: bool,
+    pub should_overwrite: bool,
     /// Whether the catalog may be called. If `None`, as before, and true for a new catalog.
-    pub enabled: Option<bool>,
+    pub is_enabled: Option<bool>,
     /// The time of the import, in RFC 3339.
-    pub at: String,
+    pub imported_at: String,
 }
 
 /// The result of an import, computed before it is written.
@@ -72,9 +72,9 @@ impl ImportPlan {
         let base_url = &self.settings.base_url;
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for operation in &self.compiled.operations {
-            let own = operation.servers.first();
-            let own = own.filter(|_| !self.settings.base_url_chosen);
-            *counts.entry(own.unwrap_or(base_url)).or_default() += 1;
+            let own_server = operation.servers.first();
+            let own_server = own_server.filter(|_| !self.settings.base_url_chosen);
+            *counts.entry(own_server.unwrap_or(base_url)).or_default() += 1;
         }
         let addresses = counts.into_iter().map(|(base_url, operations)| BaseUrlCount {
             base_url: base_url.to_owned(),
@@ -130,8 +130,8 @@ impl Catalogs {
             "" => compiled.title.as_str(),
             title => title,
         };
-        let there = set.find_catalog(title);
-        let id = there.map_or_else(|| catalog_id_from_title(title), |there| there.id.clone());
+        let existing = set.find_catalog(title);
+        let id = existing.map_or_else(|| derive_catalog_id(title), |there| there.id.clone());
         if id.is_empty() {
             let message = match title {
                 "" => "the document has no `info.title`, so the catalog needs a title".to_owned(),
@@ -142,35 +142,37 @@ impl Catalogs {
                 "Give the catalog a title with letters or digits",
             ));
         }
-        let (text, before) = self.existing_settings(&id)?;
-        let chosen = there.filter(|there| there.is_base_url_chosen());
-        let chosen =
-            import.base_url.as_ref().or_else(|| chosen.map(|there| &there.settings.base_url));
-        let base_url = chosen.map_or_else(
-            || document_base_url(&compiled.servers, &import.source),
+        let (text, old_settings) = self.read_existing_settings(&id)?;
+        let catalog_with_url = existing.filter(|there| there.is_base_url_chosen());
+        let chosen_url = import
+            .base_url
+            .as_ref()
+            .or_else(|| catalog_with_url.map(|there| &there.settings.base_url));
+        let base_url = chosen_url.map_or_else(
+            || derive_base_url(&compiled.servers, &import.source),
             |url| url.trim_end_matches('/').to_owned(),
         );
         if import.base_url.is_some() {
             check_base_url(&base_url)?;
         }
-        let before = before.unwrap_or_default();
+        let old_settings = old_settings.unwrap_or_default();
         let settings = Settings {
             title: title.to_owned(),
             vendor: match &import.vendor {
                 Some(vendor) => vendor.clone(),
-                None if before.vendor.is_empty() => id.clone(),
-                None => before.vendor.clone(),
+                None if old_settings.vendor.is_empty() => id.clone(),
+                None => old_settings.vendor.clone(),
             },
-            enabled: import.enabled.unwrap_or(before.enabled),
+            enabled: import.is_enabled.unwrap_or(old_settings.enabled),
             source: import.source.clone(),
-            imported_at: import.at.clone(),
+            imported_at: import.imported_at.clone(),
             base_url,
-            base_url_chosen: chosen.is_some(),
-            ..before
+            base_url_chosen: chosen_url.is_some(),
+            ..old_settings
         };
         check_vendor(&settings.vendor)?;
         let mut compiled = compiled;
-        if origin(&settings.base_url).is_none() {
+        if parse_origin(&settings.base_url).is_none() {
             let url = suggest_url_with_host(&settings.base_url);
             let message = format!(
                 "{}, so nothing can be called yet: catalog.set_base_url with catalog_id '{id}' and base_url '{url}' says where, or `midex catalog base-url {id} {url}`",
@@ -182,7 +184,7 @@ impl Catalogs {
             let warning = Violation::new("/servers", "base_url", message);
             compiled.warnings.insert(0, warning);
         }
-        let changes = match there.and_then(|there| there.book.as_ref().ok()) {
+        let changes = match existing.and_then(|there| there.document.as_ref().ok()) {
             Some(book) => OperationChanges::compare_operations(book, &compiled),
             None => OperationChanges::default(),
         };
@@ -195,25 +197,25 @@ impl Catalogs {
     /// As [`Catalogs::plan_import`]; `CATALOG_CONFLICT` if the catalog exists and `overwrite` is false; `LIMIT_EXCEEDED`
     /// past [`limits::CATALOGS_MAX`] catalogs; `FILE_UNUSABLE`, `SERVER_BUSY`. On an error nothing is changed.
     pub fn import_document(&self, import: &ImportRequest) -> Result<ImportPlan> {
-        let _lock = self.places().acquire_write_lock()?;
-        let planned = self.plan_import(import)?;
-        let (set, most) = (self.current_catalogs(), limits::CATALOGS_MAX);
-        let is_there = set.catalogs().iter().any(|one| one.id == planned.id);
-        if is_there && !import.overwrite {
-            let message = format!("there is a catalog `{}` already", planned.id);
+        let _lock = self.paths().acquire_write_lock()?;
+        let plan = self.plan_import(import)?;
+        let (set, max_catalogs) = (self.current_catalogs(), limits::CATALOGS_MAX);
+        let exists = set.catalogs().iter().any(|one| one.id == plan.id);
+        if exists && !import.should_overwrite {
+            let message = format!("there is a catalog `{}` already", plan.id);
             return Err(
-                Error::new(Code::CatalogConflict, message).with_context("catalog_id", planned.id)
+                Error::new(Code::CatalogConflict, message).with_context("catalog_id", plan.id)
             );
         }
-        if !is_there && set.catalogs().len() >= most {
+        if !exists && set.catalogs().len() >= max_catalogs {
             return Err(Error::limit_exceeded(format!(
-                "there are {most} catalogs, which is the limit"
+                "there are {max_catalogs} catalogs, which is the limit"
             )));
         }
-        let text = render_settings(&planned.settings, &planned.text)?;
-        self.places().write_catalog(&planned.id, &text, &import.document)?;
+        let text = render_settings(&plan.settings, &plan.text)?;
+        self.paths().write_catalog(&plan.id, &text, &import.document)?;
         self.current_catalogs();
-        Ok(planned)
+        Ok(plan)
     }
 
     /// Changes the settings of a catalog. Blocks.
@@ -225,13 +227,13 @@ impl Catalogs {
         name: &str,
         change: impl FnOnce(&mut Settings, &Catalog) -> Result<()>,
     ) -> Result<Arc<Catalog>> {
-        let _lock = self.places().acquire_write_lock()?;
+        let _lock = self.paths().acquire_write_lock()?;
         let catalog = self.current_catalogs().require_catalog(name)?;
         let files = self.read_settings_file(&catalog.id)?;
         let mut settings = files.settings;
         change(&mut settings, &catalog)?;
         let text = render_settings(&settings, &files.text)?;
-        self.places().write_settings(&catalog.id, &text)?;
+        self.paths().write_settings(&catalog.id, &text)?;
         self.current_catalogs().require_catalog(&catalog.id)
     }
 
@@ -239,17 +241,21 @@ impl Catalogs {
     ///
     /// # Errors
     /// `CATALOG_NOT_FOUND`, `FILE_UNUSABLE`, `SERVER_BUSY`.
-    pub fn remove_catalog(&self, name: &str, with_document: bool) -> Result<Arc<CatalogSet>> {
-        let _lock = self.places().acquire_write_lock()?;
+    pub fn remove_catalog(
+        &self,
+        name: &str,
+        should_remove_document: bool,
+    ) -> Result<Arc<CatalogSet>> {
+        let _lock = self.paths().acquire_write_lock()?;
         let catalog = self.current_catalogs().require_catalog(name)?;
-        self.places().remove_catalog(&catalog.id, with_document)?;
+        self.paths().remove_catalog(&catalog.id, should_remove_document)?;
         Ok(self.current_catalogs())
     }
 
     /// The text and the values of the existing settings; `None` if there is no settings file. The document of a
     /// removed catalog may still exist then.
-    fn existing_settings(&self, id: &str) -> Result<(String, Option<Settings>)> {
-        if !self.places().settings_path(id).exists() {
+    fn read_existing_settings(&self, id: &str) -> Result<(String, Option<Settings>)> {
+        if !self.paths().settings_path(id).exists() {
             return Ok((String::new(), None));
         }
         let files = self.read_settings_file(id)?;
@@ -257,7 +263,7 @@ impl Catalogs {
     }
 
     fn read_settings_file(&self, id: &str) -> Result<SettingsFile> {
-        self.places().read_settings(id).map_err(|error| {
+        self.paths().read_settings(id).map_err(|error| {
             let message = format!("the settings of catalog `{id}` cannot be read: {error}");
             Error::new(Code::FileUnusable, message).with_context("path", id)
         })
@@ -274,7 +280,7 @@ impl CatalogSet {
             return Ok(catalog.clone());
         }
         let names = self.catalogs().iter().flat_map(|one| [&*one.id, &*one.settings.title]);
-        let message = format!("there is no catalog `{name}`{}", nearest_hint(name, names));
+        let message = format!("there is no catalog `{name}`{}", format_nearest_hint(name, names));
         Err(Error::new(Code::CatalogNotFound, message).with_context("catalog_id", name))
     }
 }
@@ -285,11 +291,11 @@ impl Settings {
     ///
     /// # Errors
     /// `ARGUMENTS_INVALID`.
-    pub fn set_base_url(&mut self, url: &str, by: Requester) -> Result<()> {
+    pub fn set_base_url(&mut self, url: &str, requester: Requester) -> Result<()> {
         check_base_url(url)?;
         url.trim_end_matches('/').clone_into(&mut self.base_url);
         self.base_url_chosen = true;
-        self.trust_base_url(by);
+        self.trust_base_url(requester);
         Ok(())
     }
 
@@ -301,31 +307,31 @@ impl Settings {
     pub fn set_headers(
         &mut self,
         headers: &BTreeMap<String, Option<String>>,
-        replace: bool,
-        by: Requester,
+        should_replace: bool,
+        requester: Requester,
     ) -> Result<()> {
         for (name, value) in headers {
             check_header(name, value.as_deref())?;
-            if by == Requester::Tool && value.as_deref().is_some_and(has_reference) {
+            if requester == Requester::Tool && value.as_deref().is_some_and(has_reference) {
                 return Err(tool_secret_error(name));
             }
         }
-        let origin = origin(&self.base_url).unwrap_or_default();
-        let given = match by {
+        let origin = parse_origin(&self.base_url).unwrap_or_default();
+        let target_headers = match requester {
             Requester::User => &mut self.headers,
             Requester::Tool => self.tool_headers.entry(origin).or_default(),
         };
-        if replace {
-            given.clear();
+        if should_replace {
+            target_headers.clear();
         }
         for (name, value) in headers {
-            given.retain(|known, _| !known.eq_ignore_ascii_case(name));
+            target_headers.retain(|known, _| !known.eq_ignore_ascii_case(name));
             if let Some(value) = value {
-                given.insert(name.clone(), value.clone());
+                target_headers.insert(name.clone(), value.clone());
             }
         }
         self.tool_headers.retain(|_, headers| !headers.is_empty());
-        self.trust_base_url(by);
+        self.trust_base_url(requester);
         Ok(())
     }
 
@@ -341,17 +347,18 @@ impl Settings {
         schemes: &BTreeMap<String, SecurityScheme>,
     ) -> Result<()> {
         if !schemes.contains_key(scheme) && !self.credentials.contains_key(scheme) {
-            let known: Vec<_> = schemes.keys().map(String::as_str).take(10).collect();
+            let known_schemes: Vec<_> = schemes.keys().map(String::as_str).take(10).collect();
             let message = format!(
                 "the document has no security scheme `{scheme}`{}; it has: {}",
-                nearest_hint(scheme, known.iter().copied()),
-                known.join(", ")
+                format_nearest_hint(scheme, known_schemes.iter().copied()),
+                known_schemes.join(", ")
             );
             return Err(invalid_argument_error(message, "Name one that the document has"));
         }
-        let most = limits::CATALOG_HEADER_BYTES_MAX;
-        if value.is_some_and(|value| value.len() > most || value.contains(char::is_control)) {
-            let message = format!("the credential must be of at most {most} bytes, on one line");
+        let max_bytes = limits::CATALOG_HEADER_BYTES_MAX;
+        if value.is_some_and(|value| value.len() > max_bytes || value.contains(char::is_control)) {
+            let message =
+                format!("the credential must be of at most {max_bytes} bytes, on one line");
             return Err(invalid_argument_error(message, "Correct the value"));
         }
         match value {
@@ -364,8 +371,9 @@ impl Settings {
 
     /// Approves the origin of the base URL to receive the user's headers and credentials. Does nothing for a tool: an
     /// origin that a tool had added would receive the secrets that the user adds later.
-    pub fn trust_base_url(&mut self, by: Requester) {
-        if let Some(origin) = origin(&self.base_url).filter(|_| by == Requester::User) {
+    pub fn trust_base_url(&mut self, requester: Requester) {
+        if let Some(origin) = parse_origin(&self.base_url).filter(|_| requester == Requester::User)
+        {
             self.origins.insert(origin);
         }
     }
@@ -377,14 +385,14 @@ impl Settings {
     pub fn set_class(
         &mut self,
         operation: &str,
-        before: Class,
-        class: Class,
-        by: Requester,
+        old_class: OperationClass,
+        class: OperationClass,
+        requester: Requester,
     ) -> Result<()> {
-        if by == Requester::Tool && class < before {
+        if requester == Requester::Tool && class < old_class {
             let message = format!(
                 "`{operation}` is {}: only the user makes it {}",
-                before.as_str(),
+                old_class.as_str(),
                 class.as_str()
             );
             return Err(Error::new(Code::CommandClassRefused, message).with_action(
@@ -397,8 +405,8 @@ impl Settings {
 }
 
 fn render_settings(settings: &Settings, text: &str) -> Result<String> {
-    let written = settings.write_into_text(text);
-    written.map_err(|error| Error::internal(format!("the settings cannot be written: {error}")))
+    let rendered = settings.write_into_text(text);
+    rendered.map_err(|error| Error::internal(format!("the settings cannot be written: {error}")))
 }
 
 fn invalid_argument_error(message: String, action: &'static str) -> Error {
@@ -412,9 +420,10 @@ fn tool_secret_error(header: &str) -> Error {
 }
 
 /// The error for a document that cannot be imported. Its message is that of the first violation.
-fn invalid_document_error(refused: &Inspection) -> Error {
-    let message = format!("the document cannot be imported: {}", first_violation_message(refused));
-    let violations: Vec<Violation> = refused.violations.clone();
+fn invalid_document_error(inspection: &Inspection) -> Error {
+    let message =
+        format!("the document cannot be imported: {}", first_violation_message(inspection));
+    let violations: Vec<Violation> = inspection.violations.clone();
     Error::new(Code::OpenapiInvalid, message).with_violations(violations)
 }
 
@@ -427,7 +436,7 @@ fn check_base_url(url: &str) -> Result<()> {
             "Leave the user out of base_url, and have your user run `midex catalog credential` in a terminal",
         ));
     }
-    if origin(url).is_some() {
+    if parse_origin(url).is_some() {
         return Ok(());
     }
     let message = format!("`{url}` is no URL of http or https");
@@ -454,8 +463,8 @@ fn check_header(name: &str, value: Option<&str>) -> Result<()> {
             "Correct the name",
         ));
     }
-    let mut of_the_call = CALL_HEADERS.iter();
-    if is_connection_header(name) || of_the_call.any(|own| name.eq_ignore_ascii_case(own)) {
+    let mut reserved_headers = CALL_HEADERS.iter();
+    if is_connection_header(name) || reserved_headers.any(|own| name.eq_ignore_ascii_case(own)) {
         let message = format!("the header `{name}` is set by midex itself");
         return Err(invalid_argument_error(message, "Leave the header out"));
     }
@@ -477,7 +486,7 @@ fn check_header(name: &str, value: Option<&str>) -> Result<()> {
 impl OperationChanges {
     /// Compares the operations of the existing document with those of a new one.
     fn compare_operations(before: &DocumentReader, after: &CompiledDocument) -> Self {
-        let mut known: BTreeMap<_, _> = before
+        let mut old_operations: BTreeMap<_, _> = before
             .entries()
             .iter()
             .enumerate()
@@ -485,19 +494,19 @@ impl OperationChanges {
             .collect();
         let mut changes = Self::default();
         for operation in &after.operations {
-            match known.remove(operation.name.as_str()) {
+            match old_operations.remove(operation.name.as_str()) {
                 None => changes.added.push(operation.name.clone()),
                 Some(place) => {
-                    let Ok(was) = before.read_bare_operation(place) else {
+                    let Ok(old_operation) = before.read_bare_operation(place) else {
                         continue;
                     };
                     let parts = [
-                        ("method", was.method != operation.method),
-                        ("path", was.path != operation.path),
-                        ("parameters", was.parameters != operation.parameters),
-                        ("body", was.body != operation.body),
-                        ("output", was.output != operation.output),
-                        ("security", was.security != operation.security),
+                        ("method", old_operation.method != operation.method),
+                        ("path", old_operation.path != operation.path),
+                        ("parameters", old_operation.parameters != operation.parameters),
+                        ("body", old_operation.body != operation.body),
+                        ("output", old_operation.output != operation.output),
+                        ("security", old_operation.security != operation.security),
                     ];
                     let what: Vec<_> = parts
                         .into_iter()
@@ -509,7 +518,7 @@ impl OperationChanges {
                 }
             }
         }
-        changes.removed = known.into_keys().map(str::to_owned).collect();
+        changes.removed = old_operations.into_keys().map(str::to_owned).collect();
         changes
     }
 }

@@ -65,8 +65,8 @@ impl CatalogPaths {
         let stamp =
             |path: PathBuf| fs::metadata(path).ok().map(|data| FileStamp::from_metadata(&data));
         let stamps = ids.map(|id| {
-            let both = [stamp(self.settings_path(&id)), stamp(self.document_path(&id))];
-            (id, both)
+            let file_stamps = [stamp(self.settings_path(&id)), stamp(self.document_path(&id))];
+            (id, file_stamps)
         });
         stamps.take(limits::CATALOGS_MAX).collect()
     }
@@ -89,16 +89,16 @@ impl CatalogPaths {
     ) -> Result<DocumentReader, String> {
         let path = self.document_path(id);
         let key = Digest::compute(format!("{}\n{stamp:?}", path.display()).as_bytes());
-        let cached = self.cache.join(format!("{key}.book"));
-        if let Ok(book) = open_document(&cached) {
+        let cache_path = self.cache.join(format!("{key}.book"));
+        if let Ok(book) = open_document(&cache_path) {
             return Ok(book);
         }
         let bytes = read_file_bytes(&path, limits::DOCUMENT_BYTES_MAX)?;
         let compiled = document::compile_document(&bytes)
             .map_err(|refused| first_violation_message(&refused))?;
         let bytes = compiled.encode();
-        match self.cache_document(&cached, &bytes) {
-            Ok(()) => open_document(&cached),
+        match self.cache_document(&cache_path, &bytes) {
+            Ok(()) => open_document(&cache_path),
             // The cache only saves time, so an error does not matter.
             Err(error) => {
                 tracing::warn!(path = %self.cache.display(), "the compiled form of a catalog cannot be kept: {error}");
@@ -127,14 +127,14 @@ impl CatalogPaths {
             }
             _ => unusable_file_error(path, error),
         })?;
-        self.remove_unfinished();
+        self.remove_abandoned_directories();
         Ok(lock)
     }
 
     /// Replaces the settings of a catalog.
     pub(super) fn write_settings(&self, id: &str, text: &str) -> Result<()> {
         let path = self.catalogs.join(id);
-        let written = Folder::open(&path).and_then(|folder| {
+        let result = Folder::open(&path).and_then(|folder| {
             folder.write(
                 OsStr::new(SETTINGS_FILE),
                 text.as_bytes(),
@@ -142,44 +142,44 @@ impl CatalogPaths {
                 ExistingFilePolicy::Replace,
             )
         });
-        written.map_err(|error| unusable_file_error(&path, error))
+        result.map_err(|error| unusable_file_error(&path, error))
     }
 
     /// Writes a catalog with its document, and replaces an existing catalog with this id.
     pub(super) fn write_catalog(&self, id: &str, settings: &str, document: &[u8]) -> Result<()> {
-        let (new, path) = (self.unfinished_path(id), self.catalogs.join(id));
-        let written = fs::create_dir_all(&new).and_then(|()| {
-            let folder = Folder::open(&new)?;
+        let (temporary_path, path) = (self.temporary_path(id), self.catalogs.join(id));
+        let result = fs::create_dir_all(&temporary_path).and_then(|()| {
+            let folder = Folder::open(&temporary_path)?;
             folder.write(OsStr::new(DOCUMENT_FILE), document, None, ExistingFilePolicy::Replace)?;
             let settings = settings.as_bytes();
             folder.write(OsStr::new(SETTINGS_FILE), settings, None, ExistingFilePolicy::Replace)?;
-            rename_atomically(&new, &path)
+            rename_atomically(&temporary_path, &path)
         });
-        let _ = fs::remove_dir_all(&new);
-        written.map_err(|error| unusable_file_error(&path, error))
+        let _ = fs::remove_dir_all(&temporary_path);
+        result.map_err(|error| unusable_file_error(&path, error))
     }
 
     /// Removes a catalog. If the document is kept, so is the directory.
-    pub(super) fn remove_catalog(&self, id: &str, with_document: bool) -> Result<()> {
+    pub(super) fn remove_catalog(&self, id: &str, should_remove_document: bool) -> Result<()> {
         let path = self.catalogs.join(id);
-        let removed = if with_document {
+        let result = if should_remove_document {
             // The rename makes the removal atomic.
-            let away = self.unfinished_path(id);
-            let removed = fs::rename(&path, &away);
-            let _ = fs::remove_dir_all(&away);
+            let trash_path = self.temporary_path(id);
+            let removed = fs::rename(&path, &trash_path);
+            let _ = fs::remove_dir_all(&trash_path);
             removed
         } else {
             Folder::open(&path).and_then(|folder| folder.remove(OsStr::new(SETTINGS_FILE)))
         };
-        removed.map_err(|error| unusable_file_error(&path, error))
+        result.map_err(|error| unusable_file_error(&path, error))
     }
 
-    fn unfinished_path(&self, id: &str) -> PathBuf {
+    fn temporary_path(&self, id: &str) -> PathBuf {
         self.catalogs.join(format!("{UNFINISHED_PREFIX}{id}"))
     }
 
     /// Removes the directories that killed writers left. Requires the write lock.
-    fn remove_unfinished(&self) {
+    fn remove_abandoned_directories(&self) {
         let entries = fs::read_dir(&self.catalogs).into_iter().flatten().flatten();
         for entry in entries {
             if entry.file_name().to_string_lossy().starts_with(UNFINISHED_PREFIX) {
@@ -193,11 +193,11 @@ impl CatalogPaths {
 const UNFINISHED_PREFIX: &str = ".midex-new-";
 
 /// Renames `new` to `path` atomically. If `path` exists, the two are exchanged.
-fn rename_atomically(new: &Path, path: &Path) -> io::Result<()> {
+fn rename_atomically(temporary_path: &Path, path: &Path) -> io::Result<()> {
     let flags = if path.exists() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
-    rustix::fs::renameat_with(CWD, new, CWD, path, flags)?;
-    if let Some(above) = path.parent() {
-        let _ = File::open(above).and_then(|above| above.sync_all());
+    rustix::fs::renameat_with(CWD, temporary_path, CWD, path, flags)?;
+    if let Some(parent) = path.parent() {
+        let _ = File::open(parent).and_then(|above| above.sync_all());
     }
     Ok(())
 }
@@ -218,7 +218,7 @@ pub(super) fn is_catalog_id(id: &str) -> bool {
 }
 
 /// Derives the id of a catalog from its title.
-pub(super) fn catalog_id_from_title(title: &str) -> String {
+pub(super) fn derive_catalog_id(title: &str) -> String {
     let mut slug = String::new();
     for c in title.chars().flat_map(char::to_lowercase) {
         if c.is_ascii_alphanumeric() {
@@ -231,15 +231,15 @@ pub(super) fn catalog_id_from_title(title: &str) -> String {
     slug.trim_end_matches('-').to_owned()
 }
 
-pub(super) fn first_violation_message(refused: &Inspection) -> String {
-    let first = refused.violations.first();
+pub(super) fn first_violation_message(inspection: &Inspection) -> String {
+    let first = inspection.violations.first();
     first.map_or_else(String::new, |first| first.message.clone())
 }
 
 pub(super) fn read_file_bytes(path: &Path, max: usize) -> Result<Vec<u8>, String> {
-    let read = read_regular(path, max as u64);
+    let contents = read_regular(path, max as u64);
     let (bytes, _) =
-        read.map_err(|error| format!("{}: {}", path.display(), describe_io_error(&error)))?;
+        contents.map_err(|error| format!("{}: {}", path.display(), describe_io_error(&error)))?;
     if bytes.len() > max {
         return Err(format!("{} is larger than {max} bytes", path.display()));
     }
@@ -270,7 +270,7 @@ mod tests {
             ("Ünï", "n"),
             ("---", ""),
         ] {
-            assert_eq!(catalog_id_from_title(title), id, "{title}");
+            assert_eq!(derive_catalog_id(title), id, "{title}");
         }
         assert!(
             is_catalog_id("render-api")

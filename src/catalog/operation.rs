@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use midex_domain::Class;
+pub use midex_domain::OperationClass;
 
 /// The method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -36,11 +36,11 @@ impl Method {
     }
 
     /// The lowest class that an operation with this method can have.
-    pub fn class(self) -> Class {
+    pub fn class(self) -> OperationClass {
         match self {
-            Self::Get | Self::Head | Self::Options | Self::Trace => Class::Safe,
-            Self::Post | Self::Put | Self::Patch => Class::Standard,
-            Self::Delete => Class::Destructive,
+            Self::Get | Self::Head | Self::Options | Self::Trace => OperationClass::Safe,
+            Self::Post | Self::Put | Self::Patch => OperationClass::Standard,
+            Self::Delete => OperationClass::Destructive,
         }
     }
 
@@ -69,7 +69,7 @@ pub struct Operation {
     pub method: Method,
     /// How much a call may change, unless the settings of the catalog say otherwise. At least the class of the
     /// method, and destructive if the wording of the document indicates a removal.
-    pub class: Class,
+    pub class: OperationClass,
     /// The path, relative to the base URL, with `{NAME}` for each path parameter.
     pub path: String,
     /// Base URLs of this operation. The first one replaces the catalog's, unless that was chosen explicitly.

@@ -9,11 +9,11 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    call::{CallTarget, PreparedOperation, Reach},
+    call::{AddressPolicy, CallTarget, PreparedOperation},
     document::{DocumentReader, OperationEntry, SearchHit, SearchableCatalog, search_operations},
     files::CatalogStamps,
-    operation::{Class, Operation, ParameterLocation, SecurityScheme},
-    settings::{Settings, document_base_url},
+    operation::{Operation, OperationClass, ParameterLocation, SecurityScheme},
+    settings::{Settings, derive_base_url},
 };
 use midex_domain::{
     check::{Argument, OperationLookup, OperationLookupResult, OperationSignature},
@@ -30,9 +30,9 @@ pub struct Catalog {
     /// The settings from its file.
     pub settings: Settings,
     /// Its compiled document, or why it cannot be used.
-    pub book: Result<Arc<DocumentReader>, String>,
-    prepared: Mutex<HashMap<usize, Arc<PreparedOperation>>>,
-    target: OnceLock<Result<Arc<CallTarget>, String>>,
+    pub document: Result<Arc<DocumentReader>, String>,
+    prepared_operations: Mutex<HashMap<usize, Arc<PreparedOperation>>>,
+    call_target: OnceLock<Result<Arc<CallTarget>, String>>,
 }
 
 impl fmt::Debug for Catalog {
@@ -45,14 +45,14 @@ impl Catalog {
     pub(super) fn new(
         id: &str,
         settings: Settings,
-        book: Result<Arc<DocumentReader>, String>,
+        document: Result<Arc<DocumentReader>, String>,
     ) -> Self {
         Self {
             id: id.to_owned(),
             settings,
-            book,
-            prepared: Mutex::default(),
-            target: OnceLock::new(),
+            document,
+            prepared_operations: Mutex::default(),
+            call_target: OnceLock::new(),
         }
     }
 
@@ -66,8 +66,8 @@ impl Catalog {
 
     /// Its compiled document, if it is valid and the catalog is enabled.
     fn usable_document(&self) -> Option<&DocumentReader> {
-        let book = self.book.as_ref().ok();
-        book.map(|book| &**book).filter(|_| self.settings.enabled)
+        let document = self.document.as_ref().ok();
+        document.map(|book| &**book).filter(|_| self.settings.enabled)
     }
 
     fn has_name(&self, name: &str) -> bool {
@@ -75,28 +75,27 @@ impl Catalog {
     }
 
     fn satisfies_requirement(&self, requirement: &CatalogRequirement) -> bool {
-        let is_titled =
+        let has_title =
             |title: &String| normalize_name(title) == normalize_name(&self.settings.title);
         normalize_name(self.vendor()) == normalize_name(&requirement.vendor)
-            && requirement.title.as_ref().is_none_or(is_titled)
+            && requirement.title.as_ref().is_none_or(has_title)
     }
 
     /// The class of an operation: from the settings, or else from the document.
-    pub fn operation_class(&self, entry: &OperationEntry) -> Class {
+    pub fn operation_class(&self, entry: &OperationEntry) -> OperationClass {
         // The settings may name the operation by an alias, which was its name in an earlier version.
         let names = std::iter::once(&entry.name).chain(&entry.aliases);
-        let mut said = names.filter_map(|name| self.settings.classes.get(&**name));
-        said.next().copied().unwrap_or(entry.class)
+        let mut overrides = names.filter_map(|name| self.settings.classes.get(&**name));
+        overrides.next().copied().unwrap_or(entry.class)
     }
 
     /// Whether its base URL was chosen explicitly, and so replaces every server of the document: see
     /// [`Settings::base_url_chosen`].
     pub fn is_base_url_chosen(&self) -> bool {
         let Settings { base_url, source, .. } = &self.settings;
-        let is_own = |book: &Arc<DocumentReader>| {
-            document_base_url(&book.head().servers, source) == *base_url
-        };
-        self.settings.base_url_chosen || !self.book.as_ref().is_ok_and(is_own)
+        let is_document_url =
+            |book: &Arc<DocumentReader>| derive_base_url(&book.head().servers, source) == *base_url;
+        self.settings.base_url_chosen || !self.document.as_ref().is_ok_and(is_document_url)
     }
 
     /// The operation, prepared for calls. Up to [`limits::CATALOG_PREPARED_MAX`] of them are cached; a full cache is
@@ -104,58 +103,58 @@ impl Catalog {
     ///
     /// # Errors
     /// The compiled document is damaged, or the catalog has none.
-    pub fn prepare_operation(&self, place: usize) -> Result<Arc<PreparedOperation>, String> {
-        if let Some(prepared) = self.cached_operation(place) {
+    pub fn prepare_operation(&self, index: usize) -> Result<Arc<PreparedOperation>, String> {
+        if let Some(prepared) = self.find_cached_operation(index) {
             return Ok(prepared);
         }
-        let operation = self.read_operation(place)?;
+        let operation = self.read_operation(index)?;
         let prepared = Arc::new(PreparedOperation::new(operation));
-        let mut kept = self.lock_cache();
-        if kept.len() >= limits::CATALOG_PREPARED_MAX {
-            kept.clear();
+        let mut cache = self.lock_cache();
+        if cache.len() >= limits::CATALOG_PREPARED_MAX {
+            cache.clear();
         }
-        kept.insert(place, prepared.clone());
+        cache.insert(index, prepared.clone());
         Ok(prepared)
     }
 
     /// The operation from the cache of [`Catalog::prepare_operation`]. Reads nothing.
-    pub(super) fn cached_operation(&self, place: usize) -> Option<Arc<PreparedOperation>> {
-        self.lock_cache().get(&place).cloned()
+    pub(super) fn find_cached_operation(&self, index: usize) -> Option<Arc<PreparedOperation>> {
+        self.lock_cache().get(&index).cloned()
     }
 
     fn lock_cache(&self) -> MutexGuard<'_, HashMap<usize, Arc<PreparedOperation>>> {
-        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.prepared_operations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads an operation with its complete schemas.
     ///
     /// # Errors
     /// As [`Catalog::prepare_operation`].
-    pub fn read_operation(&self, place: usize) -> Result<Operation, String> {
-        let book = self.book.as_ref().map_err(Clone::clone)?;
-        book.read_operation(place).map_err(|error| error.to_string())
+    pub fn read_operation(&self, index: usize) -> Result<Operation, String> {
+        let document = self.document.as_ref().map_err(Clone::clone)?;
+        document.read_operation(index).map_err(|error| error.to_string())
     }
 
     /// The first security scheme that the operation requires and the catalog has no credential for. `None` if the
     /// catalog has all credentials of one alternative.
-    pub fn missing_credential(&self, operation: &Operation) -> Option<String> {
-        let book = self.book.as_ref().ok()?;
-        let schemes = &book.head().schemes;
-        let has = |name: &String| {
+    pub fn find_missing_credential(&self, operation: &Operation) -> Option<String> {
+        let document = self.document.as_ref().ok()?;
+        let schemes = &document.head().schemes;
+        let has_credential = |name: &String| {
             let scheme = schemes.get(name);
-            scheme.is_some_and(|scheme| self.credential_for_scheme(name, scheme).is_some())
+            scheme.is_some_and(|scheme| self.find_credential(name, scheme).is_some())
         };
         let mut alternatives = operation.security.iter();
-        if alternatives.any(|names| names.iter().all(has)) {
+        if alternatives.any(|names| names.iter().all(has_credential)) {
             return None;
         }
         let mut names = operation.security.iter().flatten();
-        names.find(|name| !has(name)).cloned()
+        names.find(|name| !has_credential(name)).cloned()
     }
 
     /// The catalog's value for a security scheme: its credential, or the user's value of the header that the scheme
     /// sets.
-    pub fn credential_for_scheme(&self, name: &str, scheme: &SecurityScheme) -> Option<&str> {
+    pub fn find_credential(&self, name: &str, scheme: &SecurityScheme) -> Option<&str> {
         let Settings { credentials, headers, .. } = &self.settings;
         let header = match scheme {
             SecurityScheme::ApiKey { location: ParameterLocation::Header, name } => {
@@ -164,9 +163,10 @@ impl Catalog {
             SecurityScheme::Basic | SecurityScheme::Bearer => Some("authorization"),
             _ => None,
         };
-        let is_same = |own: &str| header.is_some_and(|header| own.eq_ignore_ascii_case(header));
-        let given = headers.iter().find(|(own, _)| is_same(own));
-        let value = credentials.get(name).or(given.map(|(_, value)| value));
+        let is_scheme_header =
+            |own: &str| header.is_some_and(|header| own.eq_ignore_ascii_case(header));
+        let header_value = headers.iter().find(|(own, _)| is_scheme_header(own));
+        let value = credentials.get(name).or(header_value.map(|(_, value)| value));
         value.map(String::as_str)
     }
 
@@ -175,25 +175,25 @@ impl Catalog {
     /// # Errors
     /// The document is unusable, or the settings allow a host that is not of the form `HOST:PORT`.
     pub fn call_target(&self) -> Result<Arc<CallTarget>, String> {
-        let target = self.target.get_or_init(|| self.build_target().map(Arc::new));
+        let target = self.call_target.get_or_init(|| self.build_target().map(Arc::new));
         target.clone()
     }
 
     fn build_target(&self) -> Result<CallTarget, String> {
         let settings = &self.settings;
-        let allowed = settings.allow.iter().map(String::as_str);
-        let book = self.book.as_ref().map_err(Clone::clone)?;
-        let sent = settings.headers_to_send();
+        let allowed_hosts = settings.allow.iter().map(String::as_str);
+        let document = self.document.as_ref().map_err(Clone::clone)?;
+        let sent_headers = settings.headers_to_send();
         Ok(CallTarget {
-            reach: Reach::new(self.id.as_str(), allowed)?,
+            address_policy: AddressPolicy::new(self.id.as_str(), allowed_hosts)?,
             base_url: settings.base_url.clone(),
-            base_url_replaces_servers: self.is_base_url_chosen(),
-            headers: sent.headers.into_iter().collect(),
-            schemes: book.head().schemes.clone(),
-            credentials: sent.credentials,
-            origins: sent.origins,
-            given_origins: settings.origins.clone(),
-            knows_idempotency_keys: settings.idempotency_key,
+            should_replace_servers: self.is_base_url_chosen(),
+            headers: sent_headers.headers.into_iter().collect(),
+            schemes: document.head().schemes.clone(),
+            credentials: sent_headers.credentials,
+            origins: sent_headers.origins,
+            approved_origins: settings.origins.clone(),
+            has_idempotency_keys: settings.idempotency_key,
         })
     }
 }
@@ -204,19 +204,19 @@ pub struct CatalogOperation {
     /// Its catalog.
     pub catalog: Arc<Catalog>,
     /// Its position in the catalog's book.
-    pub place: usize,
+    pub index: usize,
 }
 
 impl CatalogOperation {
     /// Its index entry, which is in memory.
     pub fn entry(&self) -> Option<&OperationEntry> {
-        self.catalog.book.as_ref().ok()?.entries().get(self.place)
+        self.catalog.document.as_ref().ok()?.entries().get(self.index)
     }
 
     /// Its class; the strictest one if its entry is not available.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> OperationClass {
         let class = self.entry().map(|entry| self.catalog.operation_class(entry));
-        class.unwrap_or(Class::Destructive)
+        class.unwrap_or(OperationClass::Destructive)
     }
 }
 
@@ -252,50 +252,50 @@ impl CatalogSet {
     /// The catalog with this id, or else with this title, ignoring case.
     pub fn find_catalog(&self, name: &str) -> Option<&Arc<Catalog>> {
         let by_id = self.catalogs.iter().find(|catalog| catalog.id == name);
-        let is_titled = |catalog: &&Arc<Catalog>| {
+        let has_title = |catalog: &&Arc<Catalog>| {
             catalog.settings.title.to_lowercase() == name.trim().to_lowercase()
         };
-        by_id.or_else(|| self.catalogs.iter().find(is_titled))
+        by_id.or_else(|| self.catalogs.iter().find(has_title))
     }
 
     /// Resolves the name of a catalog (its id or its vendor) and the name of an operation. An id takes precedence
     /// over a vendor.
     pub fn resolve_operation(&self, catalog: &str, operation: &str) -> OperationMatch {
-        let called: Vec<_> = match self.catalogs.iter().find(|one| one.id == catalog) {
+        let named_catalogs: Vec<_> = match self.catalogs.iter().find(|one| one.id == catalog) {
             Some(by_id)
                 if by_id.usable_document().is_some()
                     || normalize_name(by_id.vendor()) != normalize_name(catalog) =>
             {
                 vec![by_id]
             }
-            _ => self.catalogs_with_name(catalog).collect(),
+            _ => self.find_catalogs_by_name(catalog).collect(),
         };
-        if called.is_empty() {
+        if named_catalogs.is_empty() {
             let names = self.catalogs.iter().flat_map(|one| [one.vendor(), &*one.id]);
             return OperationMatch::NoCatalog(find_nearest(catalog, names).map(str::to_owned));
         }
-        let usable: Vec<_> =
-            called.into_iter().filter(|one| one.usable_document().is_some()).collect();
-        let mut found = usable.iter().filter_map(|one| {
-            let place = one.usable_document()?.find_operation(operation)?;
+        let usable_catalogs: Vec<_> =
+            named_catalogs.into_iter().filter(|one| one.usable_document().is_some()).collect();
+        let mut matches = usable_catalogs.iter().filter_map(|one| {
+            let index = one.usable_document()?.find_operation_index(operation)?;
             let catalog = Arc::clone(one);
-            Some(CatalogOperation { catalog, place })
+            Some(CatalogOperation { catalog, index })
         });
-        match (found.next(), found.next()) {
+        match (matches.next(), matches.next()) {
             (Some(named), None) => OperationMatch::Operation(named),
             (Some(one), Some(other)) => {
-                let ids = [one, other].into_iter().chain(found);
+                let ids = [one, other].into_iter().chain(matches);
                 OperationMatch::Several(ids.map(|named| named.catalog.id.clone()).collect())
             }
-            (None, _) if usable.is_empty() => OperationMatch::Disabled,
+            (None, _) if usable_catalogs.is_empty() => OperationMatch::Disabled,
             (None, _) => {
-                let names = usable.iter().filter_map(|one| one.usable_document());
+                let names = usable_catalogs.iter().filter_map(|one| one.usable_document());
                 let entries: Vec<_> = names.flat_map(DocumentReader::entries).collect();
                 let names = entries.iter().map(|entry| &*entry.name);
                 let aliases = entries.iter().flat_map(|entry| &entry.aliases);
-                let all = names.chain(aliases.map(|alias| &**alias));
+                let all_names = names.chain(aliases.map(|alias| &**alias));
                 OperationMatch::NoOperation(
-                    suggest_operation(operation, all.collect()).map(str::to_owned),
+                    suggest_operation(operation, all_names.collect()).map(str::to_owned),
                 )
             }
         }
@@ -303,34 +303,35 @@ impl CatalogSet {
 
     /// Whether a catalog of this name is usable.
     pub fn has_usable_catalog(&self, name: &str) -> bool {
-        self.catalogs_with_name(name).any(|one| one.usable_document().is_some())
+        self.find_catalogs_by_name(name).any(|one| one.usable_document().is_some())
     }
 
     /// The id of a disabled catalog of this name, if no catalog of this name is usable.
-    pub fn disabled_catalog_id(&self, name: &str) -> Option<&str> {
-        let mut called = self.catalogs_with_name(name).filter(|one| !one.settings.enabled);
-        let disabled = called.next()?;
-        (!self.has_usable_catalog(name)).then_some(&*disabled.id)
+    pub fn find_disabled_catalog(&self, name: &str) -> Option<&str> {
+        let mut named_catalogs =
+            self.find_catalogs_by_name(name).filter(|one| !one.settings.enabled);
+        let disabled_catalog = named_catalogs.next()?;
+        (!self.has_usable_catalog(name)).then_some(&*disabled_catalog.id)
     }
 
-    fn catalogs_with_name(&self, name: &str) -> impl Iterator<Item = &Arc<Catalog>> {
+    fn find_catalogs_by_name(&self, name: &str) -> impl Iterator<Item = &Arc<Catalog>> {
         self.catalogs.iter().filter(move |one| one.has_name(name))
     }
 
     /// The id of an operation: its name after the vendor, or after the id of the catalog if the vendor would be
     /// ambiguous.
-    pub fn operation_id(&self, named: &CatalogOperation) -> String {
-        let Some(entry) = named.entry() else {
-            return named.catalog.id.clone();
+    pub fn operation_id(&self, operation: &CatalogOperation) -> String {
+        let Some(entry) = operation.entry() else {
+            return operation.catalog.id.clone();
         };
-        let vendor = named.catalog.vendor();
-        let first = match self.resolve_operation(vendor, &entry.name) {
-            OperationMatch::Operation(meant) if Arc::ptr_eq(&meant.catalog, &named.catalog) => {
+        let vendor = operation.catalog.vendor();
+        let prefix = match self.resolve_operation(vendor, &entry.name) {
+            OperationMatch::Operation(meant) if Arc::ptr_eq(&meant.catalog, &operation.catalog) => {
                 vendor
             }
-            _ => &named.catalog.id,
+            _ => &operation.catalog.id,
         };
-        format!("{first} {}", entry.name)
+        format!("{prefix} {}", entry.name)
     }
 
     /// The operations that match a query, the best first, in the catalogs that `counts` accepts.
@@ -338,36 +339,39 @@ impl CatalogSet {
         &self,
         query: &str,
         limit: usize,
-        counts: impl Fn(&Catalog) -> bool,
+        is_included: impl Fn(&Catalog) -> bool,
     ) -> Vec<CatalogOperation> {
-        let catalogs = self.catalogs.iter().filter(|one| counts(one));
-        let usable: Vec<_> =
+        let catalogs = self.catalogs.iter().filter(|one| is_included(one));
+        let usable_catalogs: Vec<_> =
             catalogs.filter_map(|one| Some((one, one.usable_document()?))).collect();
-        let shelves: Vec<_> = usable
+        let searchable_catalogs: Vec<_> = usable_catalogs
             .iter()
             .map(|(catalog, book)| SearchableCatalog {
-                book,
+                document: book,
                 title: &catalog.settings.title,
                 vendor: catalog.vendor(),
                 description: &catalog.settings.description,
             })
             .collect();
-        let named = |hit: SearchHit| CatalogOperation {
-            catalog: usable[hit.shelf].0.clone(),
-            place: hit.operation,
+        let make_operation = |hit: SearchHit| CatalogOperation {
+            catalog: usable_catalogs[hit.catalog_index].0.clone(),
+            index: hit.operation_index,
         };
-        search_operations(&shelves, query, limit).into_iter().map(named).collect()
+        search_operations(&searchable_catalogs, query, limit)
+            .into_iter()
+            .map(make_operation)
+            .collect()
     }
 
     /// All operations of the usable catalogs that `counts` accepts, ordered by catalog and name.
     pub fn all_operations(
         &self,
-        counts: impl Fn(&Catalog) -> bool,
+        is_included: impl Fn(&Catalog) -> bool,
     ) -> impl Iterator<Item = CatalogOperation> {
-        let catalogs = self.catalogs.iter().filter(move |one| counts(one));
+        let catalogs = self.catalogs.iter().filter(move |one| is_included(one));
         catalogs.flat_map(|catalog| {
             let count = catalog.usable_document().map_or(0, |book| book.entries().len());
-            (0..count).map(|place| CatalogOperation { catalog: catalog.clone(), place })
+            (0..count).map(|place| CatalogOperation { catalog: catalog.clone(), index: place })
         })
     }
 }
@@ -375,9 +379,9 @@ impl CatalogSet {
 /// Suggests an operation for an unknown name: the shortest one that ends with `:` and that name, or else the most
 /// similar one.
 fn suggest_operation<'a>(operation: &str, names: Vec<&'a str>) -> Option<&'a str> {
-    let end = format!(":{operation}");
-    let ending = names.iter().filter(|name| name.ends_with(&end));
-    let shortest = ending.min_by_key(|name| name.len()).copied();
+    let suffix = format!(":{operation}");
+    let matching_names = names.iter().filter(|name| name.ends_with(&suffix));
+    let shortest = matching_names.min_by_key(|name| name.len()).copied();
     shortest.or_else(|| find_nearest(operation, names))
 }
 
@@ -387,17 +391,17 @@ impl OperationLookup for CatalogSet {
             OperationMatch::NoCatalog(near) => OperationLookupResult::NoCatalog(near),
             OperationMatch::Disabled => OperationLookupResult::Disabled,
             OperationMatch::NoOperation(near) => OperationLookupResult::NoOperation(near),
-            OperationMatch::Several(catalogs) => OperationLookupResult::Several(catalogs),
-            OperationMatch::Operation(named) => match build_callable(&named) {
+            OperationMatch::Several(catalogs) => OperationLookupResult::Ambiguous(catalogs),
+            OperationMatch::Operation(named) => match build_signature(&named) {
                 Ok(callable) => OperationLookupResult::Operation(Arc::new(callable)),
                 Err(_) => OperationLookupResult::Disabled,
             },
         }
     }
 
-    fn similar_provider(&self, catalog: &str, operation: &str) -> Option<String> {
-        let called = self.catalogs_with_name(catalog);
-        let notes = called.filter_map(|one| one.usable_document()?.read_notes().ok());
+    fn find_similar_provider(&self, catalog: &str, operation: &str) -> Option<String> {
+        let named_catalogs = self.find_catalogs_by_name(catalog);
+        let notes = named_catalogs.filter_map(|one| one.usable_document()?.read_notes().ok());
         let providers: Vec<_> = notes.flat_map(|notes| notes.providers.providers).collect();
         let ids = providers.iter().map(|one| one.id.as_str()).collect();
         suggest_operation(operation, ids).map(str::to_owned)
@@ -405,28 +409,31 @@ impl OperationLookup for CatalogSet {
 
     fn validate_call(
         &self,
-        named: (&str, &str),
+        operation_name: (&str, &str),
         with: &Value,
         body: Option<&Value>,
     ) -> Vec<Violation> {
-        let OperationMatch::Operation(named) = self.resolve_operation(named.0, named.1) else {
+        let OperationMatch::Operation(operation) =
+            self.resolve_operation(operation_name.0, operation_name.1)
+        else {
             return Vec::new();
         };
-        let prepared = named.catalog.prepare_operation(named.place);
+        let prepared = operation.catalog.prepare_operation(operation.index);
         prepared.map_or_else(|_| Vec::new(), |prepared| prepared.validate_step(with, body))
     }
 
     fn is_requirement_met(&self, requirement: &CatalogRequirement) -> bool {
-        let mut met =
+        let mut matching_catalogs =
             self.catalogs.iter().filter(|catalog| catalog.satisfies_requirement(requirement));
-        met.any(|catalog| catalog.usable_document().is_some())
+        matching_catalogs.any(|catalog| catalog.usable_document().is_some())
     }
 
-    fn disabled_catalog_for(&self, requirement: &CatalogRequirement) -> Option<String> {
-        let mut met =
+    fn find_disabled_catalog(&self, requirement: &CatalogRequirement) -> Option<String> {
+        let mut matching_catalogs =
             self.catalogs.iter().filter(|catalog| catalog.satisfies_requirement(requirement));
-        let disabled = met.find(|catalog| !catalog.settings.enabled && catalog.book.is_ok())?;
-        Some(disabled.id.clone())
+        let disabled_catalog = matching_catalogs
+            .find(|catalog| !catalog.settings.enabled && catalog.document.is_ok())?;
+        Some(disabled_catalog.id.clone())
     }
 
     fn catalogs_version(&self) -> u64 {
@@ -434,8 +441,8 @@ impl OperationLookup for CatalogSet {
     }
 }
 
-fn build_callable(named: &CatalogOperation) -> Result<OperationSignature, String> {
-    let prepared = named.catalog.prepare_operation(named.place)?;
+fn build_signature(catalog_operation: &CatalogOperation) -> Result<OperationSignature, String> {
+    let prepared = catalog_operation.catalog.prepare_operation(catalog_operation.index)?;
     let operation = prepared.operation();
     let arguments = operation.parameters.iter().map(|parameter| Argument {
         name: parameter.argument.clone(),
@@ -446,12 +453,12 @@ fn build_callable(named: &CatalogOperation) -> Result<OperationSignature, String
         ),
     });
     Ok(OperationSignature {
-        class: named.class(),
+        class: catalog_operation.class(),
         arguments: arguments.collect(),
         body: prepared.body_fields(),
         output: operation.output.clone(),
         items_path: operation.items_path.clone(),
         has_pages: operation.pagination.is_some(),
-        uncallable: operation.uncallable.clone(),
+        uncallable_reason: operation.uncallable.clone(),
     })
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use toml_edit::DocumentMut;
 
-use super::operation::Class;
+use super::operation::OperationClass;
 
 /// The content of `catalog.toml`. Tools change single values in the user's text: comments and formatting are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub struct Settings {
     pub credentials: BTreeMap<String, String>,
     /// Classes that override those derived from the document, by operation.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub classes: BTreeMap<String, Class>,
+    pub classes: BTreeMap<String, OperationClass>,
 }
 
 impl Default for Settings {
@@ -92,8 +92,8 @@ impl Settings {
     /// # Errors
     /// A syntax error or an invalid value, with its line.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let read = toml_edit::de::from_str(text);
-        read.map_err(|error| error.to_string().trim().to_owned())
+        let parsed = toml_edit::de::from_str(text);
+        parsed.map_err(|error| error.to_string().trim().to_owned())
     }
 
     /// Writes these settings into the text of a `catalog.toml`. Unchanged values keep their formatting.
@@ -104,14 +104,14 @@ impl Settings {
         let mut document: DocumentMut =
             text.parse().map_err(|error: toml_edit::TomlError| error.to_string())?;
         let before = Self::parse(text)?;
-        let said = |settings: &Self| {
+        let to_table = |settings: &Self| {
             toml_edit::ser::to_document(settings).map_err(|error| error.to_string())
         };
-        let (before, after) = (said(&before)?, said(self)?);
+        let (before, after) = (to_table(&before)?, to_table(self)?);
         let keys: BTreeSet<_> = before.iter().chain(after.iter()).map(|(key, _)| key).collect();
         for key in keys {
-            let same = |of: &DocumentMut| of.get(key).map(ToString::to_string);
-            if same(&before) != same(&after) || !document.contains_key(key) {
+            let is_unchanged = |of: &DocumentMut| of.get(key).map(ToString::to_string);
+            if is_unchanged(&before) != is_unchanged(&after) || !document.contains_key(key) {
                 match after.get(key) {
                     Some(item) => drop(document.insert(key, expand_inline_table(item.clone()))),
                     None => drop(document.remove(key)),
@@ -124,26 +124,27 @@ impl Settings {
     /// The headers and credentials for calls at the current base URL, and the origins that receive them. Those of the
     /// user are sent to the origins that the user approved, those of a tool to the one that they were set for.
     pub fn headers_to_send(&self) -> CatalogHeaders {
-        let origin = super::call::origin(&self.base_url).unwrap_or_default();
-        let mut sent = CatalogHeaders {
+        let origin = super::call::parse_origin(&self.base_url).unwrap_or_default();
+        let mut sent_headers = CatalogHeaders {
             headers: self.headers.clone(),
             credentials: self.credentials.clone(),
             origins: self.origins.clone(),
         };
-        let has_users = !sent.headers.is_empty() || !sent.credentials.is_empty();
-        if has_users && !sent.origins.contains(&origin) {
+        let has_user_headers =
+            !sent_headers.headers.is_empty() || !sent_headers.credentials.is_empty();
+        if has_user_headers && !sent_headers.origins.contains(&origin) {
             // The user has not approved the current origin. A call that requires credentials fails with that reason.
-            return sent;
+            return sent_headers;
         }
-        let of_tools = self.tool_headers.get(&origin).into_iter().flatten();
-        for (name, value) in of_tools {
-            let is_users = |known: &String| known.eq_ignore_ascii_case(name);
-            if !sent.headers.keys().any(is_users) {
-                sent.headers.insert(name.clone(), value.clone());
+        let tool_headers = self.tool_headers.get(&origin).into_iter().flatten();
+        for (name, value) in tool_headers {
+            let is_user_header = |known: &String| known.eq_ignore_ascii_case(name);
+            if !sent_headers.headers.keys().any(is_user_header) {
+                sent_headers.headers.insert(name.clone(), value.clone());
             }
         }
-        sent.origins.insert(origin);
-        sent
+        sent_headers.origins.insert(origin);
+        sent_headers
     }
 
     /// Whether a header or a credential refers to a secret.
@@ -154,9 +155,9 @@ impl Settings {
 }
 
 /// The base URL of a document: its first server. If that is a path, it is relative to the origin of the source.
-pub(super) fn document_base_url(servers: &[String], source: &str) -> String {
+pub(super) fn derive_base_url(servers: &[String], source: &str) -> String {
     let server = servers.first().map_or("", String::as_str);
-    match super::call::origin(source) {
+    match super::call::parse_origin(source) {
         Some(origin) if server.starts_with('/') => format!("{origin}{server}"),
         _ => server.to_owned(),
     }
@@ -195,7 +196,7 @@ mod tests {
         let same = settings.write_into_text(text).unwrap();
         assert!(same.starts_with("# mine\ntitle = \"Shop\" # here\n"), "{same}");
         settings.enabled = false;
-        settings.classes.insert("orders:delete".into(), Class::Destructive);
+        settings.classes.insert("orders:delete".into(), OperationClass::Destructive);
         let changed = settings.write_into_text(text).unwrap();
         assert!(changed.contains("title = \"Shop\" # here\n"), "{changed}");
         assert!(changed.contains("enabled = false"), "{changed}");

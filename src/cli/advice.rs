@@ -48,9 +48,11 @@ impl Advice {
                 Self::Verbatim(words.clone())
             }
             _ => {
-                let has = |name: &str| error.context(name).is_some();
+                let has_name = |name: &str| error.context(name).is_some();
                 let sentences = advice_sentences(error).iter();
-                Self::OneOf(sentences.map(|words| resolve_optional_parts(words, has)).collect())
+                Self::OneOf(
+                    sentences.map(|words| resolve_optional_parts(words, has_name)).collect(),
+                )
             }
         }
     }
@@ -58,17 +60,18 @@ impl Advice {
 
 /// Whether a suggested action is a call, as the domain prints it, alone or after an action of a person.
 fn is_suggested_call(words: &str) -> bool {
-    let begins =
+    let is_call =
         |words: &str| ["Call ", "Send the same call"].iter().any(|one| words.starts_with(one));
-    begins(words) || words.split(". ").skip(1).any(begins)
+    is_call(words) || words.split(". ").skip(1).any(is_call)
 }
 
 fn advice_sentences(error: &Error) -> &'static [&'static str] {
     match error.code().next() {
         Next::WhileOpen(_) | Next::ByPause if error.is_for_ended_execution() => ENDED_ADVICE,
         Next::ByPause => {
-            let lifted = error.first_pause_next_call().and_then(|(reason, _)| pause_advice(reason));
-            lifted.unwrap_or_else(|| code_advice(error.code()))
+            let pause_text =
+                error.first_pause_next_call().and_then(|(reason, _)| pause_advice(reason));
+            pause_text.unwrap_or_else(|| code_advice(error.code()))
         }
         _ => code_advice(error.code()),
     }
@@ -211,30 +214,30 @@ pub(super) const fn failure_advice(failure: FailureCode) -> &'static str {
 
 /// Removes the brackets: a bracketed part stays if `has` knows every name (`{name}`) in it. Brackets without a name are
 /// part of the sentence.
-fn resolve_optional_parts(words: &str, has: impl Fn(&str) -> bool) -> String {
-    let mut whole = String::new();
+fn resolve_optional_parts(words: &str, has_name: impl Fn(&str) -> bool) -> String {
+    let mut result = String::new();
     let mut rest = words;
     while let Some((before, part, after)) = split_at_optional_part(rest) {
-        whole.push_str(before);
-        if placeholder_names(part).all(&has) {
-            whole.push_str(part);
+        result.push_str(before);
+        if placeholder_names(part).all(&has_name) {
+            result.push_str(part);
         }
         rest = after;
     }
-    whole + rest
+    result + rest
 }
 
 /// Splits at the first brackets that contain a name: the text before, between and after them.
 fn split_at_optional_part(words: &str) -> Option<(&str, &str, &str)> {
-    let mut from = 0;
+    let mut start = 0;
     loop {
-        let open = from + words[from..].find('[')?;
+        let open = start + words[start..].find('[')?;
         let close = open + words[open..].find(']')?;
         let part = &words[open + 1..close];
         if part.contains('{') {
             return Some((&words[..open], part, &words[close + 1..]));
         }
-        from = close + 1;
+        start = close + 1;
     }
 }
 
@@ -299,9 +302,13 @@ mod tests {
     #[test]
     fn a_part_without_its_name_is_left_out() {
         let words = "Run `midex validate[ {path}]`[, {a} and {b}]: see `[secrets.NAME]`[: {limit}]";
-        let of = |known: &[&str]| resolve_optional_parts(words, |name| known.contains(&name));
-        assert_eq!(of(&[]), "Run `midex validate`: see `[secrets.NAME]`");
-        assert_eq!(of(&["path", "a"]), "Run `midex validate {path}`: see `[secrets.NAME]`");
+        let resolve_with =
+            |known: &[&str]| resolve_optional_parts(words, |name| known.contains(&name));
+        assert_eq!(resolve_with(&[]), "Run `midex validate`: see `[secrets.NAME]`");
+        assert_eq!(
+            resolve_with(&["path", "a"]),
+            "Run `midex validate {path}`: see `[secrets.NAME]`"
+        );
         assert_eq!(
             capitalize_placeholders(words),
             "Run `midex validate PATH`, A and B: see `[secrets.NAME]`: LIMIT"

@@ -9,8 +9,8 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     execution_id::run_with_execution,
     lifecycle::print_continue_command,
-    link::{ServerLink, is_final_state, without_nulls},
-    picker::{Choice, pick},
+    link::{ServerLink, is_final_state, remove_nulls},
+    picker::{Choice, pick_choice},
     prompt::{Prompt, PromptInput},
     question::{asks_for_help, can_ask_person, write_prompt},
     screen::Screen,
@@ -50,10 +50,10 @@ pub(super) struct ApproveArgs {
 
 /// A gate that waits for an answer.
 struct OpenGate {
-    execution: String,
-    workflow: String,
+    execution_id: String,
+    workflow_name: String,
     wait: WaitView,
-    asked: GateView,
+    gate: GateView,
 }
 
 /// Asks the question of a gate and sends the answer; without an execution, lists all open gates.
@@ -64,15 +64,15 @@ pub(super) async fn approve(
     mut out: Output<'_>,
 ) -> Result<u8> {
     let mut link = ServerLink::new(config);
-    let done = match args.execution_id.clone() {
-        Some(said) => answer_gate(&mut link, &said, args, flags, &mut out).await,
-        None if can_ask_person() && !out.json => {
+    let result = match args.execution_id.clone() {
+        Some(execution_arg) => answer_gate(&mut link, &execution_arg, args, flags, &mut out).await,
+        None if can_ask_person() && !out.is_json => {
             pick_and_answer_gate(&mut link, args, flags, &mut out).await
         }
         None => print_open_gates(&mut link, &mut out).await,
     };
     link.close_and_log().await;
-    done
+    result
 }
 
 /// Asks which of the open gates to answer, and then its question.
@@ -82,19 +82,19 @@ async fn pick_and_answer_gate(
     flags: &str,
     out: &mut Output<'_>,
 ) -> Result<u8> {
-    let mut gates = open_gates(link).await?;
+    let mut gates = fetch_open_gates(link).await?;
     if gates.is_empty() {
         return out.write_unchanged(NO_OPEN_GATES_MESSAGE).map(|()| EXIT_OK);
     }
-    let choices: Vec<_> = gates.iter().map(OpenGate::choice).collect();
-    match pick("gate", &choices, link).await? {
-        Some(at) => ask_all_gates(link, &[gates.swap_remove(at)], &args, flags, out).await,
+    let choices: Vec<_> = gates.iter().map(OpenGate::to_choice).collect();
+    match pick_choice("gate", &choices, link).await? {
+        Some(index) => ask_all_gates(link, &[gates.swap_remove(index)], &args, flags, out).await,
         None => Ok(EXIT_FINDINGS),
     }
 }
 
 async fn print_open_gates(link: &mut ServerLink<'_>, out: &mut Output<'_>) -> Result<u8> {
-    let gates = open_gates(link).await?;
+    let gates = fetch_open_gates(link).await?;
     let json = || gates.iter().map(OpenGate::to_json).collect();
     let text = || match gates.as_slice() {
         [] => NO_OPEN_GATES_MESSAGE.to_owned(),
@@ -104,22 +104,22 @@ async fn print_open_gates(link: &mut ServerLink<'_>, out: &mut Output<'_>) -> Re
 }
 
 /// The gates of this project that wait for an answer.
-async fn open_gates(link: &mut ServerLink<'_>) -> Result<Vec<OpenGate>> {
+async fn fetch_open_gates(link: &mut ServerLink<'_>) -> Result<Vec<OpenGate>> {
     let arguments = json!({ "state": "open", "limit": limits::LIST_LIMIT_MAX });
     let mut gates = Vec::new();
     for execution in link.list_executions(arguments).await?.executions {
-        gates.extend(gates_of(link, &execution.execution_id).await?);
+        gates.extend(fetch_execution_gates(link, &execution.execution_id).await?);
     }
     Ok(gates)
 }
 
-async fn gates_of(link: &mut ServerLink<'_>, id: &str) -> Result<Vec<OpenGate>> {
+async fn fetch_execution_gates(link: &mut ServerLink<'_>, id: &str) -> Result<Vec<OpenGate>> {
     let status = link.fetch_status(id).await?;
     let gate = |wait: WaitView| {
         Some(OpenGate {
-            execution: id.to_owned(),
-            workflow: status.workflow_name.clone(),
-            asked: wait.gate.clone()?,
+            execution_id: id.to_owned(),
+            workflow_name: status.workflow_name.clone(),
+            gate: wait.gate.clone()?,
             wait,
         })
     };
@@ -128,16 +128,16 @@ async fn gates_of(link: &mut ServerLink<'_>, id: &str) -> Result<Vec<OpenGate>> 
 
 async fn answer_gate(
     link: &mut ServerLink<'_>,
-    said: &str,
+    execution_arg: &str,
     args: ApproveArgs,
     flags: &str,
     out: &mut Output<'_>,
 ) -> Result<u8> {
-    let found = async |link: &mut ServerLink<'_>, id: &str| {
-        let gates = gates_of(link, id).await?;
+    let fetch_gates = async |link: &mut ServerLink<'_>, id: &str| {
+        let gates = fetch_execution_gates(link, id).await?;
         Ok((id.to_owned(), gates))
     };
-    let (id, gates) = run_with_execution(link, said, found).await?;
+    let (id, gates) = run_with_execution(link, execution_arg, fetch_gates).await?;
     let id = id.as_str();
     match filter_gates_by_step(gates, id, args.step.as_deref()) {
         Ok(gates) if !can_ask_person() => Err(no_terminal_error(id, &gates)),
@@ -179,14 +179,14 @@ async fn already_approved_message(
 ) -> Result<Option<String>> {
     let history = link.fetch_history(id).await?;
     let answer = history.iter().rev().find_map(|visit| {
-        let named = gate_argument(&visit.step_name, visit.item);
-        let is_meant = is_named_gate(&visit.step_name, &named, step);
-        let answered = visit.answered.as_ref().filter(|_| is_meant)?;
-        Some((named, answered))
+        let gate_name = gate_argument(&visit.step_name, visit.item);
+        let is_meant = is_named_gate(&visit.step_name, &gate_name, step);
+        let gate_answer = visit.answered.as_ref().filter(|_| is_meant)?;
+        Some((gate_name, gate_answer))
     });
-    let approved = answer.filter(|(_, answered)| answered.approved);
-    Ok(approved.map(|(step, answered)| {
-        format!("gate '{step}' of '{id}' is approved already, by {}", answered.by)
+    let approval = answer.filter(|(_, gate_answer)| gate_answer.approved);
+    Ok(approval.map(|(step, gate_answer)| {
+        format!("gate '{step}' of '{id}' is approved already, by {}", gate_answer.by)
     }))
 }
 
@@ -199,18 +199,18 @@ async fn ask_all_gates(
     out: &mut Output<'_>,
 ) -> Result<u8> {
     let mut code = EXIT_OK;
-    for (at, gate) in gates.iter().enumerate() {
+    for (index, gate) in gates.iter().enumerate() {
         // An earlier answer may have ended the execution, and closed its gates.
-        let is_open = at == 0 || {
-            let open = gates_of(link, &gate.execution).await?;
-            open.iter().any(|open| open.wait == gate.wait)
+        let is_open = index == 0 || {
+            let current_gates = fetch_execution_gates(link, &gate.execution_id).await?;
+            current_gates.iter().any(|open| open.wait == gate.wait)
         };
         if is_open {
             code = code.max(ask_and_answer_gate(link, gate, args.clone(), out).await?);
         }
     }
     if let (EXIT_OK, Some(last)) = (code, gates.last()) {
-        return print_continue_command(link, &last.execution, flags, out).await;
+        return print_continue_command(link, &last.execution_id, flags, out).await;
     }
     Ok(code)
 }
@@ -222,13 +222,13 @@ async fn ask_and_answer_gate(
     args: ApproveArgs,
     out: &mut Output<'_>,
 ) -> Result<u8> {
-    let asked = ask_gate_question(link, gate, &mut Prompt::stdin(), args.comment).await?;
-    let Some((approved, comment)) = asked else {
+    let decision = ask_gate_question(link, gate, &mut Prompt::stdin(), args.comment).await?;
+    let Some((approved, comment)) = decision else {
         write_prompt("Left open.\n")?;
         return Ok(EXIT_FINDINGS);
     };
-    let by = args.name.unwrap_or_else(user_name);
-    let answer = send_answer(link, gate, approved, by, comment).await?;
+    let approver = args.name.unwrap_or_else(user_name);
+    let answer = send_answer(link, gate, approved, approver, comment).await?;
     out.print_reply(&answer).map(|()| EXIT_OK)
 }
 
@@ -238,26 +238,26 @@ pub(super) async fn ask_at_prompt(
     id: &str,
     input: &mut Prompt,
 ) -> Result<bool> {
-    let Some(gate) = gates_of(link, id).await?.into_iter().next() else {
+    let Some(gate) = fetch_execution_gates(link, id).await?.into_iter().next() else {
         return Ok(false);
     };
-    let Some((approved, why)) = ask_gate_question(link, &gate, input, None).await? else {
+    let Some((approved, reason)) = ask_gate_question(link, &gate, input, None).await? else {
         return Ok(false);
     };
-    send_answer(link, &gate, approved, user_name(), why).await.map(|_| true)
+    send_answer(link, &gate, approved, user_name(), reason).await.map(|_| true)
 }
 
 async fn send_answer(
     link: &mut ServerLink<'_>,
     gate: &OpenGate,
     approved: bool,
-    by: String,
+    approver: String,
     comment: Option<String>,
 ) -> Result<Value> {
     let wait = &gate.wait;
-    let arguments = without_nulls(json!({
-        "execution_id": gate.execution, "step_name": wait.step_name, "visit": wait.visit,
-        "shown": gate.asked.shown, "approved": approved, "by": by, "comment": comment
+    let arguments = remove_nulls(json!({
+        "execution_id": gate.execution_id, "step_name": wait.step_name, "visit": wait.visit,
+        "shown": gate.gate.shown, "approved": approved, "by": approver, "comment": comment
     }));
     link.call("execution.approve", arguments).await
 }
@@ -268,20 +268,21 @@ fn filter_gates_by_step(
     id: &str,
     step: Option<&str>,
 ) -> Result<Vec<OpenGate>> {
-    let meant = |gate: &OpenGate| is_named_gate(&gate.wait.step_name, &gate.gate_name(), step);
-    let meant: Vec<_> = gates.into_iter().filter(meant).collect();
-    if meant.is_empty() {
+    let is_selected =
+        |gate: &OpenGate| is_named_gate(&gate.wait.step_name, &gate.gate_name(), step);
+    let selected: Vec<_> = gates.into_iter().filter(is_selected).collect();
+    if selected.is_empty() {
         let message = format!("nothing of execution '{id}' waits for this approval");
         return Err(Error::new(Code::GateNotOpen, message)
             .with_context("execution_id", id)
             .with_action("Run `midex approve` to list what is asked"));
     }
-    Ok(meant)
+    Ok(selected)
 }
 
 /// Whether the gate of `step` that is called `name` is the named one: `STEP`, or `STEP[N]` for item N, from 1.
-fn is_named_gate(step: &str, name: &str, named: Option<&str>) -> bool {
-    named.is_none_or(|named| step == named || name == named)
+fn is_named_gate(step: &str, name: &str, argument: Option<&str>) -> bool {
+    argument.is_none_or(|named| step == named || name == named)
 }
 
 fn no_terminal_error(id: &str, gates: &[OpenGate]) -> Error {
@@ -304,25 +305,25 @@ async fn ask_gate_question(
     comment: Option<String>,
 ) -> Result<Option<(bool, Option<String>)>> {
     write_prompt(&gate.question_page())?;
-    let asked = "Approve? [y]es, [r]eject, anything else leaves it open: ";
-    let mut said = read_answer_line(asked, input, link).await?.unwrap_or_default();
-    while asks_for_help(&said) {
+    let question = "Approve? [y]es, [r]eject, anything else leaves it open: ";
+    let mut answer = read_answer_line(question, input, link).await?.unwrap_or_default();
+    while asks_for_help(&answer) {
         write_prompt(
             "  yes lets it go on, reject asks why and fails the step; what you say is recorded with your name\n",
         )?;
-        said = read_answer_line(asked, input, link).await?.unwrap_or_default();
+        answer = read_answer_line(question, input, link).await?.unwrap_or_default();
     }
-    if matches!(said.to_lowercase().as_str(), "n" | "no") {
+    if matches!(answer.to_lowercase().as_str(), "n" | "no") {
         // "No" is ambiguous: it may mean a rejection, or to leave the gate open.
-        let asked = "Not approved. [r]eject it, or leave it [o]pen: ";
-        said = read_answer_line(asked, input, link).await?.unwrap_or_default();
+        let question = "Not approved. [r]eject it, or leave it [o]pen: ";
+        answer = read_answer_line(question, input, link).await?.unwrap_or_default();
     }
-    match said.to_lowercase().as_str() {
+    match answer.to_lowercase().as_str() {
         "y" | "yes" => Ok(Some((true, comment))),
         "r" | "reject" if comment.is_some() => Ok(Some((false, comment))),
         "r" | "reject" => {
-            let why = read_answer_line("Why? (may be left empty): ", input, link).await?;
-            Ok(why.map(|why| (false, Some(why).filter(|why| !why.is_empty()))))
+            let reason = read_answer_line("Why? (may be left empty): ", input, link).await?;
+            Ok(reason.map(|why| (false, Some(why).filter(|why| !why.is_empty()))))
         }
         _ => Ok(None),
     }
@@ -330,20 +331,20 @@ async fn ask_gate_question(
 
 /// Reads a line; `None` for Ctrl-C and Ctrl-D.
 async fn read_answer_line(
-    asked: &str,
+    question: &str,
     input: &mut Prompt,
     link: &mut ServerLink<'_>,
 ) -> Result<Option<String>> {
-    Ok(match input.read_line(asked, &[], link).await? {
-        PromptInput::Line(said) => Some(said.trim().to_owned()),
+    Ok(match input.read_line(question, &[], link).await? {
+        PromptInput::Line(line) => Some(line.trim().to_owned()),
         PromptInput::End | PromptInput::Interrupt => None,
     })
 }
 
 /// The user name from the environment.
 fn user_name() -> String {
-    let known = ["USER", "LOGNAME"].into_iter();
-    let name = known.filter_map(|name| std::env::var(name).ok()).find(|name| !name.is_empty());
+    let variables = ["USER", "LOGNAME"].into_iter();
+    let name = variables.filter_map(|name| std::env::var(name).ok()).find(|name| !name.is_empty());
     name.unwrap_or_else(|| "somebody at this terminal".into())
 }
 
@@ -351,7 +352,7 @@ impl OpenGate {
     fn to_json(&self) -> Value {
         let mut gate = json!(self.wait);
         (gate["execution_id"], gate["workflow_name"]) =
-            (json!(self.execution), json!(self.workflow));
+            (json!(self.execution_id), json!(self.workflow_name));
         gate
     }
 
@@ -359,17 +360,18 @@ impl OpenGate {
         gate_argument(&self.wait.step_name, self.wait.item)
     }
 
-    fn choice(&self) -> Choice {
+    fn to_choice(&self) -> Choice {
         Choice {
-            key: self.execution.clone(),
-            about: format!("{}, {}", self.workflow, self.gate_name()),
-            question: self.asked.ask.clone(),
+            key: self.execution_id.clone(),
+            description: format!("{}, {}", self.workflow_name, self.gate_name()),
+            question: self.gate.ask.clone(),
         }
     }
 
     fn summary_line(&self) -> String {
-        let first = self.asked.ask.lines().next().unwrap_or_default();
-        let parts = [self.execution.as_str(), &self.gate_name(), first].map(replace_hidden_chars);
+        let first_line = self.gate.ask.lines().next().unwrap_or_default();
+        let parts =
+            [self.execution_id.as_str(), &self.gate_name(), first_line].map(replace_hidden_chars);
         parts.join("  ") + "\n"
     }
 
@@ -379,19 +381,19 @@ impl OpenGate {
         let mut text = format!(
             "Gate '{}' of execution '{}' (workflow '{}')\n",
             replace_hidden_chars(&self.gate_name()),
-            replace_hidden_chars(&self.execution),
-            replace_hidden_chars(&self.workflow)
+            replace_hidden_chars(&self.execution_id),
+            replace_hidden_chars(&self.workflow_name)
         );
-        let approvers = self.asked.approvers.iter();
+        let approvers = self.gate.approvers.iter();
         let approvers: Vec<_> = approvers.map(|name| replace_hidden_chars(name)).collect();
         if !approvers.is_empty() {
             text.extend(["To be answered by: ", &approvers.join(", "), "\n"]);
         }
-        if let Some(due) = &self.wait.due {
-            text.extend(["Until: ", &replace_hidden_chars(due), "\n"]);
+        if let Some(deadline) = &self.wait.due {
+            text.extend(["Until: ", &replace_hidden_chars(deadline), "\n"]);
         }
         text.push('\n');
-        text += &Screen::stdout().indent_block(None, "  ", &self.asked.ask);
+        text += &Screen::stdout().indent_block(None, "  ", &self.gate.ask);
         text.push('\n');
         text
     }

@@ -14,9 +14,9 @@ use super::{
 const EXIT_INTERRUPTED: u8 = 130;
 
 /// Measures, and prints a table per group, or everything as JSON.
-pub(super) async fn bench(args: BenchArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
-    let interrupted = serve::wait_for_signal(serve::subscribe_to_signals()?);
-    let Some(report) = midex_bench::bench(args, config, interrupted).await? else {
+pub(super) async fn run_bench(args: BenchArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+    let interrupt_signal = serve::wait_for_signal(serve::subscribe_to_signals()?);
+    let Some(report) = midex_bench::bench(args, config, interrupt_signal).await? else {
         print_warning(
             "the measurement was interrupted: its figures are not shown, and its files are removed",
         );

@@ -12,7 +12,7 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     advice::failure_advice,
     catalog::{self, page::command_table, schema},
-    link::{ServerLink, is_final_state, without_nulls},
+    link::{ServerLink, is_final_state, remove_nulls},
     list::parse_positive_number,
     question,
     run::inputs,
@@ -71,14 +71,14 @@ fn check_duration(text: &str) -> Result<String, String> {
 
 /// Calls the command and prints its answer; without a command, lists those that can be called.
 pub(super) async fn call(args: CallArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
-    let mut link = ServerLink::new_working(config);
-    let done = if args.command.is_empty() {
+    let mut link = ServerLink::new_worker(config);
+    let result = if args.command.is_empty() {
         print_command_list(args, &mut link, &mut out).await.map(|()| EXIT_OK)
     } else {
         run_command(args, &mut link, &mut out).await
     };
     link.close_and_log().await;
-    done
+    result
 }
 
 async fn print_command_list(
@@ -86,20 +86,20 @@ async fn print_command_list(
     link: &mut ServerLink<'_>,
     out: &mut Output<'_>,
 ) -> Result<()> {
-    let arguments = without_nulls(json!({ "query": args.search }));
-    let listed = catalog::list_commands(arguments, args.limit, link).await?;
-    let commands = &listed.commands;
+    let arguments = remove_nulls(json!({ "query": args.search }));
+    let listing = catalog::list_commands(arguments, args.limit, link).await?;
+    let commands = &listing.commands;
     let screen = Screen::stdout();
-    let more = listed.more_commands_note().map(|more| screen.indent_block(None, "", &more));
+    let more_note = listing.more_commands_note().map(|more| screen.indent_block(None, "", &more));
     let text = || {
         if commands.is_empty() {
             return "no command fits; `midex catalog list` shows the catalogs\n".to_owned();
         }
-        command_table(commands, &screen) + more.as_deref().unwrap_or_default()
+        command_table(commands, &screen) + more_note.as_deref().unwrap_or_default()
     };
     out.print_rows(|| commands.clone(), text)?;
-    match &more {
-        Some(more) if out.json => question::write_prompt(more),
+    match &more_note {
+        Some(note) if out.is_json => question::write_prompt(note),
         _ => Ok(()),
     }
 }
@@ -167,9 +167,9 @@ fn may_have_taken_effect(error: &Error, failure: Option<FailureCode>, command: &
 }
 
 fn command_arguments(id: &str, args: &CallArgs, command: &Value) -> Result<Value> {
-    let whole = match &args.with_json {
-        Some(given) => {
-            match inputs::parse_json_flag("--with-json", given, limits::INPUTS_BYTES_MAX)? {
+    let json_arguments = match &args.with_json {
+        Some(text) => {
+            match inputs::parse_json_flag("--with-json", text, limits::INPUTS_BYTES_MAX)? {
                 (_, object @ Value::Object(_)) => Some(object),
                 (place, _) => {
                     let error =
@@ -180,44 +180,46 @@ fn command_arguments(id: &str, args: &CallArgs, command: &Value) -> Result<Value
         }
         None => None,
     };
-    let single = args.with.iter().map(|flag| inputs::split_name_and_value("--with", flag));
-    let single: Vec<_> = single.collect::<Result<_>>()?;
-    let with = inputs::merge_inputs(whole, single, &declared_argument_types(command));
+    let single_arguments =
+        args.with.iter().map(|flag| inputs::split_name_and_value("--with", flag));
+    let single_arguments: Vec<_> = single_arguments.collect::<Result<_>>()?;
+    let with_arguments =
+        inputs::merge_inputs(json_arguments, single_arguments, &declared_argument_types(command));
     let body = args
         .body
         .as_ref()
-        .map(|given| inputs::parse_json_flag("--body", given, limits::INPUTS_BYTES_MAX));
+        .map(|text| inputs::parse_json_flag("--body", text, limits::INPUTS_BYTES_MAX));
     let body = body.transpose()?.map(|(_, body)| body);
-    let pages = args.max_pages.map(|pages| json!({ "max_pages": pages }));
-    let with = with.unwrap_or_else(|| json!({}));
-    Ok(without_nulls(json!({
-        "id": id, "with": with, "body": body, "timeout": args.timeout, "paginate": pages
+    let pagination = args.max_pages.map(|pages| json!({ "max_pages": pages }));
+    let with_arguments = with_arguments.unwrap_or_else(|| json!({}));
+    Ok(remove_nulls(json!({
+        "id": id, "with": with_arguments, "body": body, "timeout": args.timeout, "paginate": pagination
     })))
 }
 
 /// The types of the arguments, and of the fields of a body that can be given as arguments.
 fn declared_argument_types(command: &Value) -> Vec<(String, Value)> {
-    let declared = |name: &str, schema: &Value, root: &Value| {
-        let kind = schema::schema_kind(schema, root);
+    let argument_type = |name: &str, schema: &Value, root: &Value| {
+        let kind = schema::find_value_type(schema, root);
         let schema = json!({ "type": kind, "enum": schema["enum"] });
         (name.to_owned(), schema)
     };
-    let of_workflow = list_items(&command["arguments"]).iter();
-    let of_workflow = of_workflow.filter(|one| one["schema"].is_object());
-    let of_workflow = of_workflow.map(|one| {
-        let name = one["name"].as_str().unwrap_or_default();
-        declared(name, &one["schema"], &one["schema"])
+    let workflow_arguments = list_items(&command["arguments"]).iter();
+    let workflow_arguments = workflow_arguments.filter(|argument| argument["schema"].is_object());
+    let workflow_arguments = workflow_arguments.map(|argument| {
+        let name = argument["name"].as_str().unwrap_or_default();
+        argument_type(name, &argument["schema"], &argument["schema"])
     });
-    let arguments = properties(&command["input_schema"]);
-    let arguments = arguments.map(|(name, schema)| declared(name, schema, schema));
+    let arguments = schema_properties(&command["input_schema"]);
+    let arguments = arguments.map(|(name, schema)| argument_type(name, schema, schema));
     let root = &command["body_schema"];
-    let fields = properties(follow_references(root, root));
-    let fields = fields.map(|(name, schema)| declared(name, schema, root));
-    of_workflow.chain(arguments).chain(fields).collect()
+    let fields = schema_properties(follow_references(root, root));
+    let fields = fields.map(|(name, schema)| argument_type(name, schema, root));
+    workflow_arguments.chain(arguments).chain(fields).collect()
 }
 
 /// The properties of a schema by name.
-fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+fn schema_properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
     schema["properties"].as_object().into_iter().flatten()
 }
 
@@ -245,16 +247,16 @@ async fn wait_for_call_end(answer: Value, link: &mut ServerLink<'_>) -> Result<V
             Some(payload) => error.with_context("response_payload", payload),
         });
     }
-    let mut whole = status.final_output.unwrap_or_default();
-    if let (Value::Object(whole), Value::Object(answer)) = (&mut whole, answer) {
-        let known = answer
+    let mut output = status.final_output.unwrap_or_default();
+    if let (Value::Object(output), Value::Object(answer)) = (&mut output, answer) {
+        let call_fields = answer
             .into_iter()
             .filter(|(name, _)| !["status", "waits", "attempts"].contains(&name.as_str()));
-        whole.extend(known);
+        output.extend(call_fields);
         // The duration in the tool's answer only counts as long as the tool waited.
-        whole.insert("duration_ms".to_owned(), json!(status.duration_ms));
+        output.insert("duration_ms".to_owned(), json!(status.duration_ms));
     }
-    Ok(whole)
+    Ok(output)
 }
 
 /// Adds a suggestion if an unknown name is similar to a known one.

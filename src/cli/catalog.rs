@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 pub(super) use self::args::CatalogCommand;
 use self::{
     args::{
-        AddArgs, AllowArgs, BaseUrlArgs, ClassArgs, CredentialArgs, DocumentArgs, HeadersArgs,
-        NamedArgs, RefreshArgs, RemoveArgs, ShowArgs,
+        AddArgs, AllowArgs, BaseUrlArgs, CatalogSelectorArgs, CatalogShowArgs, ClassArgs,
+        CredentialArgs, DocumentArgs, HeadersArgs, RefreshArgs, RemoveArgs,
     },
     page::{
         catalog_page, catalog_table, command_page, document_changes, headers_page, import_preview,
@@ -23,7 +23,7 @@ use self::{
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     diagnostic::render_violations,
-    link::{ServerLink, without_nulls},
+    link::{ServerLink, remove_nulls},
     print_warning, question,
     run::input::read_file,
     screen::Screen,
@@ -38,42 +38,42 @@ use midex_catalog::{
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
-    nearest::nearest_hint,
+    nearest::format_nearest_hint,
 };
 use midex_server::{app::SourceType, config::Config};
 
 /// Runs one of the subcommands.
-pub(super) async fn catalog(
+pub(super) async fn run_catalog(
     command: CatalogCommand,
     config: &Config,
     mut out: Output<'_>,
 ) -> Result<u8> {
     let mut link = ServerLink::new(config);
-    let done = run(command, &mut link, &mut out).await;
+    let result = run_subcommand(command, &mut link, &mut out).await;
     link.close_and_log().await;
-    done
+    result
 }
 
-async fn run(
+async fn run_subcommand(
     command: CatalogCommand,
     link: &mut ServerLink<'_>,
     out: &mut Output<'_>,
 ) -> Result<u8> {
     match command {
         CatalogCommand::List => {
-            let listed = link.call("catalog.list", json!({})).await?;
+            let reply = link.call("catalog.list", json!({})).await?;
             out.print_rows(
-                || list_items(&listed["catalogs"]).to_vec(),
-                || catalog_table(list_items(&listed["catalogs"])),
+                || list_items(&reply["catalogs"]).to_vec(),
+                || catalog_table(list_items(&reply["catalogs"])),
             )?;
         }
-        CatalogCommand::Add(args) => return add(args, link, out).await,
-        CatalogCommand::Preview(args) => return preview(args, link, out).await,
+        CatalogCommand::Add(args) => return add_catalog(args, link, out).await,
+        CatalogCommand::Preview(args) => return preview_import(args, link, out).await,
         CatalogCommand::Show(args) => show_catalog(args, link, out).await?,
         CatalogCommand::Enable(args) => set_enabled(args, true, link, out).await?,
         CatalogCommand::Disable(args) => set_enabled(args, false, link, out).await?,
-        CatalogCommand::Remove(args) => return remove(args, link, out).await,
-        CatalogCommand::Refresh(args) => refresh(args, link, out).await?,
+        CatalogCommand::Remove(args) => return remove_catalog(args, link, out).await,
+        CatalogCommand::Refresh(args) => refresh_catalog(args, link, out).await?,
         CatalogCommand::Headers(args) => set_headers(args, link, out).await?,
         CatalogCommand::Credential(args) => set_credential(args, link, out).await?,
         CatalogCommand::Class(args) => set_class(args, link, out).await?,
@@ -90,7 +90,7 @@ impl DocumentArgs {
         let path = absolute(&self.source).unwrap_or_else(|_| self.source.clone().into());
         let (source, source_type) =
             if is_url { (json!(self.source), "url") } else { (json!(path), "path") };
-        without_nulls(json!({
+        remove_nulls(json!({
             "source": source, "source_type": source_type, "catalog_title": self.title,
             "vendor": self.vendor, "base_url": self.base_url
         }))
@@ -123,23 +123,25 @@ impl DocumentArgs {
         };
         let path = Path::new(&self.source);
         let text = match error.code() {
-            Code::OpenapiInvalid if !out.json => read_file(path, limits::DOCUMENT_BYTES_MAX).ok(),
+            Code::OpenapiInvalid if !out.is_json => {
+                read_file(path, limits::DOCUMENT_BYTES_MAX).ok()
+            }
             _ => None,
         };
         let Some(text) = text else {
             return Err(error);
         };
-        let drawn = render_violations(&self.source, &text, error.violations(), takes_color());
+        let rendering = render_violations(&self.source, &text, error.violations(), takes_color());
         let code = error.code();
         question::write_prompt(&format!(
-            "{drawn}error[{code}]: {}\n",
+            "{rendering}error[{code}]: {}\n",
             replace_hidden_chars(error.message())
         ))?;
         Ok(None)
     }
 }
 
-async fn add(args: AddArgs, link: &mut ServerLink<'_>, out: &mut Output<'_>) -> Result<u8> {
+async fn add_catalog(args: AddArgs, link: &mut ServerLink<'_>, out: &mut Output<'_>) -> Result<u8> {
     let mut arguments = args.document.tool_arguments();
     arguments["overwrite"] = json!(args.overwrite);
     if args.disabled {
@@ -164,19 +166,19 @@ fn import_summary(answer: &Value) -> String {
     let place = text_field(answer, "catalog_path");
     let noun = if count == 1 { "command" } else { "commands" };
     let text = format!("Catalog `{id}` has {count} {noun}; its settings are in {place}\n");
-    let called = match answer["base_url"].as_str() {
-        Some(url) if call::origin(url).is_none() => format!(
+    let base_url_note = match answer["base_url"].as_str() {
+        Some(url) if call::parse_origin(url).is_none() => format!(
             "The document does not say where it is called: run `midex catalog base-url {id} {}`\n",
             suggest_url_with_host(url)
         ),
         _ => base_url_lines(answer),
     };
-    let next = if answer["enabled"] == false {
+    let next_hint = if answer["enabled"] == false {
         format!("It is disabled: run `midex catalog enable {id}` to let it be called\n")
     } else {
         format!("See them with `midex catalog show {id}`\n")
     };
-    text + &called + &next
+    text + &base_url_note + &next_hint
 }
 
 /// The base URLs at which the commands of a new catalog are called.
@@ -185,17 +187,17 @@ fn base_url_lines(answer: &Value) -> String {
     if let [address] = addresses {
         return format!("They are called at {}\n", text_field(address, "base_url"));
     }
-    let called_at = |address: &Value| {
+    let address_line = |address: &Value| {
         let (count, url) = (&address["operations"], text_field(address, "base_url"));
         format!("{count} of them at {url}\n")
     };
-    let addresses = addresses.iter().map(called_at);
+    let addresses = addresses.iter().map(address_line);
     format!("They are called:\n{}", addresses.collect::<String>())
 }
 
 /// Prints the warnings about a document to stderr, unless the output is JSON.
 fn print_warnings(answer: &Value, out: &Output<'_>) {
-    if out.json {
+    if out.is_json {
         return;
     }
     for warning in list_items(&answer["warnings"]) {
@@ -207,7 +209,7 @@ fn print_warnings(answer: &Value, out: &Output<'_>) {
     }
 }
 
-async fn preview(
+async fn preview_import(
     args: DocumentArgs,
     link: &mut ServerLink<'_>,
     out: &mut Output<'_>,
@@ -224,26 +226,26 @@ async fn preview(
 }
 
 async fn show_catalog(
-    args: ShowArgs,
+    args: CatalogShowArgs,
     link: &mut ServerLink<'_>,
     out: &mut Output<'_>,
 ) -> Result<()> {
-    let found = fetch_catalog(&args.named.catalog, link).await?;
-    let id = text_field(&found, "catalog_id");
+    let catalog = fetch_catalog(&args.selector.catalog, link).await?;
+    let id = text_field(&catalog, "catalog_id");
     let screen = Screen::stdout();
     if let Some(operation) = &args.operation {
-        let shown = fetch_command(&format!("{id} {operation}"), link).await?;
-        return out.print(|| shown.clone(), || command_page(&shown, &screen));
+        let command = fetch_command(&format!("{id} {operation}"), link).await?;
+        return out.print(|| command.clone(), || command_page(&command, &screen));
     }
     let arguments = json!({ "catalog": id });
-    let listed = list_commands(arguments, args.limit, link).await?;
+    let listing = list_commands(arguments, args.limit, link).await?;
     let json = || {
         json!({
-            "catalog": found, "commands": listed.commands, "total": listed.total,
-            "is_cut": listed.is_cut
+            "catalog": catalog, "commands": listing.commands, "total": listing.total,
+            "is_cut": listing.is_truncated
         })
     };
-    out.print(json, || catalog_page(&found, &listed, &screen))
+    out.print(json, || catalog_page(&catalog, &listing, &screen))
 }
 
 /// The full description of one command.
@@ -258,20 +260,20 @@ pub(super) struct OperationListing {
     /// The total number of commands; `None` if the server is of an older version that does not report it.
     pub(super) total: Option<usize>,
     /// Whether there are more commands than these.
-    pub(super) is_cut: bool,
+    pub(super) is_truncated: bool,
 }
 
 impl OperationListing {
     /// How many commands are not shown, and how to see them; `None` if all are shown.
     pub(super) fn more_commands_note(&self) -> Option<String> {
-        if !self.is_cut {
+        if !self.is_truncated {
             return None;
         }
-        let shown = self.commands.len();
+        let shown_count = self.commands.len();
         Some(match self.total {
             Some(total) => format!(
                 "{} more: --limit {total} shows all, `midex call --search WORDS` finds some",
-                total.saturating_sub(shown)
+                total.saturating_sub(shown_count)
             ),
             None => "there are more: --limit N shows N, `midex call --search WORDS` finds some"
                 .to_owned(),
@@ -287,11 +289,11 @@ pub(super) async fn list_commands(
 ) -> Result<OperationListing> {
     let mut commands = Vec::new();
     loop {
-        let left = (limit - commands.len()).clamp(1, limits::COMMANDS_LISTED_MAX);
-        arguments["limit"] = json!(left);
+        let page_limit = (limit - commands.len()).clamp(1, limits::COMMANDS_LISTED_MAX);
+        arguments["limit"] = json!(page_limit);
         let mut page = link.call("command.list", arguments.clone()).await?;
-        if let Value::Array(listed) = page["commands"].take() {
-            commands.extend(listed);
+        if let Value::Array(page_commands) = page["commands"].take() {
+            commands.extend(page_commands);
         }
         let cursor = page["next_cursor"].take();
         if cursor.is_null() || commands.len() >= limit {
@@ -299,7 +301,7 @@ pub(super) async fn list_commands(
             return Ok(OperationListing {
                 commands,
                 total: total.and_then(|total| usize::try_from(total).ok()),
-                is_cut: !cursor.is_null(),
+                is_truncated: !cursor.is_null(),
             });
         }
         arguments["cursor"] = cursor;
@@ -308,21 +310,22 @@ pub(super) async fn list_commands(
 
 /// The catalog with this id or title, as `catalog.list` returns it.
 async fn fetch_catalog(name: &str, link: &mut ServerLink<'_>) -> Result<Value> {
-    let listed = link.call("catalog.list", json!({})).await?;
-    let catalogs = list_items(&listed["catalogs"]);
-    let is_titled =
-        |one: &&Value| text_field(one, "title").to_lowercase() == name.trim().to_lowercase();
-    let by_id = catalogs.iter().find(|one| one["catalog_id"] == name);
-    let found = by_id.or_else(|| catalogs.iter().find(is_titled));
-    found.cloned().ok_or_else(|| {
-        let ids = catalogs.iter().filter_map(|one| one["catalog_id"].as_str());
-        let message = format!("there is no catalog `{name}`{}", nearest_hint(name, ids));
+    let reply = link.call("catalog.list", json!({})).await?;
+    let catalogs = list_items(&reply["catalogs"]);
+    let has_title = |catalog: &&Value| {
+        text_field(catalog, "title").to_lowercase() == name.trim().to_lowercase()
+    };
+    let by_id = catalogs.iter().find(|catalog| catalog["catalog_id"] == name);
+    let catalog = by_id.or_else(|| catalogs.iter().find(has_title));
+    catalog.cloned().ok_or_else(|| {
+        let ids = catalogs.iter().filter_map(|catalog| catalog["catalog_id"].as_str());
+        let message = format!("there is no catalog `{name}`{}", format_nearest_hint(name, ids));
         Error::new(Code::CatalogNotFound, message)
     })
 }
 
 async fn set_enabled(
-    args: NamedArgs,
+    args: CatalogSelectorArgs,
     enabled: bool,
     link: &mut ServerLink<'_>,
     out: &mut Output<'_>,
@@ -341,8 +344,12 @@ async fn set_enabled(
     out.print(|| answer.clone(), text)
 }
 
-async fn remove(args: RemoveArgs, link: &mut ServerLink<'_>, out: &mut Output<'_>) -> Result<u8> {
-    let id = text_field(&fetch_catalog(&args.named.catalog, link).await?, "catalog_id");
+async fn remove_catalog(
+    args: RemoveArgs,
+    link: &mut ServerLink<'_>,
+    out: &mut Output<'_>,
+) -> Result<u8> {
+    let id = text_field(&fetch_catalog(&args.selector.catalog, link).await?, "catalog_id");
     let document = if args.with_document { "with its document" } else { "and keep its document" };
     let question = format!("Remove the catalog `{id}` {document}? Steps that call it will wait.");
     if !args.yes && !question::ask_yes_or_no(&question, "--yes", link).await? {
@@ -354,29 +361,33 @@ async fn remove(args: RemoveArgs, link: &mut ServerLink<'_>, out: &mut Output<'_
     out.print(
         || answer.clone(),
         || {
-            let left = &answer["remaining_catalog_count"];
-            format!("Removed the catalog `{id}`; there are {left} others\n")
+            let remaining_count = &answer["remaining_catalog_count"];
+            format!("Removed the catalog `{id}`; there are {remaining_count} others\n")
         },
     )?;
     Ok(EXIT_OK)
 }
 
-async fn refresh(args: RefreshArgs, link: &mut ServerLink<'_>, out: &mut Output<'_>) -> Result<()> {
-    let mut arguments = json!({ "catalog_id": args.named.catalog, "apply": args.apply });
+async fn refresh_catalog(
+    args: RefreshArgs,
+    link: &mut ServerLink<'_>,
+    out: &mut Output<'_>,
+) -> Result<()> {
+    let mut arguments = json!({ "catalog_id": args.selector.catalog, "apply": args.apply });
     let mut answer = link.call("catalog.refresh", arguments.clone()).await?;
     print_warnings(&answer, out);
-    if out.json {
+    if out.is_json {
         return out.print(|| answer.clone(), String::new);
     }
-    let shown = document_changes(&answer, &Screen::stdout());
-    out.write_unchanged(if shown.is_empty() { "The commands are the same\n" } else { &shown })?;
+    let changes = document_changes(&answer, &Screen::stdout());
+    out.write_unchanged(if changes.is_empty() { "The commands are the same\n" } else { &changes })?;
     let id = text_field(&answer, "catalog_id");
     let question = format!("Take the new document of the catalog `{id}`?");
-    let is_wanted = !args.apply && question::can_ask_person();
-    if is_wanted && question::ask_yes_or_no(&question, "--apply", link).await? {
+    let should_ask = !args.apply && question::can_ask_person();
+    if should_ask && question::ask_yes_or_no(&question, "--apply", link).await? {
         arguments["apply"] = json!(true);
         answer = link.call("catalog.refresh", arguments).await?;
-    } else if is_wanted {
+    } else if should_ask {
         return Ok(());
     }
     out.write_unchanged(if answer["applied"] == true {
@@ -391,24 +402,24 @@ async fn set_headers(
     link: &mut ServerLink<'_>,
     out: &mut Output<'_>,
 ) -> Result<()> {
-    let headers = args.headers.iter().map(|given| parse_header(given));
+    let headers = args.headers.iter().map(|text| parse_header(text));
     let headers = headers.collect::<Result<Map<_, _>>>()?;
     let answer = if headers.is_empty() && !args.replace {
-        let found = fetch_catalog(&args.named.catalog, link).await?;
-        json!({ "catalog_id": found["catalog_id"], "headers": found["headers"], "origins": found["origins"] })
+        let catalog = fetch_catalog(&args.selector.catalog, link).await?;
+        json!({ "catalog_id": catalog["catalog_id"], "headers": catalog["headers"], "origins": catalog["origins"] })
     } else {
         warn_about_literals(&headers);
         let mode = if args.replace { "replace" } else { "upsert" };
         let arguments =
-            json!({ "catalog_id": args.named.catalog, "headers": headers, "mode": mode });
+            json!({ "catalog_id": args.selector.catalog, "headers": headers, "mode": mode });
         link.call("catalog.set_headers", arguments).await?
     };
     out.print(|| answer.clone(), || headers_page(&answer, &Screen::stdout()))
 }
 
 /// Parses a header of the command line; the value is null for a header that is to be removed.
-fn parse_header(given: &str) -> Result<(String, Value)> {
-    match given.split_once('=') {
+fn parse_header(text: &str) -> Result<(String, Value)> {
+    match text.split_once('=') {
         Some((name, "")) if !name.is_empty() => Ok((name.to_owned(), Value::Null)),
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), json!(value))),
         _ => {
@@ -422,16 +433,16 @@ fn parse_header(given: &str) -> Result<(String, Value)> {
 
 /// Warns of a value that looks like a secret, because it is stored in a file as plain text.
 fn warn_about_literals(headers: &Map<String, Value>) {
-    let telling = headers.iter().filter(|(name, _)| is_secret_header(name));
-    for (name, value) in telling {
+    let secret_headers = headers.iter().filter(|(name, _)| is_secret_header(name));
+    for (name, value) in secret_headers {
         warn_about_literal(name, value.as_str().unwrap_or_default(), &format!("{name}="));
     }
 }
 
-fn warn_about_literal(name: &str, value: &str, lead: &str) {
+fn warn_about_literal(name: &str, value: &str, prefix: &str) {
     if !value.is_empty() && !value.contains("${") {
         print_warning(&format!(
-            "the value of `{name}` stands in the catalog's file as it is; a secret is safer by its name: '{lead}${{env:NAME}}'"
+            "the value of `{name}` stands in the catalog's file as it is; a secret is safer by its name: '{prefix}${{env:NAME}}'"
         ));
     }
 }
@@ -444,16 +455,16 @@ async fn set_credential(
     let value = Some(&args.value).filter(|value| !value.is_empty());
     warn_about_literal(&args.scheme, &args.value, "");
     let arguments =
-        json!({ "catalog_id": args.named.catalog, "scheme": args.scheme, "value": value });
+        json!({ "catalog_id": args.selector.catalog, "scheme": args.scheme, "value": value });
     let answer = link.call("catalog.set_credential", arguments).await?;
     let text = || {
         let screen = Screen::stdout();
-        let needs = screen.indent_block(
+        let needs_note = screen.indent_block(
             None,
             "",
             &format!("It needs: {}", required_credentials(&answer["schemes"])),
         );
-        headers_page(&answer, &screen) + &needs
+        headers_page(&answer, &screen) + &needs_note
     };
     out.print(|| answer.clone(), text)
 }
@@ -462,7 +473,7 @@ async fn set_class(args: ClassArgs, link: &mut ServerLink<'_>, out: &mut Output<
     let class = args.class.to_possible_value();
     let class = class.map_or_else(String::new, |class| class.get_name().to_owned());
     let arguments =
-        json!({ "catalog_id": args.named.catalog, "id": args.operation, "class": class });
+        json!({ "catalog_id": args.selector.catalog, "id": args.operation, "class": class });
     let answer = link.call("catalog.set_class", arguments).await?;
     let text = || {
         let (id, operation) = (text_field(&answer, "catalog_id"), text_field(&answer, "id"));
@@ -476,7 +487,7 @@ async fn allow_address(
     link: &mut ServerLink<'_>,
     out: &mut Output<'_>,
 ) -> Result<()> {
-    let arguments = json!({ "catalog_id": args.named.catalog, "host_port": args.host_port });
+    let arguments = json!({ "catalog_id": args.selector.catalog, "host_port": args.host_port });
     let answer = link.call("catalog.allow", arguments).await?;
     let text = || {
         let id = text_field(&answer, "catalog_id");
@@ -491,7 +502,7 @@ async fn set_base_url(
     link: &mut ServerLink<'_>,
     out: &mut Output<'_>,
 ) -> Result<()> {
-    let arguments = json!({ "catalog_id": args.named.catalog, "base_url": args.url });
+    let arguments = json!({ "catalog_id": args.selector.catalog, "base_url": args.url });
     let answer = link.call("catalog.set_base_url", arguments).await?;
     let text = || {
         let (id, url) = (text_field(&answer, "catalog_id"), text_field(&answer, "base_url"));

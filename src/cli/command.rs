@@ -16,14 +16,14 @@ pub(super) struct HintContext {
     /// The flags that a follow-up command needs to reach the same executions and definitions.
     pub(super) flags: String,
     /// The sentence that replaces "Run the same command again".
-    pub(super) retry: String,
+    pub(super) retry_sentence: String,
 }
 
 impl HintContext {
     /// Hints after a command that can be repeated as it was typed.
     pub(super) fn new(flags: String) -> Self {
-        let retry = REPEAT_COMMAND_ADVICE.to_owned();
-        Self { flags, retry }
+        let retry_sentence = REPEAT_COMMAND_ADVICE.to_owned();
+        Self { flags, retry_sentence }
     }
 }
 
@@ -34,23 +34,26 @@ pub(super) fn suggested_action(error: &Error) -> String {
 
 /// The suggested action for a person. Commands in it carry the flags that were given.
 pub(super) fn suggested_action_for_person(error: &Error, hints: &HintContext) -> String {
-    let worded =
+    let value_or_name =
         |name: &str| Some(context_value(error, name).unwrap_or_else(|| name.replace('_', " ")));
-    let filled = match Advice::from_error(error) {
-        Advice::Words(words) => fill_placeholders(words, hints, worded),
+    let sentence = match Advice::from_error(error) {
+        Advice::Words(words) => fill_placeholders(words, hints, value_or_name),
         Advice::Verbatim(words) => {
             fill_placeholders(&words, hints, |name| Some(format!("{{{name}}}")))
         }
         Advice::OneOf(sentences) => sentences
             .iter()
             .find_map(|words| fill_placeholders(words, hints, |name| context_value(error, name)))
-            .or_else(|| fill_placeholders(sentences.last()?, hints, worded)),
+            .or_else(|| fill_placeholders(sentences.last()?, hints, value_or_name)),
     };
-    let words = user_request(filled.unwrap_or_default());
-    let within = |sentence| change_first_letter(sentence, char::to_lowercase);
+    let words = rewrite_user_request(sentence.unwrap_or_default());
+    let lowercase_first = |sentence| change_first_letter(sentence, char::to_lowercase);
     match words.strip_prefix(REPEAT_COMMAND_ADVICE) {
-        Some(rest) => format!("{}{rest}", hints.retry),
-        None => words.replace(&within(REPEAT_COMMAND_ADVICE), &within(&hints.retry)),
+        Some(rest) => format!("{}{rest}", hints.retry_sentence),
+        None => words.replace(
+            &lowercase_first(REPEAT_COMMAND_ADVICE),
+            &lowercase_first(&hints.retry_sentence),
+        ),
     }
 }
 
@@ -76,10 +79,10 @@ fn fill_placeholders(
     hints: &HintContext,
     value: impl Fn(&str) -> Option<String>,
 ) -> Option<String> {
-    let mut filled = String::new();
-    for (at, part) in words.split('`').enumerate() {
-        let is_code = at % 2 == 1;
-        let shown = |name: &str| {
+    let mut result = String::new();
+    for (index, part) in words.split('`').enumerate() {
+        let is_code = index % 2 == 1;
+        let quoted_value = |name: &str| {
             let text = value(name)?;
             Some(match name {
                 _ if !is_code => text,
@@ -87,46 +90,46 @@ fn fill_placeholders(
                 _ => quoted(&text),
             })
         };
-        let part = fill_template(part, shown)?;
+        let part = fill_template(part, quoted_value)?;
         if !is_code {
-            filled.push_str(&part);
+            result.push_str(&part);
             continue;
         }
         let takes_flags =
             part.starts_with("midex ") && !part.contains("--help") && !part.contains("--data-dir");
         let flags = if takes_flags { &hints.flags } else { "" };
         let part = insert_flags(&part.replace("--id -- ", "--id="), flags);
-        filled.extend(["`", &part, "`"]);
+        result.extend(["`", &part, "`"]);
     }
-    Some(filled)
+    Some(result)
 }
 
 fn fill_template(template: &str, value: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let mut filled = String::new();
+    let mut result = String::new();
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
-        filled.push_str(before);
+        result.push_str(before);
         let is_name = |text: &str| {
             !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
         };
         let name = after.split_once('}').filter(|(name, _)| is_name(name));
         rest = if let Some((name, after)) = name {
-            filled.push_str(&value(name)?);
+            result.push_str(&value(name)?);
             after
         } else {
-            filled.push('{');
+            result.push('{');
             after
         };
     }
-    Some(filled + rest)
+    Some(result + rest)
 }
 
 /// Turns `Ask your user to …` into a direct request; other sentences are returned unchanged.
-fn user_request(action: String) -> String {
-    let Some(asked) = action.strip_prefix("Ask your user to ") else {
+fn rewrite_user_request(action: String) -> String {
+    let Some(request) = action.strip_prefix("Ask your user to ") else {
         return action;
     };
-    change_first_letter(asked, char::to_uppercase)
+    change_first_letter(request, char::to_uppercase)
 }
 
 /// A word as an operand of a command, quoted if needed. Before a word with a leading dash goes `--`, so that it is no
@@ -138,14 +141,14 @@ pub(super) fn quote_operand(word: &str) -> String {
 
 /// The flag that passes an execution id to `midex run`.
 pub(super) fn execution_id_flag(id: &str) -> String {
-    let between = if id.starts_with('-') { '=' } else { ' ' };
-    format!("--id{between}{}", quoted(id))
+    let separator = if id.starts_with('-') { '=' } else { ' ' };
+    format!("--id{separator}{}", quoted(id))
 }
 
 /// A command with the flags added: at the end, or before a `--`.
 pub(super) fn insert_flags(command: &str, flags: &str) -> String {
-    let mut dashes = command.match_indices(" -- ").map(|(at, _)| at);
-    match dashes.find(|at| !is_inside_quotes(&command[..*at])) {
+    let mut separators = command.match_indices(" -- ").map(|(at, _)| at);
+    match separators.find(|at| !is_inside_quotes(&command[..*at])) {
         Some(at) => format!("{}{flags}{}", &command[..at], &command[at..]),
         None => format!("{command}{flags}"),
     }
@@ -196,21 +199,23 @@ mod tests {
 
     #[test]
     fn suggestion_has_quotes_and_flags() {
-        let of = |code| Error::new(code, "x");
+        let make_error = |code| Error::new(code, "x");
         assert_eq!(
-            suggest_for_person(&of(Code::ExecutionFinished).with_context("execution_id", "it's x")),
+            suggest_for_person(
+                &make_error(Code::ExecutionFinished).with_context("execution_id", "it's x")
+            ),
             r"Run `midex show 'it'\''s x' --data-dir d`: it shows the result of every step"
         );
         assert_eq!(
-            suggest_for_person(&of(Code::ExecutionNotFound).with_context("nearest", "a")),
+            suggest_for_person(&make_error(Code::ExecutionNotFound).with_context("nearest", "a")),
             "Run `midex show a --data-dir d`, if you meant that one"
         );
         assert_eq!(
-            suggest_for_person(&of(Code::WorkflowNotFound)),
+            suggest_for_person(&make_error(Code::WorkflowNotFound)),
             "Run `midex list workflows --data-dir d`: use one of its names"
         );
-        assert_eq!(suggest_for_person(&of(Code::UsageInvalid)), "Run `midex --help`");
-        let paused = of(Code::ExecutionPaused).with_context("execution_id", "e");
+        assert_eq!(suggest_for_person(&make_error(Code::UsageInvalid)), "Run `midex --help`");
+        let paused = make_error(Code::ExecutionPaused).with_context("execution_id", "e");
         assert_eq!(
             suggest_for_person(
                 &paused.clone().with_context("pause_reasons", json!(["gate", "person"]))
@@ -225,39 +230,43 @@ mod tests {
 
     #[test]
     fn an_id_that_begins_with_a_dash_can_be_typed_from_a_hint() {
-        let of = |code| Error::new(code, "x").with_context("execution_id", "-x");
+        let make_error = |code| Error::new(code, "x").with_context("execution_id", "-x");
         assert_eq!(
-            suggest_for_person(&of(Code::ExecutionFinished)),
+            suggest_for_person(&make_error(Code::ExecutionFinished)),
             "Run `midex show --data-dir d -- -x`: it shows the result of every step"
         );
-        let again = of(Code::UsageInvalid).with_action("Run `midex run w --id {execution_id}`");
-        assert_eq!(suggest_for_person(&again), "Run `midex run w --id=-x --data-dir d`");
+        let repeated =
+            make_error(Code::UsageInvalid).with_action("Run `midex run w --id {execution_id}`");
+        assert_eq!(suggest_for_person(&repeated), "Run `midex run w --id=-x --data-dir d`");
     }
 
     #[test]
     fn own_advice_has_precedence() {
-        let of =
+        let make_error =
             |words| Error::new(Code::UsageInvalid, "x").with_context("a", "b c").with_action(words);
         assert_eq!(
-            suggest_for_person(&of("Add {a} to {lacking_it} {}")),
+            suggest_for_person(&make_error("Add {a} to {lacking_it} {}")),
             "Add b c to lacking it {}"
         );
         assert_eq!(
-            suggest_for_person(&of("Run `midex x {a}`")),
+            suggest_for_person(&make_error("Run `midex x {a}`")),
             "Run `midex x 'b c' --data-dir d`"
         );
-        let sent = |words: &str| {
+        let suggest_for_reply = |words: &str| {
             let payload =
                 json!({ "error_code": "STORE_BUSY", "message": "m", "suggested_action": words });
             suggest_for_person(&Error::from_payload(payload.as_object().unwrap_or(&Map::new())))
         };
-        assert_eq!(sent("Ask your user to end it"), "End it");
+        assert_eq!(suggest_for_reply("Ask your user to end it"), "End it");
         for call in [
             "Call a.b again: in a second",
             "Ask your user to end it. Call a.b again",
             "Send the same call again",
         ] {
-            assert!(sent(call).starts_with("Run the same command again in a second"), "{call}");
+            assert!(
+                suggest_for_reply(call).starts_with("Run the same command again in a second"),
+                "{call}"
+            );
         }
     }
 }

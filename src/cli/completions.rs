@@ -18,7 +18,7 @@ use super::{
     config::ConfigFiles,
     examples::with_examples,
     execution_id::{self, LAST_FAILED_WORD, LAST_WORD},
-    link::{ServerLink, without_nulls},
+    link::{ServerLink, remove_nulls},
     load_config,
     screen::one_line,
     value::optional_text_line,
@@ -43,7 +43,7 @@ pub struct CompletionsArgs {
 }
 
 /// Prints the completion script.
-pub fn completions(args: &CompletionsArgs, mut out: Output<'_>) -> Result<u8> {
+pub fn print_completion_script(args: &CompletionsArgs, mut out: Output<'_>) -> Result<u8> {
     let shell = args.shell.to_string();
     let shells = Shells::builtins();
     let completer = shells.completer(&shell);
@@ -62,13 +62,13 @@ pub(super) fn answer_completion_request() -> bool {
         return false;
     }
     panic::set_hook(Box::new(|_| {}));
-    let answered = panic::catch_unwind(|| {
+    let result = panic::catch_unwind(|| {
         let env =
             CompleteEnv::with_factory(command_with_completers).var(COMPLETE_VARIABLE).bin("midex");
         let directory = std::env::current_dir().ok();
         let _ = env.try_complete(std::env::args_os(), directory.as_deref());
     });
-    drop(answered);
+    drop(result);
     true
 }
 
@@ -80,13 +80,13 @@ enum ArgumentKind {
     /// Workflows that can be started.
     Workflows,
     /// Workflows, and executions of this project, for `midex graph`.
-    Drawn,
+    GraphTargets,
     /// Signals that the named execution waits for, or any open execution if none is named.
     Signals,
     /// Steps whose gates are open.
     Gates,
     /// Steps with an unknown outcome, for `midex resolve`.
-    Unknown,
+    UnknownOutcomes,
 }
 
 /// Commands, their arguments, and the kind of candidates for each.
@@ -101,10 +101,10 @@ const COMPLETED_ARGUMENTS: &[(&str, &str, ArgumentKind)] = &[
     ("approve", "execution_id", ArgumentKind::Executions(Some("open"))),
     ("approve", "step", ArgumentKind::Gates),
     ("resolve", "execution_id", ArgumentKind::Executions(Some("open"))),
-    ("resolve", "step", ArgumentKind::Unknown),
+    ("resolve", "step", ArgumentKind::UnknownOutcomes),
     ("run", "workflow", ArgumentKind::Workflows),
     ("run", "id", ArgumentKind::Executions(Some("open"))),
-    ("graph", "workflow", ArgumentKind::Drawn),
+    ("graph", "workflow", ArgumentKind::GraphTargets),
     ("show", "name", ArgumentKind::Workflows),
     ("cat", "workflow", ArgumentKind::Workflows),
     ("list", "workflow", ArgumentKind::Workflows),
@@ -115,14 +115,14 @@ const COMPLETED_ARGUMENTS: &[(&str, &str, ArgumentKind)] = &[
 pub(super) fn command_with_completers() -> Command {
     let mut command = with_examples(Cli::command());
     for &(name, argument, kind) in COMPLETED_ARGUMENTS {
-        let of = move |arg: Arg| {
+        let add_completer = move |arg: Arg| {
             if arg.get_id().as_str() == argument {
-                arg.add(ArgValueCompleter::new(move |begun: &OsStr| candidates(kind, begun)))
+                arg.add(ArgValueCompleter::new(move |prefix: &OsStr| find_candidates(kind, prefix)))
             } else {
                 arg
             }
         };
-        command = command.mut_subcommand_at(name, |it| it.mut_args(of));
+        command = command.mut_subcommand_at(name, |it| it.mut_args(add_completer));
     }
     command
 }
@@ -142,32 +142,34 @@ impl NestedSubcommand for Command {
 }
 
 /// The candidates for a begun word, at most [`limits::COMPLETIONS_MAX`].
-fn candidates(kind: ArgumentKind, begun: &OsStr) -> Vec<CompletionCandidate> {
+fn find_candidates(kind: ArgumentKind, prefix: &OsStr) -> Vec<CompletionCandidate> {
     let words = line_words(std::env::args_os());
-    let (Some(config), Some(begun)) = (config_of_line(&words), begun.to_str()) else {
+    let (Some(config), Some(prefix)) = (parse_line_config(&words), prefix.to_str()) else {
         return Vec::new();
     };
-    let asked = || candidates_from_server(&config, kind, &words).unwrap_or_default();
-    let found = match kind {
+    let ask_server = || candidates_from_server(&config, kind, &words).unwrap_or_default();
+    let candidates = match kind {
         ArgumentKind::Workflows => workflow_candidates(&config),
-        ArgumentKind::Drawn => workflow_candidates(&config).into_iter().chain(asked()).collect(),
-        _ => asked(),
+        ArgumentKind::GraphTargets => {
+            workflow_candidates(&config).into_iter().chain(ask_server()).collect()
+        }
+        _ => ask_server(),
     };
-    filter_candidates(found, begun)
+    filter_candidates(candidates, prefix)
         .map(|(word, about)| CompletionCandidate::new(word).help(Some(about.into())))
         .collect()
 }
 
 /// The distinct candidates that start with `begun` and need no quoting, at most as many as a person can look through.
 fn filter_candidates(
-    found: Vec<(String, String)>,
-    begun: &str,
+    candidates: Vec<(String, String)>,
+    prefix: &str,
 ) -> impl Iterator<Item = (String, String)> {
-    let mut seen = BTreeSet::new();
-    found
+    let mut seen_words = BTreeSet::new();
+    candidates
         .into_iter()
         .filter(move |(word, _)| {
-            word.starts_with(begun) && needs_no_quoting(word) && seen.insert(word.clone())
+            word.starts_with(prefix) && needs_no_quoting(word) && seen_words.insert(word.clone())
         })
         .take(limits::COMPLETIONS_MAX)
 }
@@ -184,10 +186,10 @@ fn line_words(args: impl Iterator<Item = OsString>) -> Vec<String> {
 }
 
 /// The configuration that results from the flags on the line.
-fn config_of_line(words: &[String]) -> Option<Config> {
+fn parse_line_config(words: &[String]) -> Option<Config> {
     let mut line = vec!["midex".to_owned()];
     for flag in ["--data-dir", "--workflows", "--agents"] {
-        if let Some(value) = flag_value(words, flag) {
+        if let Some(value) = find_flag_value(words, flag) {
             line.push(format!("{flag}={value}"));
         }
     }
@@ -196,23 +198,23 @@ fn config_of_line(words: &[String]) -> Option<Config> {
     load_config(&cli.global).ok()
 }
 
-fn flag_value(words: &[String], flag: &str) -> Option<String> {
+fn find_flag_value(words: &[String], flag: &str) -> Option<String> {
     let mut words = words.iter();
-    let mut found = None;
+    let mut last_value = None;
     while let Some(word) = words.next() {
         if word == flag {
-            found = words.next().cloned();
+            last_value = words.next().cloned();
         } else if let Some(value) = word.strip_prefix(flag).and_then(|it| it.strip_prefix('=')) {
-            found = Some(value.to_owned());
+            last_value = Some(value.to_owned());
         }
     }
-    found
+    last_value
 }
 
 fn workflow_candidates(config: &Config) -> Vec<(String, String)> {
     let registry = config.registry();
-    let sound = registry.workflows().filter(|entry| !entry.is_broken());
-    sound.map(|entry| (entry.name.clone(), entry.source.as_str().to_owned())).collect()
+    let usable = registry.workflows().filter(|entry| !entry.is_broken());
+    usable.map(|entry| (entry.name.clone(), entry.source.as_str().to_owned())).collect()
 }
 
 /// Asks the server of the data directory, or an embedded one, within [`limits::COMPLETE_WITHIN`]. Does not create a
@@ -227,19 +229,19 @@ fn candidates_from_server(
     }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().ok()?;
-    let found = runtime.block_on(async {
+    let candidates = runtime.block_on(async {
         let mut link = ServerLink::new(config);
-        let found = finish_within(
+        let candidates = finish_within(
             limits::COMPLETE_WITHIN,
             Box::pin(server_candidates(&mut link, kind, words)),
         )
         .await;
         // Close the store in order, within the same limit.
         let _ = finish_within(limits::COMPLETE_WITHIN, link.close()).await;
-        found
+        candidates
     });
     runtime.shutdown_background();
-    found
+    candidates
 }
 
 async fn finish_within<T>(time: Duration, work: impl Future<Output = Result<T>>) -> Option<T> {
@@ -253,31 +255,32 @@ async fn server_candidates(
 ) -> Result<Vec<(String, String)>> {
     let state = match kind {
         ArgumentKind::Executions(state) => Some(state),
-        ArgumentKind::Drawn => Some(None),
+        ArgumentKind::GraphTargets => Some(None),
         _ => None,
     };
     if let Some(state) = state {
         // Read more executions than are offered: the begun word filters them afterwards.
         let rows = list_executions(link, state, limits::LIST_LIMIT_MAX).await?;
-        let about = |row: &ExecutionRow| format!("{}, {}", one_line(&row.workflow_name), row.state);
-        let named = rows.iter().map(|row| (one_line(&row.execution_id), about(row)));
-        let last =
+        let describe =
+            |row: &ExecutionRow| format!("{}, {}", one_line(&row.workflow_name), row.state);
+        let executions = rows.iter().map(|row| (one_line(&row.execution_id), describe(row)));
+        let keywords =
             [(LAST_WORD, "the one that moved last"), (LAST_FAILED_WORD, "the last that failed")];
-        let last = last.map(|(word, about)| (word.to_owned(), about.to_owned()));
-        return Ok(last.into_iter().chain(named).collect());
+        let keywords = keywords.map(|(word, about)| (word.to_owned(), about.to_owned()));
+        return Ok(keywords.into_iter().chain(executions).collect());
     }
-    let ids = if let Some(said) = execution_on_line(words) {
-        vec![execution_id::run_with_execution(link, said, fetch_full_id).await?]
+    let ids = if let Some(execution_arg) = find_execution_argument(words) {
+        vec![execution_id::run_with_execution(link, execution_arg, fetch_full_id).await?]
     } else {
         let rows = list_executions(link, Some("open"), limits::COMPLETIONS_MAX).await?;
         rows.into_iter().map(|row| row.execution_id).collect()
     };
-    let mut found = Vec::new();
+    let mut candidates = Vec::new();
     for id in ids {
         let waits = link.fetch_status(&id).await?.waits;
-        found.extend(waits.iter().filter_map(|wait| wait_candidate(wait, kind)));
+        candidates.extend(waits.iter().filter_map(|wait| wait_candidate(wait, kind)));
     }
-    Ok(found)
+    Ok(candidates)
 }
 
 async fn fetch_full_id(link: &mut ServerLink<'_>, id: &str) -> Result<String> {
@@ -287,9 +290,9 @@ async fn fetch_full_id(link: &mut ServerLink<'_>, id: &str) -> Result<String> {
 async fn list_executions(
     link: &mut ServerLink<'_>,
     state: Option<&str>,
-    most: usize,
+    limit: usize,
 ) -> Result<Vec<ExecutionRow>> {
-    let arguments = without_nulls(json!({ "limit": most, "state": state }));
+    let arguments = remove_nulls(json!({ "limit": limit, "state": state }));
     Ok(link.list_executions(arguments).await?.executions)
 }
 
@@ -304,7 +307,7 @@ fn wait_candidate(wait: &WaitView, kind: ArgumentKind) -> Option<(String, String
             let gate = gate_argument(&wait.step_name, wait.item);
             Some((gate, "waits for an approval".to_owned()))
         }
-        (ArgumentKind::Unknown, "unknown") => {
+        (ArgumentKind::UnknownOutcomes, "unknown") => {
             Some((step, "nobody knows what came of it".to_owned()))
         }
         _ => None,
@@ -312,12 +315,12 @@ fn wait_candidate(wait: &WaitView, kind: ArgumentKind) -> Option<(String, String
 }
 
 /// The execution id after the command, if there is one and it is not the word being typed.
-fn execution_on_line(words: &[String]) -> Option<&str> {
+fn find_execution_argument(words: &[String]) -> Option<&str> {
     let commands = ["signal", "approve", "resolve"];
-    let at = words.iter().position(|word| commands.contains(&word.as_str()))?;
-    let mut behind = words[at + 1..].iter().filter(|word| !word.starts_with('-'));
-    let first = behind.next()?;
-    behind.next().map(|_| first.as_str()).filter(|first| !first.is_empty())
+    let command_index = words.iter().position(|word| commands.contains(&word.as_str()))?;
+    let mut operands = words[command_index + 1..].iter().filter(|word| !word.starts_with('-'));
+    let first = operands.next()?;
+    operands.next().map(|_| first.as_str()).filter(|first| !first.is_empty())
 }
 
 #[cfg(test)]
@@ -334,33 +337,33 @@ mod tests {
         let command = command_with_completers();
         for (name, argument, _) in COMPLETED_ARGUMENTS {
             let mut path = name.split(' ');
-            let found = path
+            let found_arg = path
                 .try_fold(&command, |it, name| it.find_subcommand(name))
                 .and_then(|it| it.get_arguments().find(|arg| arg.get_id() == argument));
-            assert!(found.is_some(), "{name} has no {argument}");
+            assert!(found_arg.is_some(), "{name} has no {argument}");
         }
     }
 
     #[test]
     fn partial_line_is_parsed() {
-        assert_eq!(execution_on_line(&split_line("signal e1 ")), Some("e1"));
-        assert_eq!(execution_on_line(&split_line("--data-dir d approve e1 g")), Some("e1"));
-        assert_eq!(execution_on_line(&split_line("signal e1")), None);
-        assert_eq!(execution_on_line(&split_line("signal  g")), None);
-        assert_eq!(execution_on_line(&split_line("show e1 ")), None);
-        let given = split_line("show --data-dir=a --data-dir b --workflows");
-        assert_eq!(flag_value(&given, "--data-dir").as_deref(), Some("b"));
-        assert_eq!(flag_value(&given, "--workflows"), None);
-        assert_eq!(flag_value(&given, "--agents"), None);
+        assert_eq!(find_execution_argument(&split_line("signal e1 ")), Some("e1"));
+        assert_eq!(find_execution_argument(&split_line("--data-dir d approve e1 g")), Some("e1"));
+        assert_eq!(find_execution_argument(&split_line("signal e1")), None);
+        assert_eq!(find_execution_argument(&split_line("signal  g")), None);
+        assert_eq!(find_execution_argument(&split_line("show e1 ")), None);
+        let words = split_line("show --data-dir=a --data-dir b --workflows");
+        assert_eq!(find_flag_value(&words, "--data-dir").as_deref(), Some("b"));
+        assert_eq!(find_flag_value(&words, "--workflows"), None);
+        assert_eq!(find_flag_value(&words, "--agents"), None);
     }
 
     #[test]
     fn candidates_match_and_are_limited() {
-        let many = |prefix: &str| {
+        let candidates_with = |prefix: &str| {
             let names = (0..limits::COMPLETIONS_MAX + 5).map(move |at| format!("{prefix}{at}"));
             names.map(|name| (name, String::new())).collect::<Vec<_>>()
         };
-        let all = [many("a"), many("b"), many("b")].concat();
+        let all = [candidates_with("a"), candidates_with("b"), candidates_with("b")].concat();
         assert_eq!(filter_candidates(all.clone(), "").count(), limits::COMPLETIONS_MAX);
         // Candidates that do not match do not count towards the limit.
         assert_eq!(filter_candidates(all.clone(), "b").count(), limits::COMPLETIONS_MAX);

@@ -27,18 +27,18 @@ use self::{
 };
 pub(super) use self::{key::split_message_and_tip, notice::ConfigNotice, print::print_settings};
 use super::{
-    Cli, Command, DirectoryFlags,
+    Cli, CliCommand, DirectoryFlags,
     examples::with_examples,
     groups::{hide_global_argument, with_grouped_help},
 };
 use midex_domain::{
     ProjectDirectories,
     error::{Code, Error, Result},
-    finding::{Finding, errors, is_broken},
+    finding::{Finding, filter_errors, has_errors},
     nearest::find_nearest,
 };
-use midex_registry::user_dir;
-use midex_server::config::{ALLOW_ENV_ENV, DATA_DIR_ENV, SECRET_ENV_ENV, project_dir};
+use midex_registry::find_user_dir;
+use midex_server::config::{ALLOW_ENV_ENV, DATA_DIR_ENV, SECRET_ENV_ENV, find_project_dir};
 
 /// The name of both files.
 const CONFIG_FILE_NAME: &str = "midex.toml";
@@ -60,18 +60,18 @@ pub(super) struct ConfigFiles(Vec<ConfigFile>);
 impl ConfigFiles {
     /// Reads the files of the project and of the current user. Never fails: errors become findings.
     pub(super) fn read() -> Self {
-        let project = project_dir().join(CONFIG_FILE_NAME);
-        let Some(user) = user_dir().map(|dir| dir.join(CONFIG_FILE_NAME)) else {
+        let project = find_project_dir().join(CONFIG_FILE_NAME);
+        let Some(user_path) = find_user_dir().map(|dir| dir.join(CONFIG_FILE_NAME)) else {
             return Self(vec![ConfigFile::read(FileOwner::Project, project, None)]);
         };
-        let users = ConfigFile::read(FileOwner::User, user.clone(), None);
+        let user_file = ConfigFile::read(FileOwner::User, user_path.clone(), None);
         // If the project directory is that of the user's own file, there is no separate project's file.
-        let is_same = fs::canonicalize(&project)
-            .is_ok_and(|it| fs::canonicalize(&user).is_ok_and(|user| user == it));
-        if is_same {
-            return Self(vec![users]);
+        let is_same_file = fs::canonicalize(&project)
+            .is_ok_and(|it| fs::canonicalize(&user_path).is_ok_and(|user| user == it));
+        if is_same_file {
+            return Self(vec![user_file]);
         }
-        Self(vec![ConfigFile::read(FileOwner::Project, project, Some(&user)), users])
+        Self(vec![ConfigFile::read(FileOwner::Project, project, Some(&user_path)), user_file])
     }
 
     /// Parses a command line, with the values of the files as defaults.
@@ -82,30 +82,30 @@ impl ConfigFiles {
         let matches = self.command_with_defaults().try_get_matches_from(line);
         let matches = matches.map_err(drop_weak_suggestion)?;
         let mut cli = Cli::from_arg_matches(&matches)?;
-        let given = |name: &str, dir: &Option<PathBuf>| {
-            let is_given = matches.value_source(name) == Some(ValueSource::CommandLine);
-            dir.clone().filter(|_| is_given)
+        let flag_directory = |name: &str, dir: &Option<PathBuf>| {
+            let is_flag = matches.value_source(name) == Some(ValueSource::CommandLine);
+            dir.clone().filter(|_| is_flag)
         };
-        cli.global.given = DirectoryFlags {
-            data_dir: given("data_dir", &cli.global.data_dir),
-            workflows: given("workflows", &cli.global.workflows),
-            agents: given("agents", &cli.global.agents),
+        cli.global.directory_flags = DirectoryFlags {
+            data_dir: flag_directory("data_dir", &cli.global.data_dir),
+            workflows: flag_directory("workflows", &cli.global.workflows),
+            agents: flag_directory("agents", &cli.global.agents),
         };
-        let by_project = |name: &str, dir: &mut Option<PathBuf>| {
+        let take_project_directory = |name: &str, dir: &mut Option<PathBuf>| {
             let is_default = matches.value_source(name) == Some(ValueSource::DefaultValue);
             let owner = self.find_setting(name).map(|(file, _)| file.owner);
-            let is_projects = is_default && owner == Some(FileOwner::Project);
-            is_projects.then(|| dir.take()).flatten()
+            let is_from_project = is_default && owner == Some(FileOwner::Project);
+            is_from_project.then(|| dir.take()).flatten()
         };
-        cli.global.named_by_project = ProjectDirectories {
-            workflows: by_project("workflows", &mut cli.global.workflows),
-            agents: by_project("agents", &mut cli.global.agents),
+        cli.global.project_directories = ProjectDirectories {
+            workflows: take_project_directory("workflows", &mut cli.global.workflows),
+            agents: take_project_directory("agents", &mut cli.global.agents),
         };
-        if let (Command::Serve(args) | Command::Config(args), Some((_, matches))) =
+        if let (CliCommand::Serve(args) | CliCommand::Config(args), Some((_, matches))) =
             (&mut cli.command, matches.subcommand())
         {
             let source = matches.value_source("http");
-            args.transports.http_is_usual = source == Some(ValueSource::DefaultValue);
+            args.transports.is_default_http = source == Some(ValueSource::DefaultValue);
         }
         Ok((cli, matches))
     }
@@ -123,10 +123,10 @@ impl ConfigFiles {
     /// An argument with the value from the files as its default, which an environment variable overrides.
     fn with_file_default(&self, arg: Arg) -> Arg {
         let mut arg = add_file_key_to_help(arg);
-        if let Some(values) = self.default_of(&arg) {
+        if let Some(values) = self.find_file_default(&arg) {
             arg = arg.default_values(values);
         }
-        if let Some(variable) = environment_variable(&arg) {
+        if let Some(variable) = find_environment_variable(&arg) {
             arg = arg.env(variable).hide_env(true);
         }
         // The parser does not count a default as given, so it cannot check this requirement if a file sets `http`.
@@ -135,7 +135,7 @@ impl ConfigFiles {
         if needs_http { arg.requires("http") } else { arg }
     }
 
-    fn default_of(&self, arg: &Arg) -> Option<Vec<OsString>> {
+    fn find_file_default(&self, arg: &Arg) -> Option<Vec<OsString>> {
         let long = arg.get_long()?;
         if let Some((_, setting)) = self.find_setting(long) {
             return Some(setting.values.clone());
@@ -147,8 +147,9 @@ impl ConfigFiles {
 
     /// The effective setting of this key, and the file that sets it.
     fn find_setting(&self, key: &str) -> Option<(&ConfigFile, &FlagSetting)> {
-        let all = self.0.iter().flat_map(|file| file.settings.iter().map(move |one| (file, one)));
-        all.into_iter().find(|(_, setting)| setting.key == key)
+        let settings =
+            self.0.iter().flat_map(|file| file.settings.iter().map(move |setting| (file, setting)));
+        settings.into_iter().find(|(_, setting)| setting.key == key)
     }
 
     /// The warnings about the files: each is about a setting that is ignored.
@@ -162,15 +163,15 @@ impl ConfigFiles {
     /// # Errors
     /// `USAGE_INVALID` with each error in the first such file.
     pub(super) fn check_usable(&self) -> Result<()> {
-        let broken = self.0.iter().find(|file| is_broken(&file.findings));
-        broken.map_or(Ok(()), |file| Err(unusable_file_error(file)))
+        let invalid_file = self.0.iter().find(|file| has_errors(&file.findings));
+        invalid_file.map_or(Ok(()), |file| Err(unusable_file_error(file)))
     }
 
     /// The notices about servers that hosts start without flags.
     pub(super) fn notices(&self) -> Vec<ConfigNotice> {
         match self.parse(["midex", "serve"].map(OsString::from)) {
             Ok((cli, _)) => match cli.command {
-                Command::Serve(args) => server_notices(&args),
+                CliCommand::Serve(args) => server_notices(&args),
                 _ => Vec::new(),
             },
             // The environment is invalid, which is reported elsewhere.
@@ -180,33 +181,35 @@ impl ConfigFiles {
 
     /// The existing files, each with its findings.
     pub(super) fn existing_files(&self) -> impl Iterator<Item = (&Path, &[Finding])> {
-        let there = self.0.iter().filter(|file| file.text.is_some());
-        there.map(|file| (&*file.path, &*file.findings))
+        let existing = self.0.iter().filter(|file| file.text.is_some());
+        existing.map(|file| (&*file.path, &*file.findings))
     }
 
     fn findings<'a>(&'a self) -> impl Iterator<Item = (&'a ConfigFile, &'a Finding)> {
-        let of = |file: &'a ConfigFile| file.findings.iter().map(move |finding| (file, finding));
-        self.0.iter().flat_map(of)
+        let pair_findings =
+            |file: &'a ConfigFile| file.findings.iter().map(move |finding| (file, finding));
+        self.0.iter().flat_map(pair_findings)
     }
 }
 
 /// Removes a suggestion of the parser that is not similar enough to the typed word.
 fn drop_weak_suggestion(mut error: clap::Error) -> clap::Error {
     use {ContextKind as Kind, ContextValue as Context};
-    for (typed, suggested) in [
+    for (typed_kind, suggestion_kind) in [
         (Kind::InvalidArg, Kind::SuggestedArg),
         (Kind::InvalidSubcommand, Kind::SuggestedSubcommand),
         (Kind::InvalidValue, Kind::SuggestedValue),
     ] {
-        let near = match error.get(suggested) {
-            Some(Context::String(near)) => vec![near.as_str()],
-            Some(Context::Strings(near)) => near.iter().map(String::as_str).collect(),
+        let suggestions = match error.get(suggestion_kind) {
+            Some(Context::String(suggestion)) => vec![suggestion.as_str()],
+            Some(Context::Strings(words)) => words.iter().map(String::as_str).collect(),
             _ => continue,
         };
-        let is_like =
-            |typed: &Context| find_nearest(&typed.to_string(), near.iter().copied()).is_some();
-        if !error.get(typed).is_some_and(is_like) {
-            error.remove(suggested);
+        let is_similar = |typed: &Context| {
+            find_nearest(&typed.to_string(), suggestions.iter().copied()).is_some()
+        };
+        if !error.get(typed_kind).is_some_and(is_similar) {
+            error.remove(suggestion_kind);
         }
     }
     error
@@ -231,7 +234,7 @@ pub(super) fn add_file_key_to_help(arg: Arg) -> Arg {
 }
 
 /// The environment variable that sets an argument, if it is present.
-fn environment_variable(arg: &Arg) -> Option<&'static str> {
+fn find_environment_variable(arg: &Arg) -> Option<&'static str> {
     let (_, name) = ENVIRONMENT_VARIABLES.iter().find(|(id, _)| *id == arg.get_id().as_str())?;
     std::env::var_os(name).is_some_and(|value| !value.is_empty()).then_some(name)
 }
@@ -245,8 +248,8 @@ fn finding_line(file: &ConfigFile, finding: &Finding) -> String {
 
 fn unusable_file_error(file: &ConfigFile) -> Error {
     let message = format!("`{}` cannot be used as it is", file.path.display());
-    let violations = errors(&file.findings).map(|finding| {
-        let mut violation = finding.violation();
+    let violations = filter_errors(&file.findings).map(|finding| {
+        let mut violation = finding.to_violation();
         if violation.path.is_empty() {
             CONFIG_FILE_NAME.clone_into(&mut violation.path);
         }

@@ -18,7 +18,7 @@ use midex_domain::{
     clock::{Clock, SystemClock},
     error::{Code, Error, Result, describe_io_error},
     uri,
-    view::{Advanced, CurrentStep, StatusView, TelemetryEvent},
+    view::{AdvanceReply, CurrentStep, StatusView, TelemetryEvent},
 };
 use midex_mcp::client::Client;
 use midex_server::config::Config;
@@ -28,25 +28,25 @@ const DEMO_TASK: &str = "Add a dark mode to the settings page";
 
 /// Runs the demonstration; its JSON contains everything that its text shows. Without `--data-dir` it works in a
 /// temporary directory, which is removed afterwards, also after a failure.
-pub(super) async fn demo(
+pub(super) async fn run_demo(
     config: &Config,
     data_dir: Option<PathBuf>,
     out: Output<'_>,
 ) -> Result<u8> {
-    let place = match data_dir {
-        Some(path) => DemoDirectory::Kept(
+    let directory = match data_dir {
+        Some(path) => DemoDirectory::Persistent(
             std::path::absolute(&path).map_err(|e| unusable_directory_error(&path, e))?,
         ),
         None => DemoDirectory::Temporary(make_temp_dir()?),
     };
-    let mut tour = DemoRun { place, config, out, steps: Vec::new(), killed: Value::Null };
+    let mut run = DemoRun { directory, config, out, steps: Vec::new(), kill_record: Value::Null };
     let signals = subscribe_to_signals()?;
-    let shown = tokio::select! {
-        shown = tour.run() => shown?,
+    let report = tokio::select! {
+        shown = run.run() => shown?,
         () = wait_for_signal(signals) => return Err(interrupted_error()),
     };
-    if tour.out.json {
-        tour.out.write_unchanged(format!("{shown:#}\n"))?;
+    if run.out.is_json {
+        run.out.write_unchanged(format!("{report:#}\n"))?;
     }
     Ok(EXIT_OK)
 }
@@ -58,14 +58,14 @@ fn interrupted_error() -> Error {
 
 /// A new temporary directory.
 fn make_temp_dir() -> Result<TempDir> {
-    let made = tempfile::Builder::new().prefix("midex-demo-").tempdir();
-    made.map_err(|error| unusable_directory_error(&std::env::temp_dir(), error))
+    let temp_dir = tempfile::Builder::new().prefix("midex-demo-").tempdir();
+    temp_dir.map_err(|error| unusable_directory_error(&std::env::temp_dir(), error))
 }
 
 /// The directory of the demonstration's executions.
 enum DemoDirectory {
     /// A directory that the user named, which is kept.
-    Kept(PathBuf),
+    Persistent(PathBuf),
     /// A temporary directory, which is removed at the end.
     Temporary(TempDir),
 }
@@ -73,25 +73,25 @@ enum DemoDirectory {
 impl DemoDirectory {
     fn path(&self) -> &Path {
         match self {
-            Self::Kept(path) => path,
+            Self::Persistent(path) => path,
             Self::Temporary(directory) => directory.path(),
         }
     }
 }
 
 fn unusable_directory_error(path: &Path, error: std::io::Error) -> Error {
-    let shown = path.display().to_string();
-    let message = format!("{shown} could not be made: {}", describe_io_error(&error));
-    Error::new(Code::FileUnusable, message).with_context("path", shown).with_source(error)
+    let path_text = path.display().to_string();
+    let message = format!("{path_text} could not be made: {}", describe_io_error(&error));
+    Error::new(Code::FileUnusable, message).with_context("path", path_text).with_source(error)
 }
 
 struct DemoRun<'a> {
-    place: DemoDirectory,
+    directory: DemoDirectory,
     config: &'a Config,
     out: Output<'a>,
     steps: Vec<Value>,
     /// The times at which the server was killed and at which the next one had answered.
-    killed: Value,
+    kill_record: Value,
 }
 
 impl DemoRun<'_> {
@@ -99,33 +99,33 @@ impl DemoRun<'_> {
         let client = Client::start(self.server_command()?).await?;
         self.print_text("A server is running as a child process; this is its MCP client.\n")?;
         let start = json!({ "workflow_name": DEMO_WORKFLOW, "inputs": { "task": DEMO_TASK } });
-        let first: Advanced = parse_reply(client.call_tool("workflow.start", start).await?)?;
+        let first: AdvanceReply = parse_reply(client.call_tool("workflow.start", start).await?)?;
         let id = first.execution_id.clone();
         self.print_text(&format!("Started `{DEMO_WORKFLOW}` as {id}\n  task: {DEMO_TASK}\n"))?;
         let second = self.do_step(&client, &first).await?;
-        let at = SystemClock.now();
+        let killed_at = SystemClock.now();
         client.kill_server().await?;
         self.print_text(
             "  -- the server was just killed (SIGKILL); a new one reads the same directory --\n",
         )?;
         let client = Client::start(self.server_command()?).await?;
-        self.killed = json!({
-            "at": at, "signal": "SIGKILL", "started_at": SystemClock.now(), "during": second.step_name
+        self.kill_record = json!({
+            "at": killed_at, "signal": "SIGKILL", "started_at": SystemClock.now(), "during": second.step_name
         });
         let current: CurrentStep =
             parse_reply(client.read_resource(&resource_address("current_step", &id)).await?)?;
         self.check_resumed_step(&second, &current)?;
-        let mut next = second;
-        while next.workflow_state == State::Running.as_str() {
-            next = self.do_step(&client, &next).await?;
+        let mut step = second;
+        while step.workflow_state == State::Running.as_str() {
+            step = self.do_step(&client, &step).await?;
         }
-        let shown = self.show_history(&client, &id, &next).await?;
+        let report = self.show_history(&client, &id, &step).await?;
         client.stop().await?;
-        Ok(shown)
+        Ok(report)
     }
 
     /// Does one step like an agent: reads the persona and the task, and submits an output.
-    async fn do_step(&mut self, client: &Client, step: &Advanced) -> Result<Advanced> {
+    async fn do_step(&mut self, client: &Client, step: &AdvanceReply) -> Result<AdvanceReply> {
         let fields = [
             &step.step_name,
             &step.agent_name,
@@ -150,10 +150,14 @@ impl DemoRun<'_> {
         parse_reply(client.call_tool("workflow.next_step", arguments).await?)
     }
 
-    fn check_resumed_step(&mut self, before: &Advanced, after: &CurrentStep) -> Result<()> {
-        let is_same_token = before.new_token == after.continuation_token;
-        if is_same_token && before.step_name == after.current_step {
-            let step = after.current_step.as_deref().unwrap_or_default();
+    fn check_resumed_step(
+        &mut self,
+        killed_step: &AdvanceReply,
+        resumed_step: &CurrentStep,
+    ) -> Result<()> {
+        let is_same_token = killed_step.new_token == resumed_step.continuation_token;
+        if is_same_token && killed_step.step_name == resumed_step.current_step {
+            let step = resumed_step.current_step.as_deref().unwrap_or_default();
             return self.print_text(&format!(
                 "Resumed at `{step}` with the same token: nothing acknowledged was lost\n"
             ));
@@ -161,7 +165,12 @@ impl DemoRun<'_> {
         Err(Error::internal("the new server does not stand where the killed one did"))
     }
 
-    async fn show_history(&mut self, client: &Client, id: &str, last: &Advanced) -> Result<Value> {
+    async fn show_history(
+        &mut self,
+        client: &Client,
+        id: &str,
+        last: &AdvanceReply,
+    ) -> Result<Value> {
         let reply = client.read_resource(&resource_address("workflow_status", id)).await?;
         let status: StatusView = parse_reply(reply.clone())?;
         let history = client.read_resource(&resource_address("step_history", id)).await?;
@@ -176,29 +185,29 @@ impl DemoRun<'_> {
             status.state
         ))?;
         self.print_next_commands(id)?;
-        let is_kept = matches!(self.place, DemoDirectory::Kept(_));
+        let is_kept = matches!(self.directory, DemoDirectory::Persistent(_));
         Ok(json!({
-            "execution_id": id, "data_dir": self.place.path(), "data_dir_kept": is_kept, "status": reply,
-            "steps": self.steps, "history": history, "telemetry": telemetry, "killed": self.killed
+            "execution_id": id, "data_dir": self.directory.path(), "data_dir_kept": is_kept, "status": reply,
+            "steps": self.steps, "history": history, "telemetry": telemetry, "killed": self.kill_record
         }))
     }
 
     /// Prints the events in order, with a line for the kill.
     fn print_timeline(&mut self, telemetry: &[TelemetryEvent]) -> Result<()> {
-        let killed_at = self.killed["at"].as_str().unwrap_or_default().to_owned();
-        let killed = format!("  {killed_at}  -- server killed (SIGKILL), new one started --");
-        let mut is_told = false;
+        let killed_at = self.kill_record["at"].as_str().unwrap_or_default().to_owned();
+        let kill_line = format!("  {killed_at}  -- server killed (SIGKILL), new one started --");
+        let mut is_kill_printed = false;
         self.print_text("Timeline")?;
         for event in telemetry {
             // Times in the same format sort as texts. The kill follows the last answer of the first server.
-            if !is_told && event.created_at > killed_at {
-                self.print_text(&killed)?;
-                is_told = true;
+            if !is_kill_printed && event.created_at > killed_at {
+                self.print_text(&kill_line)?;
+                is_kill_printed = true;
             }
-            let took = event.metadata["duration_ms"].as_u64();
-            let took = took.map_or_else(String::new, |took| format!("  {took} ms"));
+            let duration = event.metadata["duration_ms"].as_u64();
+            let duration = duration.map_or_else(String::new, |took| format!("  {took} ms"));
             let line = format!(
-                "  {}  {:<25} {}{took}",
+                "  {}  {:<25} {}{duration}",
                 event.created_at,
                 event.event_type.as_str(),
                 event.step_name.as_deref().unwrap_or_default()
@@ -210,9 +219,9 @@ impl DemoRun<'_> {
 
     /// Prints the location of the data, and suggests three next commands.
     fn print_next_commands(&mut self, id: &str) -> Result<()> {
-        let path = self.place.path().display().to_string();
-        let lies = match self.place {
-            DemoDirectory::Kept(_) => format!(
+        let path = self.directory.path().display().to_string();
+        let location_note = match self.directory {
+            DemoDirectory::Persistent(_) => format!(
                 "The data lies in {path}/executions.redb: midex show {id} --data-dir {}",
                 quoted(&path)
             ),
@@ -220,7 +229,7 @@ impl DemoRun<'_> {
                 "The data lay in {path}, which is removed now; `midex demo --data-dir DIR` keeps it"
             ),
         };
-        self.print_text(&lies)?;
+        self.print_text(&location_note)?;
         self.print_text(
             "\nNext\n  \
              midex install --client claude-code   gives midex to your agent (or cursor, codex, vscode, …)\n  \
@@ -233,7 +242,7 @@ impl DemoRun<'_> {
         let program = std::env::current_exe().map_err(|error| {
             Error::internal("this program cannot find itself").with_source(error)
         })?;
-        let path = self.place.path();
+        let path = self.directory.path();
         std::fs::create_dir_all(path).map_err(|error| unusable_directory_error(path, error))?;
         let mut command = Command::new(program);
         command.arg("serve").arg("--data-dir").arg(path);
@@ -258,7 +267,7 @@ impl DemoRun<'_> {
     }
 
     fn print_text(&mut self, text: &str) -> Result<()> {
-        if self.out.json {
+        if self.out.is_json {
             return Ok(());
         }
         self.out.write_unchanged(format!("{text}\n"))

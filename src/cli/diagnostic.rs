@@ -11,17 +11,17 @@ use midex_domain::{
 /// Draws the findings of one file, each with its line of the text.
 pub fn render(path: &str, text: &str, findings: &[Finding], color: bool) -> String {
     let renderer = make_renderer(color);
-    let mut drawn = String::new();
+    let mut output = String::new();
     for finding in findings {
         let level = match finding.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
         let place = (finding.line, finding.start, finding.end);
-        drawn += &render_violation(&renderer, (path, text), level, &finding.violation(), place);
-        drawn.push_str("\n\n");
+        output += &render_violation(&renderer, (path, text), level, &finding.to_violation(), place);
+        output.push_str("\n\n");
     }
-    drawn
+    output
 }
 
 fn make_renderer(color: bool) -> Renderer {
@@ -36,37 +36,38 @@ pub(super) fn render_violations(
     color: bool,
 ) -> String {
     let renderer = make_renderer(color);
-    let drawn = violations.iter().map(|violation| {
+    let rendered = violations.iter().map(|violation| {
         let (line, start) = locate_violation(text, violation);
         let place = (line, start, first_line_end(text, start, text.len()));
         render_violation(&renderer, (path, text), Level::ERROR, violation, place) + "\n\n"
     });
-    drawn.collect()
+    rendered.collect()
 }
 
 /// The line number of a violation, and the byte offset of the line. A violation with only a JSON pointer is located at
 /// the pointer's first key, which most documents have at the beginning of a line.
 fn locate_violation(text: &str, violation: &Violation) -> (usize, usize) {
     let lines = || {
-        text.split_inclusive('\n').zip(1..).scan(0, |at, (line, number)| {
-            let start = *at;
-            *at += line.len();
+        text.split_inclusive('\n').zip(1..).scan(0, |offset, (line, number)| {
+            let start = *offset;
+            *offset += line.len();
             Some((line, number, start))
         })
     };
     let key = violation.path.split('/').nth(1);
-    let found = match (violation.line, key) {
-        (Some(wanted), _) => lines().find(|(_, number, _)| *number == wanted),
+    let line_at = match (violation.line, key) {
+        (Some(line_number), _) => lines().find(|(_, number, _)| *number == line_number),
         (None, Some(key)) => lines().find(|(line, ..)| begins_with_key(line, key)),
         (None, None) => None,
     };
-    let Some((line, number, start)) = found else {
+    let Some((line, number, start)) = line_at else {
         return (1, 0);
     };
     let indent = line.len() - line.trim_start().len();
     let column = violation.column.map(|column| line.char_indices().nth(column.saturating_sub(1)));
-    let within = column.map_or(indent, |found| found.map_or(line.len(), |(at, _)| at));
-    (number, start + within)
+    let column_offset =
+        column.map_or(indent, |position| position.map_or(line.len(), |(offset, _)| offset));
+    (number, start + column_offset)
 }
 
 fn begins_with_key(line: &str, key: &str) -> bool {
@@ -86,11 +87,12 @@ fn render_violation(
     let title = level.primary_title(replace_hidden_chars(&violation.message));
     let title = title.id(&violation.rule);
     // The renderer gets only this line: with the whole file it would search the file again for each violation.
-    let (line, offset) = line_of(text, start);
+    let (line, offset) = find_line(text, start);
     let start = (start.min(text.len()) - offset).min(line.len());
     let end = end.saturating_sub(offset).clamp(start, line.len());
-    let shown = |at| replace_invisible(&line[..line.floor_char_boundary(at)]).len();
-    let (start, end) = (shown(start), shown(end));
+    let visible_len =
+        |byte_offset| replace_invisible(&line[..line.floor_char_boundary(byte_offset)]).len();
+    let (start, end) = (visible_len(start), visible_len(end));
     let snippet = Snippet::source(replace_invisible(line))
         .line_start(number)
         .path(replace_hidden_chars(path))
@@ -109,8 +111,9 @@ const TOOL_TO_COMMAND: [(&str, &str); 4] = [
 
 /// A suggestion for a person: tool names are replaced by commands.
 pub(super) fn replace_tools_by_commands(advice: &str) -> String {
-    let typed = |advice: String, (tool, command): &(&str, &str)| advice.replace(tool, command);
-    TOOL_TO_COMMAND.iter().fold(advice.to_owned(), typed)
+    let replace_tool =
+        |advice: String, (tool, command): &(&str, &str)| advice.replace(tool, command);
+    TOOL_TO_COMMAND.iter().fold(advice.to_owned(), replace_tool)
 }
 
 fn help_messages(violation: &Violation) -> Vec<Message<'static>> {
@@ -120,25 +123,25 @@ fn help_messages(violation: &Violation) -> Vec<Message<'static>> {
         Level::NOTE.message(format!("expected {}", replace_hidden_chars(expected)))
     });
     let suggestion = violation.suggestion.as_ref();
-    let suggestion = suggestion.map(|meant| {
-        Level::HELP.message(replace_hidden_chars(&replace_tools_by_commands(&meant.text)))
+    let suggestion = suggestion.map(|suggestion| {
+        Level::HELP.message(replace_hidden_chars(&replace_tools_by_commands(&suggestion.text)))
     });
     expected.into_iter().chain(suggestion).collect()
 }
 
 /// Replaces invisible characters with U+FFFD. Control characters are left to the renderer, which escapes them.
 fn replace_invisible(line: &str) -> String {
-    let shown = |(c, is_hidden): (char, bool)| {
+    let replace = |(c, is_hidden): (char, bool)| {
         let is_invisible = is_hidden && !c.is_control();
         if is_invisible { '\u{fffd}' } else { c }
     };
-    mark_hidden_chars(line).map(shown).collect()
+    mark_hidden_chars(line).map(replace).collect()
 }
 
 /// The line that contains the byte offset `at`, without its line break, and the offset at which the line begins.
-fn line_of(text: &str, at: usize) -> (&str, usize) {
-    let at = text.floor_char_boundary(at.min(text.len()));
-    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+fn find_line(text: &str, offset: usize) -> (&str, usize) {
+    let offset = text.floor_char_boundary(offset.min(text.len()));
+    let start = text[..offset].rfind('\n').map_or(0, |end| end + 1);
     let line = text[start..].split('\n').next().unwrap_or_default();
     (line.trim_end_matches('\r'), start)
 }
@@ -261,7 +264,7 @@ mod tests {
     #[test]
     fn text_cannot_control_terminal() {
         let finding = Finding::new(Rule::UnknownKey, "", Place::START, "\u{1b}[31mred\nline");
-        let drawn = render("w.md", "\u{1b}[2Jx", &[finding], false);
-        assert!(!drawn.contains('\u{1b}'), "{drawn:?}");
+        let rendering = render("w.md", "\u{1b}[2Jx", &[finding], false);
+        assert!(!rendering.contains('\u{1b}'), "{rendering:?}");
     }
 }

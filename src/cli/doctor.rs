@@ -25,7 +25,7 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     command::suggested_action,
     config::{ConfigFiles, ConfigNotice},
-    link::{ServerLink, without_nulls},
+    link::{ServerLink, remove_nulls},
     list,
     screen::{Screen, TextStyle},
     serve::is_open_to_others,
@@ -36,7 +36,7 @@ use super::{
 use midex_domain::{
     clock::{Clock, SteadyClock, SystemClock, SystemIds, Timestamp},
     error::{Code, Error, Result, describe_io_error},
-    finding::{self, Severity, is_broken},
+    finding::{self, Severity, has_errors},
     limits,
 };
 use midex_mcp::{
@@ -85,17 +85,17 @@ impl CheckResult {
 
     /// The finding of a failed check, with the message of the error and its suggested action.
     fn fail(check: &'static str, error: &Error) -> Self {
-        let says = format!("{}: {}", error.code(), error.message());
-        Self::warn(check, says, suggested_action(error)).failing()
+        let message = format!("{}: {}", error.code(), error.message());
+        Self::warn(check, message, suggested_action(error)).into_failure()
     }
 
-    fn failing(self) -> Self {
+    fn into_failure(self) -> Self {
         Self { verdict: CheckVerdict::Fail, ..self }
     }
 }
 
 /// Runs all checks, and prints a line for each finding. The exit code is 1 if a check fails.
-pub(super) async fn doctor(
+pub(super) async fn run_doctor(
     config: &Config,
     files: &ConfigFiles,
     mut out: Output<'_>,
@@ -107,16 +107,16 @@ pub(super) async fn doctor(
     findings.push(authoring_finding(config));
     findings.extend(clients::client_findings(config));
     let has_store = config.data_dir.join(app::STORE_FILE).exists();
-    let sound = |finding: &CheckResult| finding.verdict != CheckVerdict::Fail;
-    if has_store && findings.iter().all(sound) {
+    let has_passed = |finding: &CheckResult| finding.verdict != CheckVerdict::Fail;
+    if has_store && findings.iter().all(has_passed) {
         findings.extend(open_store_findings(config).await);
     }
-    let fails = findings.iter().any(|finding| finding.verdict == CheckVerdict::Fail);
+    let has_failed = findings.iter().any(|finding| finding.verdict == CheckVerdict::Fail);
     out.print_rows(
         || findings.iter().map(|finding| json!(finding)).collect(),
         || findings_as_text(&findings),
     )?;
-    Ok(if fails { EXIT_FINDINGS } else { EXIT_OK })
+    Ok(if has_failed { EXIT_FINDINGS } else { EXIT_OK })
 }
 
 /// The findings on the data directory and its content.
@@ -156,37 +156,39 @@ fn findings_as_text(findings: &[CheckResult]) -> String {
 
 fn configuration_finding(files: &ConfigFiles) -> Vec<CheckResult> {
     const CHECK_NAME: &str = "configuration";
-    let mut findings: Vec<_> =
-        files.existing_files().map(|(path, found)| config_file_finding(path, found)).collect();
+    let mut findings: Vec<_> = files
+        .existing_files()
+        .map(|(path, file_findings)| config_file_finding(path, file_findings))
+        .collect();
     if findings.is_empty() {
-        let says = "no file: flags, environment and defaults";
-        findings.push(CheckResult::ok(CHECK_NAME, says));
+        let message = "no file: flags, environment and defaults";
+        findings.push(CheckResult::ok(CHECK_NAME, message));
     }
     findings.extend(files.notices().into_iter().map(server_notice_finding));
     findings
 }
 
-fn config_file_finding(path: &Path, found: &[finding::Finding]) -> CheckResult {
+fn config_file_finding(path: &Path, findings: &[finding::Finding]) -> CheckResult {
     const CHECK_NAME: &str = "configuration";
     const MEND_ADVICE: &str = "run `midex config`";
     let path = path.display();
-    let says = format!("{} in {path}", format_count(found.len(), "finding"));
-    match found {
+    let message = format!("{} in {path}", format_count(findings.len(), "finding"));
+    match findings {
         [] => CheckResult::ok(CHECK_NAME, path.to_string()),
-        _ if is_broken(found) => {
-            let says = format!(
-                "{says}, which ends every command: in place of what it does not tell, defaults are judged here"
+        _ if has_errors(findings) => {
+            let message = format!(
+                "{message}, which ends every command: in place of what it does not tell, defaults are judged here"
             );
-            CheckResult::warn(CHECK_NAME, says, MEND_ADVICE).failing()
+            CheckResult::warn(CHECK_NAME, message, MEND_ADVICE).into_failure()
         }
-        _ => CheckResult::warn(CHECK_NAME, says, MEND_ADVICE),
+        _ => CheckResult::warn(CHECK_NAME, message, MEND_ADVICE),
     }
 }
 
 fn server_notice_finding(notice: ConfigNotice) -> CheckResult {
     let finding = CheckResult::warn("configuration", notice.message, notice.mend);
     match notice.severity {
-        Severity::Error => finding.failing(),
+        Severity::Error => finding.into_failure(),
         Severity::Warning => finding,
     }
 }
@@ -194,22 +196,24 @@ fn server_notice_finding(notice: ConfigNotice) -> CheckResult {
 fn directory_finding(config: &Config) -> CheckResult {
     const CHECK_NAME: &str = "directory";
     let path = config.data_dir.display();
-    let unusable = |what: String| {
+    let unusable_finding = |problem: String| {
         let mend = "choose another one with --data-dir";
-        CheckResult::warn(CHECK_NAME, format!("{path} {what}"), mend).failing()
+        CheckResult::warn(CHECK_NAME, format!("{path} {problem}"), mend).into_failure()
     };
     let metadata = match fs::metadata(&config.data_dir) {
         Ok(metadata) if metadata.is_dir() => metadata,
-        Ok(_) => return unusable("is not a directory".into()),
-        Err(_) if config.data_dir.is_symlink() => return unusable("is a link to nothing".into()),
+        Ok(_) => return unusable_finding("is not a directory".into()),
+        Err(_) if config.data_dir.is_symlink() => {
+            return unusable_finding("is a link to nothing".into());
+        }
         Err(error) => {
-            if let Some(why) = making::why_not_creatable(&config.data_dir, &error) {
-                return unusable(why);
+            if let Some(reason) = making::explain_not_creatable(&config.data_dir, &error) {
+                return unusable_finding(reason);
             }
-            let says = format!(
+            let message = format!(
                 "{path} is not there: it was never used, or was removed or moved; the next server makes it"
             );
-            return CheckResult::ok(CHECK_NAME, says);
+            return CheckResult::ok(CHECK_NAME, message);
         }
     };
     if let Some(finding) =
@@ -235,20 +239,20 @@ fn directory_finding(config: &Config) -> CheckResult {
             ),
             format!("run `chmod u+rwx '{path}'`, or choose another one with --data-dir"),
         )
-        .failing();
+        .into_failure();
     }
     CheckResult::ok(CHECK_NAME, format!("{path} (mode {mode:04o})"))
 }
 
 fn other_user_finding(check: &'static str, path: &str, metadata: &Metadata) -> Option<CheckResult> {
-    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    (!is_ours).then(|| {
+    let is_own_user = metadata.uid() == rustix::process::geteuid().as_raw();
+    (!is_own_user).then(|| {
         CheckResult::warn(
             check,
             format!("{path} belongs to another user"),
             "choose a directory of your own with --data-dir",
         )
-        .failing()
+        .into_failure()
     })
 }
 
@@ -278,10 +282,10 @@ fn socket_finding(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>)
         );
     }
     if matches!(owner, Ok(None)) {
-        let says = format!(
+        let message = format!(
             "{path}: nobody listens there, its process was killed; the next owner takes its place"
         );
-        return CheckResult::ok(CHECK_NAME, says);
+        return CheckResult::ok(CHECK_NAME, message);
     }
     CheckResult::ok(CHECK_NAME, path)
 }
@@ -331,59 +335,61 @@ fn busy_owner_finding(error: &Error) -> CheckResult {
 
 fn describe_owner(greeting: &Greeting) -> CheckResult {
     const CHECK_NAME: &str = "owner";
-    let of = |role| greeting.clients.iter().filter(|client| client.role == role).count();
+    let count_clients = |role| greeting.clients.iter().filter(|client| client.role == role).count();
     let since = Timestamp::from_milliseconds(greeting.since_ms);
     let http = greeting.http.as_ref();
     let http = http.map_or_else(String::new, |address| format!(", HTTP at {address}"));
-    let says = format!(
+    let message = format!(
         "process {}, midex {}, since {since}{http}; it serves {}",
         greeting.pid,
         greeting.midex,
-        format_count(of(ClientRole::Relay), "other")
+        format_count(count_clients(ClientRole::Relay), "other")
     );
     if greeting.midex == env!("CARGO_PKG_VERSION") {
-        return CheckResult::ok(CHECK_NAME, says);
+        return CheckResult::ok(CHECK_NAME, message);
     }
     let mend = "restart the hosts that run the other build, when that suits you";
-    CheckResult::warn(CHECK_NAME, format!("{says}; this is {}", env!("CARGO_PKG_VERSION")), mend)
+    CheckResult::warn(CHECK_NAME, format!("{message}; this is {}", env!("CARGO_PKG_VERSION")), mend)
 }
 
 fn ignored_settings_finding(greeting: &Greeting, preamble: &Preamble) -> CheckResult {
     const CHECK_NAME: &str = "settings";
-    let unheeded = preamble.ignored_settings(greeting);
-    if unheeded.is_empty() {
+    let ignored = preamble.list_ignored_settings(greeting);
+    if ignored.is_empty() {
         return CheckResult::ok(CHECK_NAME, "those of the owner are the ones asked for here");
     }
     let mend = "give all servers of the directory the same flags";
-    CheckResult::warn(CHECK_NAME, unheeded.join("; "), mend)
+    CheckResult::warn(CHECK_NAME, ignored.join("; "), mend)
 }
 
 /// Verifies the whole store file, unless an owner has it open.
 fn store_finding(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> CheckResult {
-    const CHECK: &str = "store";
+    const CHECK_NAME: &str = "store";
     if let Ok(Some((owner, _))) = owner {
         let path = config.data_dir.join(app::STORE_FILE);
         return match fs::symlink_metadata(&path) {
-            Ok(_) => CheckResult::ok(CHECK, "its owner has it open; pages were not read through"),
-            Err(_) => CheckResult::fail(CHECK, &store_lost_error(owner.pid, &path)),
+            Ok(_) => {
+                CheckResult::ok(CHECK_NAME, "its owner has it open; pages were not read through")
+            }
+            Err(_) => CheckResult::fail(CHECK_NAME, &store_lost_error(owner.pid, &path)),
         };
     }
     match app::verify_store(config) {
-        Ok(StoreVerification::Sound(bytes)) => {
-            CheckResult::ok(CHECK, format!("{bytes} bytes, read through"))
+        Ok(StoreVerification::Intact(bytes)) => {
+            CheckResult::ok(CHECK_NAME, format!("{bytes} bytes, read through"))
         }
-        Ok(StoreVerification::Nothing) => CheckResult::ok(CHECK, "none yet"),
-        Ok(StoreVerification::Gone) => CheckResult::warn(
-            CHECK,
+        Ok(StoreVerification::NoStore) => CheckResult::ok(CHECK_NAME, "none yet"),
+        Ok(StoreVerification::Missing) => CheckResult::warn(
+            CHECK_NAME,
             "the database that was in the directory is gone; the next server begins an empty one",
             format!("put `{}` back from a backup, if it is missed", app::STORE_FILE),
         ),
         // The finding `owner` reports this problem.
         Err(error) if error.code() == Code::StoreBusy => {
-            CheckResult::ok(CHECK, "not looked at, for somebody has it open")
+            CheckResult::ok(CHECK_NAME, "not looked at, for somebody has it open")
         }
         Err(error) => {
-            let mut finding = CheckResult::fail(CHECK, &error);
+            let mut finding = CheckResult::fail(CHECK_NAME, &error);
             if let Some(copy) = error.context("copy").and_then(Value::as_str) {
                 let _ = write!(finding.says, "; a copy of it lies at {copy}");
             }
@@ -404,14 +410,14 @@ fn store_lost_error(owner: u32, path: &Path) -> Error {
 fn clock_finding(config: &Config) -> CheckResult {
     const CHECK_NAME: &str = "clock";
     let now = SystemClock.now();
-    let written = fs::read_dir(&config.data_dir).into_iter().flatten().flatten();
-    let written = written.filter_map(|entry| entry.metadata().ok()?.modified().ok());
-    let ahead = written.filter_map(|time| {
+    let write_times = fs::read_dir(&config.data_dir).into_iter().flatten().flatten();
+    let write_times = write_times.filter_map(|entry| entry.metadata().ok()?.modified().ok());
+    let offsets = write_times.filter_map(|time| {
         let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
         let milliseconds = i64::try_from(since.as_millis()).ok()?;
         Some(Timestamp::from_milliseconds(milliseconds).since(now))
     });
-    match ahead.max() {
+    match offsets.max() {
         Some(ahead) if ahead > CLOCK_AHEAD_MAX => CheckResult::warn(
             CHECK_NAME,
             format!("files of the directory were written {} s from now", ahead.as_secs()),
@@ -424,11 +430,11 @@ fn clock_finding(config: &Config) -> CheckResult {
 fn definitions_finding(config: &Config) -> Result<CheckResult> {
     const CHECK_NAME: &str = "definitions";
     let reports = registry::validate_paths(&[], &config.registry())?;
-    let broken: Vec<_> = reports.iter().filter(|report| report.is_broken()).collect();
-    if broken.is_empty() {
+    let invalid: Vec<_> = reports.iter().filter(|report| report.is_broken()).collect();
+    if invalid.is_empty() {
         return Ok(CheckResult::ok(CHECK_NAME, format!("{} files, all sound", reports.len())));
     }
-    let paths: Vec<_> = broken.iter().map(|report| report.path.as_str()).collect();
+    let paths: Vec<_> = invalid.iter().map(|report| report.path.as_str()).collect();
     Ok(CheckResult::warn(
         CHECK_NAME,
         format!("not usable as they are: {}", paths.join(", ")),
@@ -448,26 +454,28 @@ fn authoring_finding(config: &Config) -> CheckResult {
         );
     };
     let path = directory.path.display();
-    let says = format!("agents write workflows into {path} ({reason})");
+    let message = format!("agents write workflows into {path} ({reason})");
     let access = Access::WRITE_OK | Access::EXEC_OK;
     match fs::metadata(&directory.path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            CheckResult::ok(CHECK_NAME, format!("{says}; the first save makes it"))
+            CheckResult::ok(CHECK_NAME, format!("{message}; the first save makes it"))
         }
         Err(error) => CheckResult::warn(
             CHECK_NAME,
-            format!("{says}: {}", describe_io_error(&error)),
+            format!("{message}: {}", describe_io_error(&error)),
             MEND_ADVICE,
         ),
-        Ok(found) if !found.is_dir() => {
-            CheckResult::warn(CHECK_NAME, format!("{says}, which is not a directory"), MEND_ADVICE)
-        }
+        Ok(metadata) if !metadata.is_dir() => CheckResult::warn(
+            CHECK_NAME,
+            format!("{message}, which is not a directory"),
+            MEND_ADVICE,
+        ),
         Ok(_) => match rustix::fs::access(&directory.path, access) {
             Err(error) => {
-                let why = describe_io_error(&error.into());
-                CheckResult::warn(CHECK_NAME, format!("{says}: {why}"), MEND_ADVICE)
+                let reason = describe_io_error(&error.into());
+                CheckResult::warn(CHECK_NAME, format!("{message}: {reason}"), MEND_ADVICE)
             }
-            Ok(()) => CheckResult::ok(CHECK_NAME, says),
+            Ok(()) => CheckResult::ok(CHECK_NAME, message),
         },
     }
 }
@@ -475,40 +483,41 @@ fn authoring_finding(config: &Config) -> CheckResult {
 /// The findings that need the open store: they come from its owner or, without one, from this process.
 async fn open_store_findings(config: &Config) -> Vec<CheckResult> {
     let mut link = ServerLink::new(config);
-    let found = async {
+    let examination = async {
         let (entries, stuck) = examine_store(&mut link).await?;
-        let says = format!("{entries} entries hold together");
-        let records = CheckResult::ok("records", says);
-        let mut found = vec![
+        let message = format!("{entries} entries hold together");
+        let records = CheckResult::ok("records", message);
+        let mut findings = vec![
             records,
             executions::check_executions(&list_open_executions(&mut link).await?, &stuck),
         ];
-        found.extend(catalogs::catalog_findings(config, &mut link, &stuck).await?);
-        Ok(found)
+        findings.extend(catalogs::catalog_findings(config, &mut link, &stuck).await?);
+        Ok(findings)
     };
-    let found = found.await;
+    let result = examination.await;
     link.close_and_log().await;
-    found.unwrap_or_else(|error: Error| {
+    result.unwrap_or_else(|error: Error| {
         // Another process has opened the store since the first checks.
         let is_busy = error.code() == Code::StoreBusy;
-        let again = || CheckResult::warn("records", error.message(), "run `midex doctor` again");
-        vec![if is_busy { again() } else { CheckResult::fail("records", &error) }]
+        let retry_finding =
+            || CheckResult::warn("records", error.message(), "run `midex doctor` again");
+        vec![if is_busy { retry_finding() } else { CheckResult::fail("records", &error) }]
     })
 }
 
 /// Reads the whole store, in portions so that other calls do not wait long. Returns the number of entries, and the
 /// executions that are stuck.
 async fn examine_store(link: &mut ServerLink<'_>) -> Result<(u64, Vec<Value>)> {
-    let (mut entries, mut stuck, mut from) = (0, Vec::new(), Value::Null);
+    let (mut entries, mut stuck, mut cursor) = (0, Vec::new(), Value::Null);
     loop {
-        let arguments = without_nulls(json!({ "from": from }));
+        let arguments = remove_nulls(json!({ "from": cursor }));
         let mut portion = link.call("store.examine", arguments).await?;
         entries += portion["entries"].as_u64().unwrap_or_default();
-        if let Value::Array(found) = portion["stuck"].take() {
-            stuck.extend(found);
+        if let Value::Array(executions) = portion["stuck"].take() {
+            stuck.extend(executions);
         }
-        from = portion["next"].take();
-        if from.is_null() {
+        cursor = portion["next"].take();
+        if cursor.is_null() {
             return Ok((entries, stuck));
         }
     }

@@ -114,13 +114,14 @@ pub(super) fn with_examples(command: Command) -> Command {
 }
 
 fn add_examples(command: Command, path: &str) -> Command {
-    let found = EXAMPLES.iter().find(|(name, _)| *name == path);
-    let command = match found {
+    let entry = EXAMPLES.iter().find(|(name, _)| *name == path);
+    let command = match entry {
         Some((_, examples)) => {
-            let before = command.get_after_help().map(StyledStr::to_string);
-            let before = before.map_or_else(String::new, |text| format!("{text}\n\n"));
+            let previous_help = command.get_after_help().map(StyledStr::to_string);
+            let previous_help =
+                previous_help.map_or_else(String::new, |text| format!("{text}\n\n"));
             let lines = examples.join("\n  ");
-            command.after_help(format!("{before}Examples:\n  {lines}"))
+            command.after_help(format!("{previous_help}Examples:\n  {lines}"))
         }
         None => command,
     };
@@ -139,12 +140,12 @@ mod tests {
     use crate::Cli;
 
     /// Every command with its path.
-    fn collect_commands(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
-        found.push((path.to_owned(), command.clone()));
+    fn collect_commands(command: &Command, path: &str, commands: &mut Vec<(String, Command)>) {
+        commands.push((path.to_owned(), command.clone()));
         for sub in command.get_subcommands() {
             // Skip the `help` that clap adds to commands with subcommands, and hidden commands.
             if (sub.get_name() != "help" || path.is_empty()) && !sub.is_hide_set() {
-                collect_commands(sub, format!("{path} {}", sub.get_name()).trim(), found);
+                collect_commands(sub, format!("{path} {}", sub.get_name()).trim(), commands);
             }
         }
     }
@@ -152,9 +153,9 @@ mod tests {
     fn all_commands() -> Vec<(String, Command)> {
         let mut command = with_examples(Cli::command());
         command.build();
-        let mut found = Vec::new();
-        collect_commands(&command, "", &mut found);
-        found
+        let mut commands = Vec::new();
+        collect_commands(&command, "", &mut commands);
+        commands
     }
 
     #[test]
@@ -170,8 +171,8 @@ mod tests {
                     help.contains("\nGlobal options (the others: midex help options):\n"),
                     "{path}: {help}"
                 );
-                let wide = help.lines().find(|line| line.chars().count() > 80);
-                assert_eq!(wide, None, "`midex {path} --help`");
+                let wide_line = help.lines().find(|line| line.chars().count() > 80);
+                assert_eq!(wide_line, None, "`midex {path} --help`");
             }
         }
     }
@@ -180,9 +181,9 @@ mod tests {
     fn split_words(line: &str) -> Vec<String> {
         let line = line.split(" > ").next().unwrap_or_default();
         let mut words = vec![String::new()];
-        for (at, part) in line.split('\'').enumerate() {
+        for (index, part) in line.split('\'').enumerate() {
             for (n, piece) in part.split(' ').enumerate() {
-                if at % 2 == 0 && n > 0 {
+                if index % 2 == 0 && n > 0 {
                     words.push(String::new());
                 } else if n > 0 {
                     words.last_mut().unwrap().push(' ');

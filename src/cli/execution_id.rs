@@ -4,15 +4,15 @@
 use serde_json::{Value, json};
 
 use super::{
-    link::{ServerLink, without_nulls},
-    picker::{Choice, pick},
+    link::{ServerLink, remove_nulls},
+    picker::{Choice, pick_choice},
     question::can_ask_person,
     screen::one_line,
 };
 use midex_domain::{
     error::{Code, Error, Result, Violation},
     limits,
-    view::{ExecutionRow, Listing},
+    view::{ExecutionPage, ExecutionRow},
 };
 
 /// The execution of this project that changed last.
@@ -44,15 +44,15 @@ pub(super) struct ExecutionChoice {
 /// As [`run_with_execution`]; `USAGE_INVALID` if no execution is named and there is no terminal to ask.
 pub(super) async fn run_with_named_or_picked<T>(
     link: &mut ServerLink<'_>,
-    said: Option<&str>,
-    asks: ExecutionChoice,
-    act: impl AsyncFn(&mut ServerLink<'_>, &str) -> Result<T>,
+    execution_arg: Option<&str>,
+    request: ExecutionChoice,
+    action: impl AsyncFn(&mut ServerLink<'_>, &str) -> Result<T>,
 ) -> Result<Option<T>> {
-    match said {
-        Some(said) => run_with_execution(link, said, act).await.map(Some),
-        None if !can_ask_person() => Err(execution_required_error(asks)),
-        None => match pick_execution(link, asks).await? {
-            Some(id) => act(link, &id).await.map(Some),
+    match execution_arg {
+        Some(execution_arg) => run_with_execution(link, execution_arg, action).await.map(Some),
+        None if !can_ask_person() => Err(execution_required_error(request)),
+        None => match pick_execution(link, request).await? {
+            Some(id) => action(link, &id).await.map(Some),
             None => Ok(None),
         },
     }
@@ -66,30 +66,30 @@ pub(super) async fn run_with_named_or_picked<T>(
 /// `act`.
 pub(super) async fn run_with_execution<T>(
     link: &mut ServerLink<'_>,
-    said: &str,
-    act: impl AsyncFn(&mut ServerLink<'_>, &str) -> Result<T>,
+    execution_arg: &str,
+    action: impl AsyncFn(&mut ServerLink<'_>, &str) -> Result<T>,
 ) -> Result<T> {
-    if said.trim().is_empty() {
+    if execution_arg.trim().is_empty() {
         return Err(empty_id_error());
     }
-    match act(link, said).await {
-        Err(unknown) if is_unknown_execution(&unknown) && !is_complete_id(said) => {
-            let id = resolve_id(link, said, unknown).await?;
-            act(link, &id).await
+    match action(link, execution_arg).await {
+        Err(error) if is_unknown_execution(&error) && !is_complete_id(execution_arg) => {
+            let id = resolve_id(link, execution_arg, error).await?;
+            action(link, &id).await
         }
-        done => done,
+        result => result,
     }
 }
 
 /// Resolves a text that is not a complete id; returns the error `unknown` if nothing matches.
 pub(super) async fn resolve_id(
     link: &mut ServerLink<'_>,
-    said: &str,
-    unknown: Error,
+    text: &str,
+    not_found: Error,
 ) -> Result<String> {
-    match resolve_word(link, said).await? {
+    match resolve_word(link, text).await? {
         Some(id) => Ok(id),
-        None => find_only_match(link, said, unknown).await,
+        None => find_only_match(link, text, not_found).await,
     }
 }
 
@@ -97,10 +97,10 @@ pub(super) async fn resolve_id(
 ///
 /// # Errors
 /// `USAGE_INVALID` for an unknown word; `EXECUTION_NOT_FOUND` if there is no such execution.
-pub(super) async fn resolve_word(link: &mut ServerLink<'_>, said: &str) -> Result<Option<String>> {
-    match said {
-        LAST_WORD => newest_execution(link, None).await.map(Some),
-        LAST_FAILED_WORD => newest_execution(link, Some("failed")).await.map(Some),
+pub(super) async fn resolve_word(link: &mut ServerLink<'_>, text: &str) -> Result<Option<String>> {
+    match text {
+        LAST_WORD => find_newest_execution(link, None).await.map(Some),
+        LAST_FAILED_WORD => find_newest_execution(link, Some("failed")).await.map(Some),
         word if word.starts_with('@') => Err(unknown_word_error(word)),
         _ => Ok(None),
     }
@@ -110,45 +110,50 @@ pub(super) fn is_unknown_execution(error: &Error) -> bool {
     matches!(error.code(), Code::ExecutionNotFound | Code::ResourceNotFound)
 }
 
-fn is_complete_id(said: &str) -> bool {
-    let made = said.strip_prefix(GENERATED_ID_PREFIX);
-    made.is_some_and(|rest| {
+fn is_complete_id(text: &str) -> bool {
+    let generated = text.strip_prefix(GENERATED_ID_PREFIX);
+    generated.is_some_and(|rest| {
         rest.len() == GENERATED_ID_CHARS && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
     })
 }
 
 /// The execution of this project in this state that changed last.
-pub(super) async fn newest_execution(
+pub(super) async fn find_newest_execution(
     link: &mut ServerLink<'_>,
     state: Option<&str>,
 ) -> Result<String> {
-    let found = gather_executions(page_reader(link), state, 1).await?.pop();
-    Ok(found.ok_or_else(|| no_execution_in_state_error(state))?.execution_id)
+    let newest = gather_executions(make_page_reader(link), state, 1).await?.pop();
+    Ok(newest.ok_or_else(|| no_execution_in_state_error(state))?.execution_id)
 }
 
 /// Whether this project has an execution in this state.
 pub(super) async fn has_execution_in_state(link: &mut ServerLink<'_>, state: &str) -> Result<bool> {
-    let found = gather_executions(page_reader(link), Some(state), 1).await?;
-    Ok(!found.is_empty())
+    let rows = gather_executions(make_page_reader(link), Some(state), 1).await?;
+    Ok(!rows.is_empty())
 }
 
 /// The only execution whose id begins with `part`, else the only one whose id contains it.
-async fn find_only_match(link: &mut ServerLink<'_>, part: &str, unknown: Error) -> Result<String> {
-    let mut fits = PartMatches::default();
+async fn find_only_match(
+    link: &mut ServerLink<'_>,
+    part: &str,
+    not_found: Error,
+) -> Result<String> {
+    let mut matches = PartMatches::default();
     let arguments = json!({ "project": "*", "children": true, "limit": limits::LIST_LIMIT_MAX });
-    let is_whole =
-        walk_pages(page_reader(link), arguments, |row| fits.add_if_matching(row, part)).await?;
-    let PartMatches { begin, have } = fits;
-    let mut fit = if begin.is_empty() { have } else { begin };
-    match fit.len() {
-        0 if is_whole => Err(unknown),
+    let is_complete =
+        walk_pages(make_page_reader(link), arguments, |row| matches.add_if_matching(row, part))
+            .await?;
+    let PartMatches { prefix_matches: begin, inner_matches: have } = matches;
+    let mut candidates = if begin.is_empty() { have } else { begin };
+    match candidates.len() {
+        0 if is_complete => Err(not_found),
         0 => {
-            let looked = limits::NAMED_PAGES_MAX * limits::LIST_LIMIT_MAX;
-            let message = format!("{}; looked at the last {looked}", unknown.message());
-            Err(unknown.with_message(message))
+            let searched_count = limits::NAMED_PAGES_MAX * limits::LIST_LIMIT_MAX;
+            let message = format!("{}; looked at the last {searched_count}", not_found.message());
+            Err(not_found.with_message(message))
         }
-        1 => Ok(fit.swap_remove(0).execution_id),
-        _ => Err(ambiguous_id_error(part, &fit)),
+        1 => Ok(candidates.swap_remove(0).execution_id),
+        _ => Err(ambiguous_id_error(part, &candidates)),
     }
 }
 
@@ -156,44 +161,46 @@ async fn find_only_match(link: &mut ServerLink<'_>, part: &str, unknown: Error) 
 #[derive(Default)]
 struct PartMatches {
     /// Executions whose id begins with the part, with or without the generated prefix.
-    begin: Vec<ExecutionRow>,
+    prefix_matches: Vec<ExecutionRow>,
     /// Executions whose id contains the part elsewhere.
-    have: Vec<ExecutionRow>,
+    inner_matches: Vec<ExecutionRow>,
 }
 
 impl PartMatches {
     /// Checks one more execution; false once there are too many matches to name.
     fn add_if_matching(&mut self, row: ExecutionRow, part: &str) -> bool {
         let id = &row.execution_id;
-        let bare = id.strip_prefix(GENERATED_ID_PREFIX).unwrap_or(id);
-        if id.starts_with(part) || bare.starts_with(part) {
-            self.begin.push(row);
+        let short_id = id.strip_prefix(GENERATED_ID_PREFIX).unwrap_or(id);
+        if id.starts_with(part) || short_id.starts_with(part) {
+            self.prefix_matches.push(row);
         } else if part.chars().count() >= ID_PART_CHARS_MIN
             && id.contains(part)
-            && self.have.len() <= limits::NAMED_SHOWN_MAX
+            && self.inner_matches.len() <= limits::NAMED_SHOWN_MAX
         {
-            self.have.push(row);
+            self.inner_matches.push(row);
         }
-        self.begin.len() <= limits::NAMED_SHOWN_MAX
+        self.prefix_matches.len() <= limits::NAMED_SHOWN_MAX
     }
 }
 
 /// A function that reads one page of executions.
-fn page_reader<'a>(link: &'a mut ServerLink<'_>) -> impl AsyncFnMut(Value) -> Result<Listing> + 'a {
+fn make_page_reader<'a>(
+    link: &'a mut ServerLink<'_>,
+) -> impl AsyncFnMut(Value) -> Result<ExecutionPage> + 'a {
     async move |arguments| link.list_executions(arguments).await
 }
 
 /// At most `most` executions of this project in this state, the last changed first.
 async fn gather_executions(
-    ask: impl AsyncFnMut(Value) -> Result<Listing>,
+    fetch_page: impl AsyncFnMut(Value) -> Result<ExecutionPage>,
     state: Option<&str>,
-    most: usize,
+    limit: usize,
 ) -> Result<Vec<ExecutionRow>> {
     let mut rows = Vec::new();
-    let arguments = without_nulls(json!({ "state": state, "limit": most }));
-    walk_pages(ask, arguments, |row| {
+    let arguments = remove_nulls(json!({ "state": state, "limit": limit }));
+    walk_pages(fetch_page, arguments, |row| {
         rows.push(row);
-        rows.len() < most
+        rows.len() < limit
     })
     .await?;
     Ok(rows)
@@ -202,13 +209,13 @@ async fn gather_executions(
 /// Passes the executions of a list to `take`, page by page, until it returns false. Returns false if pages remain
 /// beyond the limit.
 async fn walk_pages(
-    mut ask: impl AsyncFnMut(Value) -> Result<Listing>,
+    mut fetch_page: impl AsyncFnMut(Value) -> Result<ExecutionPage>,
     mut arguments: Value,
-    mut take: impl FnMut(ExecutionRow) -> bool,
+    mut visit_row: impl FnMut(ExecutionRow) -> bool,
 ) -> Result<bool> {
     for _ in 0..limits::NAMED_PAGES_MAX {
-        let page = ask(arguments.clone()).await?;
-        if !page.executions.into_iter().all(&mut take) {
+        let page = fetch_page(arguments.clone()).await?;
+        if !page.executions.into_iter().all(&mut visit_row) {
             return Ok(true);
         }
         match page.next_cursor {
@@ -222,47 +229,47 @@ async fn walk_pages(
 /// Asks which execution of this project to use.
 async fn pick_execution(
     link: &mut ServerLink<'_>,
-    asks: ExecutionChoice,
+    request: ExecutionChoice,
 ) -> Result<Option<String>> {
     // Read one more than is shown, to know whether there are more.
-    let most = match asks.waits_for {
+    let limit = match request.waits_for {
         Some(_) => limits::LIST_LIMIT_MAX,
         None => limits::PICKED_MAX + 1,
     };
-    let mut rows = gather_executions(page_reader(link), Some(asks.state), most).await?;
+    let mut rows = gather_executions(make_page_reader(link), Some(request.state), limit).await?;
     if rows.is_empty() {
-        return Err(no_execution_in_state_error(Some(asks.state)));
+        return Err(no_execution_in_state_error(Some(request.state)));
     }
-    if let Some(what) = asks.waits_for {
-        rows = filter_waiting(link, rows, what).await?;
+    if let Some(wait_type) = request.waits_for {
+        rows = filter_waiting(link, rows, wait_type).await?;
         if rows.is_empty() {
             return Err(nothing_waits_error());
         }
     }
     let choice = |row: &ExecutionRow| Choice {
         key: one_line(&row.execution_id),
-        about: describe_execution(row),
+        description: describe_execution(row),
         question: String::new(),
     };
     let choices: Vec<_> = rows.iter().map(choice).collect();
-    let picked = pick("execution", &choices, link).await?;
-    Ok(picked.map(|at| choices[at].key.clone()))
+    let picked_index = pick_choice("execution", &choices, link).await?;
+    Ok(picked_index.map(|index| choices[index].key.clone()))
 }
 
 /// The executions among `rows` that wait for `what`.
 async fn filter_waiting(
     link: &mut ServerLink<'_>,
     rows: Vec<ExecutionRow>,
-    what: &str,
+    wait_type: &str,
 ) -> Result<Vec<ExecutionRow>> {
-    let mut found = Vec::new();
+    let mut waiting = Vec::new();
     for row in rows {
         let waits = link.fetch_status(&row.execution_id).await?.waits;
-        if waits.iter().any(|wait| wait.waits_for == what) {
-            found.push(row);
+        if waits.iter().any(|wait| wait.waits_for == wait_type) {
+            waiting.push(row);
         }
     }
-    Ok(found)
+    Ok(waiting)
 }
 
 fn nothing_waits_error() -> Error {
@@ -280,15 +287,15 @@ fn describe_execution(row: &ExecutionRow) -> String {
     parts.join(", ")
 }
 
-fn ambiguous_id_error(part: &str, fit: &[ExecutionRow]) -> Error {
-    let shown = &fit[..fit.len().min(limits::NAMED_SHOWN_MAX)];
-    let more = if fit.len() > shown.len() { ", these among them" } else { "" };
+fn ambiguous_id_error(part: &str, matches: &[ExecutionRow]) -> Error {
+    let named_rows = &matches[..matches.len().min(limits::NAMED_SHOWN_MAX)];
+    let more_note = if matches.len() > named_rows.len() { ", these among them" } else { "" };
     let violation = |row: &ExecutionRow| {
         Violation::new(one_line(&row.execution_id), "ambiguous", describe_execution(row))
     };
-    Error::new(Code::UsageInvalid, format!("'{part}' fits several executions{more}"))
+    Error::new(Code::UsageInvalid, format!("'{part}' fits several executions{more_note}"))
         .with_context("execution_id", part)
-        .with_violations(shown.iter().map(violation).collect())
+        .with_violations(named_rows.iter().map(violation).collect())
         .with_action("Type more of the id")
 }
 
@@ -318,12 +325,12 @@ fn empty_id_error() -> Error {
         .with_action("Type an id or the beginning of one, @last or @last-failed")
 }
 
-fn execution_required_error(asks: ExecutionChoice) -> Error {
-    let command = asks.command;
+fn execution_required_error(request: ExecutionChoice) -> Error {
+    let command = request.command;
     let message = format!(
         "`{command}` needs an execution: its id or the beginning of it, {LAST_WORD} or {LAST_FAILED_WORD}"
     );
-    Error::new(Code::UsageInvalid, message).with_context("state", asks.state).with_action(
+    Error::new(Code::UsageInvalid, message).with_context("state", request.state).with_action(
         "Run `midex list executions --state {state}` for the ids, and name one behind the command",
     )
 }
@@ -340,11 +347,11 @@ mod tests {
     }
 
     fn match_part(part: &str, ids: &[&str]) -> (usize, usize) {
-        let mut fits = PartMatches::default();
+        let mut matches = PartMatches::default();
         for id in ids {
-            fits.add_if_matching(execution_row(id), part);
+            matches.add_if_matching(execution_row(id), part);
         }
-        (fits.begin.len(), fits.have.len())
+        (matches.prefix_matches.len(), matches.inner_matches.len())
     }
 
     #[test]
@@ -359,35 +366,37 @@ mod tests {
 
     #[test]
     fn matching_stops_past_the_limit() {
-        let mut fits = PartMatches::default();
-        let mut looked = 1;
-        while fits.add_if_matching(execution_row(&format!("a{looked}")), "a") {
-            looked += 1;
+        let mut matches = PartMatches::default();
+        let mut count = 1;
+        while matches.add_if_matching(execution_row(&format!("a{count}")), "a") {
+            count += 1;
         }
-        assert_eq!(looked, limits::NAMED_SHOWN_MAX + 1);
-        let error = ambiguous_id_error("a", &fits.begin);
+        assert_eq!(count, limits::NAMED_SHOWN_MAX + 1);
+        let error = ambiguous_id_error("a", &matches.prefix_matches);
         assert_eq!(error.violations().len(), limits::NAMED_SHOWN_MAX);
         assert!(error.message().ends_with("these among them"));
     }
 
     #[test]
     fn pages_and_rows_are_limited() {
-        let page = Listing {
+        let page = ExecutionPage {
             executions: vec![execution_row("x"), execution_row("x")],
             next_cursor: Some("more".to_owned()),
         };
-        let mut asked = 0;
-        let ask = async |_: Value| {
-            asked += 1;
+        let mut request_count = 0;
+        let fetch_page = async |_: Value| {
+            request_count += 1;
             Ok(page.clone())
         };
-        let is_whole = tokio_test::block_on(walk_pages(ask, json!({}), |_| true)).unwrap();
-        assert!(!is_whole);
-        assert_eq!(asked, limits::NAMED_PAGES_MAX);
-        let ask = async |_: Value| Ok(page.clone());
-        let rows = tokio_test::block_on(gather_executions(ask, None, limits::PICKED_MAX)).unwrap();
+        let is_complete =
+            tokio_test::block_on(walk_pages(fetch_page, json!({}), |_| true)).unwrap();
+        assert!(!is_complete);
+        assert_eq!(request_count, limits::NAMED_PAGES_MAX);
+        let fetch_page = async |_: Value| Ok(page.clone());
+        let rows =
+            tokio_test::block_on(gather_executions(fetch_page, None, limits::PICKED_MAX)).unwrap();
         assert_eq!(rows.len(), limits::PICKED_MAX);
-        let rows = tokio_test::block_on(gather_executions(ask, None, 3)).unwrap();
+        let rows = tokio_test::block_on(gather_executions(fetch_page, None, 3)).unwrap();
         assert_eq!(rows.len(), 3);
     }
 

@@ -13,7 +13,7 @@ use super::{
 use midex_domain::{
     Workflow,
     error::{Code, Error, Result},
-    finding::{Finding, errors, is_broken},
+    finding::{Finding, filter_errors, has_errors},
     limits,
     view::GraphView,
 };
@@ -46,14 +46,18 @@ pub enum GraphFormat {
 }
 
 /// Prints the graph. The findings of an invalid workflow go to stderr, and the exit code is 1.
-pub fn graph(args: &GraphArgs, registry: &Registry, mut out: Output<'_>) -> Result<u8> {
+pub fn print_definition_graph(
+    args: &GraphArgs,
+    registry: &Registry,
+    mut out: Output<'_>,
+) -> Result<u8> {
     let graph = match find_graph_source(&args.workflow, registry)? {
-        GraphSource::Sound(graph) => graph,
-        GraphSource::Broken(report) if out.json => return Err(invalid_workflow_error(&report)),
-        GraphSource::Broken(report) => {
-            let drawn = diagnostic::render(&report.path, &report.text, &report.findings, true);
+        GraphSource::Valid(graph) => graph,
+        GraphSource::Invalid(report) if out.is_json => return Err(invalid_workflow_error(&report)),
+        GraphSource::Invalid(report) => {
+            let rendering = diagnostic::render(&report.path, &report.text, &report.findings, true);
             // If writing to stderr fails, the exit code still reports findings.
-            let _ = anstream::stderr().write_all(drawn.as_bytes());
+            let _ = anstream::stderr().write_all(rendering.as_bytes());
             return Ok(EXIT_FINDINGS);
         }
     };
@@ -61,14 +65,14 @@ pub fn graph(args: &GraphArgs, registry: &Registry, mut out: Output<'_>) -> Resu
 }
 
 /// Prints the graph of an execution, with the state of each step.
-pub(super) async fn graph_of_execution(
+pub(super) async fn print_execution_graph(
     args: GraphArgs,
     config: &Config,
     mut out: Output<'_>,
 ) -> Result<u8> {
     let mut link = ServerLink::new(config);
-    let read = async |link: &mut ServerLink<'_>, id: &str| link.fetch_graph(id).await;
-    let graph = execution_id::run_with_execution(&mut link, &args.workflow, read).await;
+    let fetch = async |link: &mut ServerLink<'_>, id: &str| link.fetch_graph(id).await;
+    let graph = execution_id::run_with_execution(&mut link, &args.workflow, fetch).await;
     link.close().await?;
     print_graph(&graph?, args.format, &mut out)
 }
@@ -91,7 +95,7 @@ fn print_graph(graph: &GraphView, format: Option<GraphFormat>, out: &mut Output<
 }
 
 /// Whether the argument names a file or a workflow, rather than an execution.
-pub(super) fn names_definition(args: &GraphArgs, registry: &Registry) -> bool {
+pub(super) fn is_definition_argument(args: &GraphArgs, registry: &Registry) -> bool {
     let path = Path::new(&args.workflow);
     registry.workflow(&args.workflow).is_some()
         || path.exists()
@@ -101,20 +105,20 @@ pub(super) fn names_definition(args: &GraphArgs, registry: &Registry) -> bool {
 /// Writes invisible characters as numeric entities, which Mermaid and DOT both understand, so that similar names stay
 /// distinguishable.
 fn escape_invisible(graph: &str) -> String {
-    let mut shown = String::with_capacity(graph.len());
+    let mut escaped = String::with_capacity(graph.len());
     for c in graph.chars() {
         if is_invisible(c) {
-            let _ = write!(shown, "&#{};", u32::from(c));
+            let _ = write!(escaped, "&#{};", u32::from(c));
         } else {
-            shown.push(c);
+            escaped.push(c);
         }
     }
-    shown
+    escaped
 }
 
 enum GraphSource {
-    Sound(GraphView),
-    Broken(FileReport),
+    Valid(GraphView),
+    Invalid(FileReport),
 }
 
 /// Finds the file or the workflow that the argument names: an existing file with the extension of a definition first,
@@ -124,26 +128,27 @@ fn find_graph_source(argument: &str, registry: &Registry) -> Result<GraphSource>
     let entry = registry.workflow(argument);
     let is_file = match (path.is_file(), registry::is_definition_file(path)) {
         (true, true) => true,
-        (exists, called_so) => entry.is_none() && (exists || called_so),
+        (exists, has_extension) => entry.is_none() && (exists || has_extension),
     };
     if is_file {
         let (report, workflow) = registry::load_workflow_file(path, registry)?;
-        return Ok(workflow
-            .map_or(GraphSource::Broken(report), |workflow| source_of_valid_workflow(&workflow)));
+        return Ok(
+            workflow.map_or(GraphSource::Invalid(report), |workflow| make_graph_source(&workflow))
+        );
     }
     if let Some(entry) = entry
         && let Some(report) = invalid_workflow_report(&entry.name, &entry.findings, registry)?
     {
-        return Ok(GraphSource::Broken(report));
+        return Ok(GraphSource::Invalid(report));
     }
     let definition = registry.definition(argument).map_err(|error| {
         error.with_action("Run `midex list` and use one of its names, or name a file")
     })?;
-    Ok(source_of_valid_workflow(&definition.workflow))
+    Ok(make_graph_source(&definition.workflow))
 }
 
-fn source_of_valid_workflow(workflow: &Workflow) -> GraphSource {
-    GraphSource::Sound(GraphView::of(workflow))
+fn make_graph_source(workflow: &Workflow) -> GraphSource {
+    GraphSource::Valid(GraphView::from_workflow(workflow))
 }
 
 /// The report of an invalid workflow, which contains the text in which to draw the errors; `None` if it has none.
@@ -152,7 +157,7 @@ fn invalid_workflow_report(
     findings: &[Finding],
     registry: &Registry,
 ) -> Result<Option<FileReport>> {
-    if !is_broken(findings) {
+    if !has_errors(findings) {
         return Ok(None);
     }
     let reports = registry::validate_paths(&[], registry)?;
@@ -164,7 +169,7 @@ fn invalid_workflow_report(
 }
 
 fn invalid_workflow_error(report: &FileReport) -> Error {
-    let violations = errors(&report.findings).map(Finding::violation);
+    let violations = filter_errors(&report.findings).map(Finding::to_violation);
     Error::new(Code::WorkflowValidationFailed, format!("{} has findings", report.path))
         .with_next(registry::FIX_FILE_CALL)
         .with_context("workflow", report.name.as_str())

@@ -29,8 +29,10 @@ pub(super) fn with_grouped_help(command: Command) -> Command {
         for name in names.split(' ') {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            for (at, line) in wrap_line(&about, columns.saturating_sub(indent)).iter().enumerate() {
-                let name = if at == 0 { name } else { "" };
+            for (index, line) in
+                wrap_line(&about, columns.saturating_sub(indent)).iter().enumerate()
+            {
+                let name = if index == 0 { name } else { "" };
                 let _ = writeln!(text, "  {name:<width$}{line}", width = indent - 2);
             }
         }
@@ -44,6 +46,6 @@ pub(super) fn with_grouped_help(command: Command) -> Command {
 /// Hides a global argument from the pages of commands: the page `options` lists it. Only `--json` is shown on every
 /// page.
 pub(super) fn hide_global_argument(arg: Arg) -> Arg {
-    let is_apart = arg.is_global_set() && arg.get_id() != "json";
-    if is_apart { arg.hide(true) } else { arg }
+    let is_hidden = arg.is_global_set() && arg.get_id() != "json";
+    if is_hidden { arg.hide(true) } else { arg }
 }

@@ -36,7 +36,7 @@ pub(super) struct GuardArgs {
 }
 
 /// Runs the command and returns its exit code, or 128 plus the number of the signal that ended it.
-pub(super) async fn guard(args: GuardArgs) -> u8 {
+pub(super) async fn run_guard(args: GuardArgs) -> u8 {
     match run_command(&args).await {
         Ok(status) => exit_code(status),
         Err(error) => {
@@ -49,7 +49,7 @@ pub(super) async fn guard(args: GuardArgs) -> u8 {
 async fn run_command(args: &GuardArgs) -> io::Result<ExitStatus> {
     // A SIGTERM to the process group ends the command. This process ignores it, to report how the command ended.
     let _terminations = signal(SignalKind::terminate())?;
-    let _locked = args.record.as_deref().map(lock_record).transpose()?;
+    let _lock = args.record.as_deref().map(lock_record).transpose()?;
     let mut stdin = BufReader::new(tokio::io::stdin());
     let task = read_task(&mut stdin).await?;
     let mut shell = Command::new("sh");
@@ -62,24 +62,24 @@ async fn run_command(args: &GuardArgs) -> io::Result<ExitStatus> {
     let parent_is_gone = async {
         let _ = tokio::io::copy(&mut stdin, &mut tokio::io::sink()).await;
     };
-    let ended = tokio::select! {
+    let exit_status = tokio::select! {
         biased;
         status = child.wait() => Some(status),
         () = parent_is_gone => None,
     };
     let group = rustix::process::getpid();
-    if ended.is_none() {
+    if exit_status.is_none() {
         let _ = kill_process_group(group, Signal::TERM);
         let _ = tokio::time::timeout(limits::AGENT_COMMAND_GRACE, child.wait()).await;
     }
     if let Some(record) = &args.record {
         let _ = std::fs::remove_file(record);
     }
-    if ended.is_none() {
+    if exit_status.is_none() {
         // End background processes of the command too. This kills the guard itself, which is in the same group.
         let _ = kill_process_group(group, Signal::KILL);
     }
-    ended.unwrap_or_else(|| Err(io::ErrorKind::BrokenPipe.into()))
+    exit_status.unwrap_or_else(|| Err(io::ErrorKind::BrokenPipe.into()))
 }
 
 /// Locks the file and writes the id of this process into it. Fails if another process holds the lock.
@@ -113,12 +113,12 @@ fn exit_code(status: ExitStatus) -> u8 {
 
 /// The process group that a record file names, if it is alive. Either its leader holds the lock, or the leader is gone
 /// and other members remain, so that the number cannot have been reused.
-pub(super) fn running_process_group(record: &Path) -> Option<Pid> {
+pub(super) fn find_running_group(record: &Path) -> Option<Pid> {
     let mut file = File::open(record).ok()?;
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
     let pid = text.trim().parse().ok().and_then(Pid::from_raw)?;
-    let is_led = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+    let has_leader = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
     let is_orphaned = || test_kill_process(pid).is_err() && test_kill_process_group(pid).is_ok();
-    (is_led || is_orphaned()).then_some(pid)
+    (has_leader || is_orphaned()).then_some(pid)
 }

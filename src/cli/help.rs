@@ -15,7 +15,7 @@ use super::{
 };
 use midex_domain::{
     error::{Code, Error, FailureCode, Result},
-    nearest::nearest_hint,
+    nearest::format_nearest_hint,
 };
 
 /// What help is wanted on.
@@ -60,19 +60,21 @@ pub(super) fn help(args: &HelpArgs, mut out: Output<'_>) -> Result<u8> {
 fn command_help(topic: &[&str]) -> Result<String> {
     let mut command = with_grouped_help(command_with_completers()).mut_args(hide_global_argument);
     command.build();
-    let mut found = &mut command;
+    let mut current = &mut command;
     for name in topic {
-        let names: Vec<_> = found.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+        let names: Vec<_> =
+            current.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
         if !names.iter().any(|known| known == name) {
             return Err(unknown_command_error(topic, name, &names));
         }
-        found =
-            found.find_subcommand_mut(name).ok_or_else(|| Error::internal("a command is lost"))?;
+        current = current
+            .find_subcommand_mut(name)
+            .ok_or_else(|| Error::internal("a command is lost"))?;
     }
     Ok(if topic.is_empty() {
-        found.render_help().to_string()
+        current.render_help().to_string()
     } else {
-        found.render_long_help().to_string()
+        current.render_long_help().to_string()
     })
 }
 
@@ -84,7 +86,7 @@ fn unknown_command_error(topic: &[&str], name: &str, names: &[String]) -> Error 
             .with_context("topic", topic)
             .with_action("Run `midex help errors {topic}`");
     }
-    let nearest = nearest_hint(name, names.iter().map(String::as_str));
+    let nearest = format_nearest_hint(name, names.iter().map(String::as_str));
     let message = format!("there is no command `{topic}`{nearest}");
     Error::new(Code::UsageInvalid, message).with_action(
         "Run `midex help` for the commands, or `midex help errors` for the codes of errors",
@@ -114,7 +116,7 @@ impl CodeMeaning {
         match (self.refusal, self.failure) {
             (Some(code), Some(failure)) => {
                 let mut row = refusal_code_json(code);
-                row["as_failure"] = failure_code_json(failure);
+                row["into_failure"] = failure_code_json(failure);
                 row
             }
             (Some(code), None) => refusal_code_json(code),
@@ -134,12 +136,15 @@ impl CodeMeaning {
             } else {
                 "it is refused again until something is changed"
             };
-            let about = format!("{title}{} ({retry}; exit code {exit})", about(code.description()));
+            let about = format!(
+                "{title}{} ({retry}; exit code {exit})",
+                trim_description(code.description())
+            );
             text += &render_meaning_part(&about, &documented_advice(code), screen);
         }
         if let Some(failure) = self.failure {
             let title = if has_both { "\n" } else { "" };
-            let about = about(failure.description());
+            let about = trim_description(failure.description());
             let about = format!("Of a step or an execution that failed: {about}");
             text += title;
             text += &render_meaning_part(&about, &[documented_failure_advice(failure)], screen);
@@ -157,12 +162,12 @@ fn render_meaning_part(about: &str, what_to_do: &[String], screen: &Screen) -> S
     text
 }
 
-fn about(description: &str) -> &str {
+fn trim_description(description: &str) -> &str {
     description.trim()
 }
 
 fn unknown_code_error(name: &str) -> Error {
-    let nearest = nearest_hint(name, code_names());
+    let nearest = format_nearest_hint(name, code_names());
     let message = format!("no error has the code `{name}`{nearest}");
     Error::new(Code::UsageInvalid, message)
         .with_action("Run `midex help errors`: it lists the codes")
@@ -176,13 +181,13 @@ fn code_names() -> impl Iterator<Item = &'static str> {
 
 /// The failure codes that are not also codes of refusals.
 fn failure_only_codes() -> impl Iterator<Item = FailureCode> {
-    let all = FailureCode::ALL.iter().copied();
-    all.filter(|code| Code::parse(code.as_str()).is_none())
+    let codes = FailureCode::ALL.iter().copied();
+    codes.filter(|code| Code::parse(code.as_str()).is_none())
 }
 
 fn code_rows() -> Vec<Value> {
-    let of = |name: &str| CodeMeaning::from_code_name(name).map(|meaning| meaning.to_json());
-    code_names().filter_map(|name| of(name).ok()).collect()
+    let code_json = |name: &str| CodeMeaning::from_code_name(name).map(|meaning| meaning.to_json());
+    code_names().filter_map(|name| code_json(name).ok()).collect()
 }
 
 fn refusal_code_json(code: Code) -> Value {
@@ -191,7 +196,7 @@ fn refusal_code_json(code: Code) -> Value {
         "error_code": code.as_str(),
         "is_of": "call",
         "category": code.category(),
-        "description": about(code.description()),
+        "description": trim_description(code.description()),
         "retryable": code.retryable(),
         "exit_code": error.exit_code(),
         "what_to_do": documented_advice(code),
@@ -202,7 +207,7 @@ fn failure_code_json(code: FailureCode) -> Value {
     json!({
         "error_code": code.as_str(),
         "is_of": "step",
-        "description": about(code.description()),
+        "description": trim_description(code.description()),
         "what_to_do": [documented_failure_advice(code)],
     })
 }
@@ -211,12 +216,12 @@ fn all_codes_page() -> String {
     let width = code_names().map(str::len).max().unwrap_or_default();
     let mut text = String::new();
     for code in Code::ALL {
-        let about = about(code.description());
+        let about = trim_description(code.description());
         let _ = writeln!(text, "{:<width$}  {about}", code.as_str());
     }
     text += "\nOf steps and executions that failed\n";
     for code in failure_only_codes() {
-        let about = about(code.description());
+        let about = trim_description(code.description());
         let _ = writeln!(text, "{:<width$}  {about}", code.as_str());
     }
     text + "\n`midex help errors CODE` says what to do\n"

@@ -45,7 +45,7 @@ pub(super) enum HookEvent {
 }
 
 /// Prints the answer to the host's event, if there is one.
-pub(super) async fn hook(event: HookEvent, config: Config, mut out: Output<'_>) -> Result<u8> {
+pub(super) async fn run_hook(event: HookEvent, config: Config, mut out: Output<'_>) -> Result<u8> {
     let tasks = LocalSet::new();
     // Run in a task of its own, so that a panic ends only the task.
     let answer = tasks.spawn_local(answer_event(event, config));
@@ -57,32 +57,36 @@ pub(super) async fn hook(event: HookEvent, config: Config, mut out: Output<'_>) 
 }
 
 async fn answer_event(event: HookEvent, config: Config) -> Result<String> {
-    let told = HostEvent::read().await;
-    let named = told.session_directory().map(|dir| config::project_root(&dir));
-    let project_dir = named.unwrap_or(config.project_dir);
+    let host_event = HostEvent::read().await;
+    let session_project = host_event.session_directory().map(|dir| config::find_project_root(&dir));
+    let project_dir = session_project.unwrap_or(config.project_dir);
     let config = Config { project_dir, ..config };
     // Do not create a data directory: a hook must not be its first user.
-    let is_silent = event == HookEvent::Stop && !told.may_continue();
+    let is_silent = event == HookEvent::Stop && !host_event.may_continue();
     if is_silent || !config.data_dir.join(app::STORE_FILE).exists() {
         return Ok(String::new());
     }
     let mut link = ServerLink::new(&config);
-    let open = OpenExecutions::read(&mut link).await;
+    let open_executions = OpenExecutions::fetch(&mut link).await;
     link.close_and_log().await;
-    let mut open = open?;
+    let mut open_executions = open_executions?;
     let project = || config.project_dir.display().to_string();
-    let session = told.session_id().map_or_else(project, str::to_owned);
-    let said = match event {
-        HookEvent::SessionStart => open.recap_all().map(|text| told.context_answer(&text)),
+    let session = host_event.session_id().map_or_else(project, str::to_owned);
+    let answer = match event {
+        HookEvent::SessionStart => {
+            open_executions.recap_all().map(|text| host_event.context_answer(&text))
+        }
         HookEvent::Stop => {
-            if let Some(transcript) = told.transcript_tail() {
-                open.executions.retain(|one| has_session_advanced(one, &transcript));
+            if let Some(transcript) = host_event.transcript_tail() {
+                open_executions
+                    .executions
+                    .retain(|execution| has_session_advanced(execution, &transcript));
             }
-            let reason = open.reminder(&config.data_dir, &session)?;
-            reason.map(|reason| told.continue_answer(&reason))
+            let reason = open_executions.write_reminder(&config.data_dir, &session)?;
+            reason.map(|reason| host_event.continue_answer(&reason))
         }
     };
-    Ok(said.map_or_else(String::new, |said| format!("{said}\n")))
+    Ok(answer.map_or_else(String::new, |said| format!("{said}\n")))
 }
 
 /// Whether this session started the execution or finished a step of it: the replies of both calls contain this text.
@@ -99,25 +103,25 @@ struct OpenExecutions {
     /// The waits of the only one; the reply for several does not list them.
     waits: Vec<WaitView>,
     /// How many further executions there are, at least.
-    more: usize,
+    more_count: usize,
 }
 
 impl OpenExecutions {
     /// Asks for the open executions. The reply for the only one lacks `updated_at`, which is read separately.
-    async fn read(link: &mut ServerLink<'_>) -> Result<Self> {
-        let current = match link.open_work().await?.1 {
+    async fn fetch(link: &mut ServerLink<'_>) -> Result<Self> {
+        let current = match link.fetch_open_work().await?.1 {
             OpenWork::Several(several) => {
                 return Ok(Self {
                     executions: several.open_executions,
                     waits: Vec::new(),
-                    more: several.more,
+                    more_count: several.more,
                 });
             }
             OpenWork::One(current) => current,
         };
         let updated_at = link.fetch_status(&current.execution_id).await?.updated_at;
         let is_at_gate = current.waits.iter().any(|wait| wait.gate.is_some());
-        let only = OpenExecution {
+        let execution = OpenExecution {
             current_steps: current.open_steps(),
             asked: current.asked.or(current.message.filter(|_| is_at_gate)),
             execution_id: current.execution_id,
@@ -130,7 +134,7 @@ impl OpenExecutions {
             more_steps: 0,
             decided: current.previous,
         };
-        Ok(Self { executions: vec![only], waits: current.waits, more: 0 })
+        Ok(Self { executions: vec![execution], waits: current.waits, more_count: 0 })
     }
 
     /// The summary that a new context needs to continue the work: without personas and tokens, and at most
@@ -138,40 +142,40 @@ impl OpenExecutions {
     fn recap_all(&self) -> Option<String> {
         const RECAP_HEAD: &str = "Work is open in this project. midex keeps it on disk: it is not lost with a context.\n";
         const RECAP_TAIL: &str = "\nIf this is your work, go on with it instead of beginning it anew. If another window is at it, or your user wants something else, leave it.\n";
-        let mut room = limits::HOOK_BYTES_MAX - HOOK_WRAPPER_BYTES;
+        let mut remaining_bytes = limits::HOOK_BYTES_MAX - HOOK_WRAPPER_BYTES;
         if self.executions.is_empty() {
             return None;
         }
         let mut text = RECAP_HEAD.to_owned();
-        let mut more = self.more;
+        let mut more_count = self.more_count;
         for execution in &self.executions {
             let recap = recap_execution(execution, &self.waits, SystemClock.now());
             let bytes = json_length(&recap);
-            if bytes > room {
-                more += 1;
+            if bytes > remaining_bytes {
+                more_count += 1;
             } else {
-                room -= bytes;
+                remaining_bytes -= bytes;
                 text += &recap;
             }
         }
-        if more > 0 {
-            let _ = writeln!(text, "\n{more} more open: execution.list");
+        if more_count > 0 {
+            let _ = writeln!(text, "\n{more_count} more open: execution.list");
         }
         Some(text + RECAP_TAIL)
     }
 
     /// Asks the agent not to end its turn before finishing or pausing the open steps. `None` if this session was
     /// reminded of all of them before.
-    fn reminder(&self, data_dir: &Path, session: &str) -> Result<Option<String>> {
-        let steps: Vec<_> = self.executions.iter().flat_map(steps_to_do).collect();
-        let new = said::filter_new_reminders(data_dir, session, steps)?;
-        if new.is_empty() {
+    fn write_reminder(&self, data_dir: &Path, session: &str) -> Result<Option<String>> {
+        let steps: Vec<_> = self.executions.iter().flat_map(actionable_steps).collect();
+        let new_steps = said::filter_new_reminders(data_dir, session, steps)?;
+        if new_steps.is_empty() {
             return Ok(None);
         }
-        let named = &new[..new.len().min(limits::HOOK_STEPS_TOLD_MAX)];
+        let shown_steps = &new_steps[..new_steps.len().min(limits::HOOK_STEPS_TOLD_MAX)];
         Ok(Some(format!(
             "midex: open in this project: {}. Finish a step with workflow.next_step (execution.resume with the execution_id has its task and token), or call execution.pause. If it is another window's, or your user wants it to stay open, end your turn: this is said once.",
-            named.join(", ")
+            shown_steps.join(", ")
         )))
     }
 }
@@ -179,52 +183,52 @@ impl OpenExecutions {
 /// The summary of one execution in a few lines.
 fn recap_execution(execution: &OpenExecution, waits: &[WaitView], now: Timestamp) -> String {
     let id = one_line(&execution.execution_id);
-    let moved =
+    let time_ago =
         when::format_time_ago(&one_line(&execution.updated_at), now).replace(" m ago", " min ago");
     let workflow = one_line(&execution.workflow_name);
     let mut text = format!(
-        "\nExecution '{id}' of workflow '{workflow}', {}, moved {moved}\n",
-        state_words(execution)
+        "\nExecution '{id}' of workflow '{workflow}', {}, moved {time_ago}\n",
+        describe_state(execution)
     );
-    let mut line = |name: &str, words: &str| {
+    let mut add_line = |name: &str, words: &str| {
         if !words.is_empty() {
             let words = truncate_to_chars(words, limits::HOOK_LINE_CHARS_MAX);
             let _ = writeln!(text, "  {name}: {words}");
         }
     };
-    line("paused because", &in_line(execution.reason.as_deref()));
-    let asked = in_line(execution.asked.as_deref());
-    line("waits for your user", &asked);
+    add_line("paused because", &in_line(execution.reason.as_deref()));
+    let question = in_line(execution.asked.as_deref());
+    add_line("waits for your user", &question);
     if let Some(inputs) = execution.inputs.as_ref().filter(|inputs| has_content(inputs)) {
-        line("inputs", &one_line_summary(inputs));
+        add_line("inputs", &one_line_summary(inputs));
     }
-    for decided in &execution.decided {
-        let name = format!("decided in '{}'", one_line(&decided.step_name));
-        line(&name, &one_line_summary(&decided.output));
+    for decision in &execution.decided {
+        let name = format!("decided in '{}'", one_line(&decision.step_name));
+        add_line(&name, &one_line_summary(&decision.output));
     }
     for step in &execution.current_steps {
         let [name, words] = [&step.step_name, &step.description].map(|text| one_line(text));
         let colon = if words.is_empty() { "" } else { ": " };
-        line("open step", &format!("'{name}'{colon}{words}"));
+        add_line("open step", &format!("'{name}'{colon}{words}"));
     }
     for wait in waits {
-        let what = match &wait.gate {
+        let wait_text = match &wait.gate {
             Some(gate) => format!("asks a person: {}", gate.ask),
             None => format!("waits for {}", one_line(&wait.waits_for)),
         };
         let step = one_line(&wait.step_name);
-        line("waiting", &format!("'{step}' {what}"));
+        add_line("waiting", &format!("'{step}' {wait_text}"));
     }
-    if is_paused(execution) && !asked.is_empty() {
+    if is_paused(execution) && !question.is_empty() {
         return text;
     }
     let id = double_quotes(&id);
-    let how = if is_paused(execution) { "once it may go on" } else { "go on" };
-    let _ = writeln!(text, "  {how}: execution.resume with execution_id '{id}'");
+    let condition = if is_paused(execution) { "once it may go on" } else { "go on" };
+    let _ = writeln!(text, "  {condition}: execution.resume with execution_id '{id}'");
     text
 }
 
-fn state_words(execution: &OpenExecution) -> String {
+fn describe_state(execution: &OpenExecution) -> String {
     let [state, done] = [&execution.state, &execution.done].map(|text| one_line(text));
     match done.as_str() {
         "" => state,
@@ -233,7 +237,7 @@ fn state_words(execution: &OpenExecution) -> String {
 }
 
 /// The steps of an execution that an agent can do now; none while it is paused.
-fn steps_to_do(execution: &OpenExecution) -> impl Iterator<Item = String> {
+fn actionable_steps(execution: &OpenExecution) -> impl Iterator<Item = String> {
     let id = one_line(&execution.execution_id);
     let steps = execution.current_steps.iter();
     steps

@@ -20,9 +20,9 @@ use serde_json::{Map, Value};
 pub(super) use self::found::{HostEntry, HostReach, find_host_entries};
 use self::{
     file::HostFile,
-    flags::{flags_to_pass_on, is_local_url, parse_server_url, shared_arguments},
+    flags::{collect_forwarded_flags, is_local_url, parse_server_url, shared_arguments},
     hooks::HookProgram,
-    hosts::{FileFormat, Host, HostClient},
+    hosts::{FileFormat, HostClient, HostDefinition},
 };
 use super::{EXIT_OK, Output, profile::ProfileArgs, visible::replace_hidden_chars};
 use midex_domain::error::{Code, Error, Result, describe_io_error};
@@ -68,15 +68,15 @@ pub(super) enum InstallScope {
 }
 
 /// The error for a text that cannot be edited because of the byte `at`. [`HostFile::place`] adds the file.
-fn uneditable(at: usize, why: impl Into<String>) -> Error {
-    Error::new(Code::HostFileInvalid, why).with_context("at", at)
+fn uneditable_text_error(offset: usize, reason: impl Into<String>) -> Error {
+    Error::new(Code::HostFileInvalid, reason).with_context("at", offset)
 }
 
 /// A change to one file.
 struct FileChange {
     /// `None` if the location of the file is not known.
     path: Option<PathBuf>,
-    what: ContentChange,
+    content: ContentChange,
 }
 
 /// The content that a file must or must not have after the change.
@@ -84,7 +84,7 @@ enum ContentChange {
     /// This block.
     Block(Map<String, Value>),
     /// Entries that run this program at each of [`hooks::HOOK_EVENTS`]. Unless `added`, only existing entries are updated.
-    Hooks { run: HookProgram, added: bool },
+    Hooks { program: HookProgram, should_add: bool },
     /// The block of midex is removed.
     NoBlock,
     /// The entries that run midex are removed.
@@ -92,12 +92,12 @@ enum ContentChange {
 }
 
 impl FileChange {
-    fn apply_to_text(&self, host: &Host, text: &str) -> Result<String> {
-        match (&self.what, &host.hooks) {
-            (ContentChange::Block(block), _) => with_block(text, host, block),
-            (ContentChange::NoBlock, _) => without_block(text, host),
-            (ContentChange::Hooks { run, added }, Some(hooks)) => {
-                hooks::add_hooks(text, hooks, run, *added)
+    fn apply_to_text(&self, host: &HostDefinition, text: &str) -> Result<String> {
+        match (&self.content, &host.hooks) {
+            (ContentChange::Block(block), _) => write_block(text, host, block),
+            (ContentChange::NoBlock, _) => remove_block(text, host),
+            (ContentChange::Hooks { program, should_add }, Some(hooks)) => {
+                hooks::add_hooks(text, hooks, program, *should_add)
             }
             (ContentChange::NoHooks, Some(hooks)) => hooks::remove_hooks(text, hooks),
             (_, None) => Ok(text.to_owned()),
@@ -127,24 +127,25 @@ pub(super) fn install(
     config: &Config,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    let host = args.client.host_entry();
+    let host = args.client.host_definition();
     let plan = if args.remove {
-        removal_changes(args.scope, host, config)?
+        plan_removal(args.scope, host, config)?
     } else {
-        installation_changes(args, host, matches, config)?
+        plan_installation(args, host, matches, config)?
     };
     let edits = compute_edits(host, &plan, project_in_scope(args.scope, config))?;
     if args.print || plan.iter().any(|change| change.path.is_none()) {
         return print_edits(host, &edits, out);
     }
     let write = |(file, text): &(HostFile, String)| write_host_file(host, file, text);
-    let done = edits.iter().map(write).collect::<Result<Vec<_>>>()?;
-    let shown = |done: &FileResult| replace_hidden_chars(&result_line(done, args.remove)) + "\n";
-    out.print(|| serde_json::json!(done), || done.iter().map(shown).collect())?;
+    let results = edits.iter().map(write).collect::<Result<Vec<_>>>()?;
+    let result_text =
+        |result: &FileResult| replace_hidden_chars(&result_line(result, args.remove)) + "\n";
+    out.print(|| serde_json::json!(results), || results.iter().map(result_text).collect())?;
     Ok(EXIT_OK)
 }
 
-fn write_host_file(host: &Host, file: &HostFile, text: &str) -> Result<FileResult> {
+fn write_host_file(host: &HostDefinition, file: &HostFile, text: &str) -> Result<FileResult> {
     let changed = text != file.text;
     let backup = if changed {
         file.replace_content(text, has_foreign_content(host, &file.text))?
@@ -152,50 +153,52 @@ fn write_host_file(host: &Host, file: &HostFile, text: &str) -> Result<FileResul
         None
     };
     // A file that holds only hooks has no block.
-    let [before, now] = [&file.text, text].map(|text| midex_block(text, host).ok().flatten());
-    let args = now.as_ref().and_then(found::started_program).map(|run| run.args);
-    let lacks = |before: &HookProgram| {
+    let [old_block, new_block] =
+        [&file.text, text].map(|text| read_midex_block(text, host).ok().flatten());
+    let args = new_block.as_ref().and_then(found::parse_program).map(|run| run.args);
+    let loses_arguments = |old_program: &HookProgram| {
         let args = args.as_deref().unwrap_or_default();
-        before.args.iter().any(|arg| arg != "serve" && !args.contains(arg))
+        old_program.args.iter().any(|arg| arg != "serve" && !args.contains(arg))
     };
-    let before = before.as_ref().and_then(found::started_program).filter(lacks);
+    let old_program = old_block.as_ref().and_then(found::parse_program).filter(loses_arguments);
     Ok(FileResult {
         path: file.path.display().to_string(),
         changed,
         backup,
-        address: now.as_ref().and_then(hosts::server_address).map(str::to_owned),
-        args_before: before.filter(|_| now.is_some()).map(|run| run.args),
+        address: new_block.as_ref().and_then(hosts::server_address).map(str::to_owned),
+        args_before: old_program.filter(|_| new_block.is_some()).map(|run| run.args),
     })
 }
 
-fn result_line(done: &FileResult, remove: bool) -> String {
-    let mut line = match (done.changed, remove) {
-        (true, false) => format!("{}: midex is in it now", done.path),
-        (true, true) => format!("{}: midex is out of it now", done.path),
-        (false, false) => format!("{}: midex was in it already: nothing changed", done.path),
-        (false, true) => format!("{}: midex was not in it: nothing changed", done.path),
+fn result_line(result: &FileResult, remove: bool) -> String {
+    let mut line = match (result.changed, remove) {
+        (true, false) => format!("{}: midex is in it now", result.path),
+        (true, true) => format!("{}: midex is out of it now", result.path),
+        (false, false) => format!("{}: midex was in it already: nothing changed", result.path),
+        (false, true) => format!("{}: midex was not in it: nothing changed", result.path),
     };
-    if let Some(address) = &done.address {
+    if let Some(address) = &result.address {
         let _ = write!(line, "; server: {address}");
     }
-    if let Some(args) = &done.args_before {
+    if let Some(args) = &result.args_before {
         let _ = write!(line, "; its arguments were: {}", hooks::join_shell_words(args));
     }
-    if let Some(copy) = &done.backup {
+    if let Some(copy) = &result.backup {
         let _ = write!(line, "; backup: {}", copy.display());
     }
     line
 }
 
 /// Whether a file holds anything that midex did not write; true for a file that cannot be read.
-fn has_foreign_content(host: &Host, text: &str) -> bool {
-    let is_own = |(name, _): (&String, &Value)| hosts::MIDEX_FIELDS.contains(&name.as_str());
-    let block = midex_block(text, host).ok().flatten();
+fn has_foreign_content(host: &HostDefinition, text: &str) -> bool {
+    let is_midex_field =
+        |(name, _): (&String, &Value)| hosts::MIDEX_FIELDS.contains(&name.as_str());
+    let block = read_midex_block(text, host).ok().flatten();
     let mut fields = block.iter().filter_map(Value::as_object).flatten();
-    if !fields.all(is_own) {
+    if !fields.all(is_midex_field) {
         return true;
     }
-    let rest = match without_block(text, host) {
+    let rest = match remove_block(text, host) {
         Ok(rest) if host.format == FileFormat::Toml => {
             return text.contains('#') || !rest.trim().is_empty();
         }
@@ -208,13 +211,13 @@ fn has_foreign_content(host: &Host, text: &str) -> bool {
         Some(hooks) => hooks::remove_hooks(&rest, hooks),
         None => Ok(rest),
     };
-    let is_bare = |mut rest: Value| {
+    let is_blank = |mut rest: Value| {
         if let Some(fields) = rest.as_object_mut().filter(|_| host.hooks.is_some()) {
             fields.remove("version");
         }
         is_empty_value(&rest)
     };
-    has_comments || !rest.and_then(|rest| json::read_value(&rest)).is_ok_and(is_bare)
+    has_comments || !rest.and_then(|rest| json::read_value(&rest)).is_ok_and(is_blank)
 }
 
 /// Whether a value consists of empty lists and objects only.
@@ -226,86 +229,90 @@ fn is_empty_value(value: &Value) -> bool {
     }
 }
 
-fn installation_changes(
+fn plan_installation(
     args: &InstallArgs,
-    host: &Host,
+    host: &HostDefinition,
     matches: &ArgMatches,
     config: &Config,
 ) -> Result<Vec<FileChange>> {
-    let (program, flags) = (own_program_path()?, flags_to_pass_on(matches)?);
+    let (program, flags) = (current_program_path()?, collect_forwarded_flags(matches)?);
     let path = host.servers_path(args.scope, config)?;
     let (block, flags) = if let Some(url) = &args.http {
         check_http_options(args, url, &flags)?;
-        (host.http_block(url)?, flags)
+        (host.build_http_block(url)?, flags)
     } else {
         let project = project_in_scope(args.scope, config);
-        let args = server_args((path.as_deref(), project), host, flags)?;
-        (host.stdio_block(&program, &args), shared_arguments(&args))
+        let args = build_server_args((path.as_deref(), project), host, flags)?;
+        (host.build_stdio_block(&program, &args), shared_arguments(&args))
     };
-    let what = ContentChange::Block(block);
-    let mut changes = vec![FileChange { path, what }];
-    let run = HookProgram { program, args: flags };
-    changes.extend(hooks_change(args, host, config, run)?);
+    let content = ContentChange::Block(block);
+    let mut changes = vec![FileChange { path, content }];
+    let hook_program = HookProgram { program, args: flags };
+    changes.extend(plan_hooks_change(args, host, config, hook_program)?);
     Ok(changes)
 }
 
 /// Refuses `--http` with options that cannot be passed to a server that runs already.
 fn check_http_options(args: &InstallArgs, url: &str, flags: &[String]) -> Result<()> {
-    let refused =
-        |message, action| Err(Error::new(Code::UsageInvalid, message).with_action(action));
+    let refuse = |message, action| Err(Error::new(Code::UsageInvalid, message).with_action(action));
     if let Some(flag) = flags.first() {
         let message = format!("`{flag}` cannot reach the server at `{url}`, which runs already");
-        return refused(message, "Leave it out, and start that server with it");
+        return refuse(message, "Leave it out, and start that server with it");
     }
     if args.with_hooks && !is_local_url(url) {
         let message = format!(
             "hooks read the executions of this machine, and `{url}` names a server of another"
         );
-        return refused(message, "Leave out `--with-hooks`");
+        return refuse(message, "Leave out `--with-hooks`");
     }
     Ok(())
 }
 
 /// The arguments of the server. Without new flags, those of the existing block are kept.
-fn server_args(
+fn build_server_args(
     (path, project): (Option<&Path>, Option<&Path>),
-    host: &Host,
+    host: &HostDefinition,
     flags: Vec<String>,
 ) -> Result<Vec<String>> {
     if let Some(path) = path.filter(|_| flags.is_empty()) {
         let file = HostFile::read(path, project)?;
-        let block = midex_block(&file.text, host).map_err(|error| file.place(&error))?;
-        let run = block.as_ref().and_then(found::started_program);
-        let serves =
-            |run: &HookProgram| run.is_midex() && run.args.first().is_some_and(|it| it == "serve");
-        if let Some(run) = run.filter(serves) {
-            return Ok(run.args);
+        let block =
+            read_midex_block(&file.text, host).map_err(|error| file.locate_error(&error))?;
+        let program = block.as_ref().and_then(found::parse_program);
+        let is_server = |program: &HookProgram| {
+            program.is_midex() && program.args.first().is_some_and(|it| it == "serve")
+        };
+        if let Some(program) = program.filter(is_server) {
+            return Ok(program.args);
         }
     }
     Ok([vec!["serve".to_owned()], flags].concat())
 }
 
 /// The change to the hooks file, if any. Existing hooks are updated to the directories of the new block.
-fn hooks_change(
+fn plan_hooks_change(
     args: &InstallArgs,
-    host: &Host,
+    host: &HostDefinition,
     config: &Config,
-    run: HookProgram,
+    program: HookProgram,
 ) -> Result<Option<FileChange>> {
-    let added = args.with_hooks;
+    let should_add = args.with_hooks;
     let hooks = match &host.hooks {
-        _ if added => host.hooks_or_error()?,
+        _ if should_add => host.require_hooks()?,
         Some(hooks) if args.http.is_none() => hooks,
         _ => return Ok(None),
     };
     let path = hooks.hooks_path(args.scope, config)?;
-    let has_some =
-        |file: HostFile| hooks::hook_programs(&file.text, hooks).is_ok_and(|it| !it.is_empty());
-    if !added && !HostFile::read(&path, project_in_scope(args.scope, config)).is_ok_and(has_some) {
+    let has_hooks = |file: HostFile| {
+        hooks::list_hook_programs(&file.text, hooks).is_ok_and(|it| !it.is_empty())
+    };
+    if !should_add
+        && !HostFile::read(&path, project_in_scope(args.scope, config)).is_ok_and(has_hooks)
+    {
         return Ok(None);
     }
-    let what = ContentChange::Hooks { run, added };
-    Ok(Some(FileChange { path: Some(path), what }))
+    let content = ContentChange::Hooks { program, should_add };
+    Ok(Some(FileChange { path: Some(path), content }))
 }
 
 /// The project directory if the files of the project are changed.
@@ -313,47 +320,56 @@ fn project_in_scope(scope: InstallScope, config: &Config) -> Option<&Path> {
     (scope == InstallScope::Project).then_some(&*config.project_dir)
 }
 
-fn removal_changes(scope: InstallScope, host: &Host, config: &Config) -> Result<Vec<FileChange>> {
-    let unknown = || {
+fn plan_removal(
+    scope: InstallScope,
+    host: &HostDefinition,
+    config: &Config,
+) -> Result<Vec<FileChange>> {
+    let unknown_path_error = || {
         Error::new(Code::UsageInvalid, host.unknown_place_message()).with_action(
             "Open the file in the settings of the host, and take the block `midex` out by hand",
         )
     };
-    let path = host.servers_path(scope, config)?.ok_or_else(unknown)?;
-    let mut changes = vec![FileChange { path: Some(path), what: ContentChange::NoBlock }];
+    let path = host.servers_path(scope, config)?.ok_or_else(unknown_path_error)?;
+    let mut changes = vec![FileChange { path: Some(path), content: ContentChange::NoBlock }];
     if let Some(hooks) = &host.hooks {
         let path = Some(hooks.hooks_path(scope, config)?);
-        changes.push(FileChange { path, what: ContentChange::NoHooks });
+        changes.push(FileChange { path, content: ContentChange::NoHooks });
     }
     Ok(changes)
 }
 
 /// Computes the new content of all files, before the first one is written.
 fn compute_edits(
-    host: &Host,
+    host: &HostDefinition,
     changes: &[FileChange],
     project: Option<&Path>,
 ) -> Result<Vec<(HostFile, String)>> {
     let mut edits: Vec<(HostFile, String)> = Vec::new();
     for change in changes {
         let path = change.path.as_deref().unwrap_or(Path::new(""));
-        let known = edits.pop_if(|(file, _)| file.path == path);
-        let (file, before) = known.map_or_else(
+        let previous_edit = edits.pop_if(|(file, _)| file.path == path);
+        let (file, previous_text) = previous_edit.map_or_else(
             || HostFile::read(path, project).map(|file| (file, None)),
             |(file, text)| Ok((file, Some(text))),
         )?;
-        let before = before.as_ref().unwrap_or(&file.text);
-        let text = change.apply_to_text(host, before).map_err(|error| file.place(&error))?;
+        let previous_text = previous_text.as_ref().unwrap_or(&file.text);
+        let text =
+            change.apply_to_text(host, previous_text).map_err(|error| file.locate_error(&error))?;
         edits.push((file, text));
     }
     Ok(edits)
 }
 
-fn print_edits(host: &Host, edits: &[(HostFile, String)], mut out: Output<'_>) -> Result<u8> {
-    let known = |file: &HostFile| Some(file.path.clone()).filter(|path| path != Path::new(""));
-    let value = |(file, text): &(HostFile, String)| serde_json::json!({ "path": known(file), "text": text });
-    let lines = |(file, text): &(HostFile, String)| {
-        let path = known(file).map(|path| path.display().to_string());
+fn print_edits(
+    host: &HostDefinition,
+    edits: &[(HostFile, String)],
+    mut out: Output<'_>,
+) -> Result<u8> {
+    let known_path = |file: &HostFile| Some(file.path.clone()).filter(|path| path != Path::new(""));
+    let value = |(file, text): &(HostFile, String)| serde_json::json!({ "path": known_path(file), "text": text });
+    let edit_text = |(file, text): &(HostFile, String)| {
+        let path = known_path(file).map(|path| path.display().to_string());
         let path = path.unwrap_or_else(|| {
             let place = host.unknown_place_message();
             format!("{place}, so nothing was written: put this into the one that its settings open")
@@ -362,27 +378,27 @@ fn print_edits(host: &Host, edits: &[(HostFile, String)], mut out: Output<'_>) -
     };
     out.print(
         || edits.iter().map(value).collect(),
-        || edits.iter().map(lines).collect::<Vec<_>>().join("\n"),
+        || edits.iter().map(edit_text).collect::<Vec<_>>().join("\n"),
     )?;
     Ok(EXIT_OK)
 }
 
 /// The text with these fields in the block of midex, and without the fields that belong to another transport. Fields
 /// that midex does not write are kept. The result is parsed again, as a host does, to verify it.
-fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<String> {
-    let (path, others) = ([host.servers, SERVER_NAME], hosts::fields_of_other_transport(fields));
+fn write_block(text: &str, host: &HostDefinition, fields: &Map<String, Value>) -> Result<String> {
+    let (path, foreign_fields) = ([host.servers, SERVER_NAME], hosts::list_foreign_fields(fields));
     let text = match host.format {
-        FileFormat::Json => json::set_fields(text, path, &others, fields)?,
-        FileFormat::Toml => toml::set_fields(text, path, &others, fields)?,
+        FileFormat::Json => json::set_fields(text, path, &foreign_fields, fields)?,
+        FileFormat::Toml => toml::set_fields(text, path, &foreign_fields, fields)?,
     };
-    let said = midex_block(&text, host)?.unwrap_or_default();
-    if fields.iter().all(|(name, value)| said.get(name) == Some(value)) {
+    let written_block = read_midex_block(&text, host)?.unwrap_or_default();
+    if fields.iter().all(|(name, value)| written_block.get(name) == Some(value)) {
         return Ok(text);
     }
-    Err(uneditable(0, "it is written in a way that midex cannot change"))
+    Err(uneditable_text_error(0, "it is written in a way that midex cannot change"))
 }
 
-fn without_block(text: &str, host: &Host) -> Result<String> {
+fn remove_block(text: &str, host: &HostDefinition) -> Result<String> {
     let path = [host.servers, SERVER_NAME];
     match host.format {
         FileFormat::Json => json::remove_value(text, path),
@@ -391,22 +407,23 @@ fn without_block(text: &str, host: &Host) -> Result<String> {
 }
 
 /// The path of this program, to be started by the host.
-fn own_program_path() -> Result<String> {
-    let unknown = |why: String| {
-        Error::new(Code::UsageInvalid, format!("the path of this program cannot be written: {why}"))
-            .with_action(
-                "Install midex in a directory whose path is Unicode, and run it by that path",
-            )
+fn current_program_path() -> Result<String> {
+    let path_error = |reason: String| {
+        Error::new(
+            Code::UsageInvalid,
+            format!("the path of this program cannot be written: {reason}"),
+        )
+        .with_action("Install midex in a directory whose path is Unicode, and run it by that path")
     };
-    let path = std::env::current_exe().map_err(|error| unknown(describe_io_error(&error)))?;
+    let path = std::env::current_exe().map_err(|error| path_error(describe_io_error(&error)))?;
     if !path.is_file() {
-        return Err(unknown(format!("`{}` is not there", path.display())));
+        return Err(path_error(format!("`{}` is not there", path.display())));
     }
     let path = path.into_os_string().into_string();
-    path.map_err(|path| unknown(format!("`{}` is not Unicode", path.display())))
+    path.map_err(|path| path_error(format!("`{}` is not Unicode", path.display())))
 }
 
-fn midex_block(text: &str, host: &Host) -> Result<Option<Value>> {
+fn read_midex_block(text: &str, host: &HostDefinition) -> Result<Option<Value>> {
     match host.format {
         FileFormat::Json => Ok(json::read_value(text)?[host.servers].get(SERVER_NAME).cloned()),
         FileFormat::Toml => toml::read_table(text, [host.servers, SERVER_NAME]),

@@ -70,7 +70,7 @@ use self::{
     visible::replace_hidden_chars,
 };
 use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
-use midex_catalog::call::{allowable, secret_host};
+use midex_catalog::call::{normalize_allowed_host, normalize_secret_host};
 use midex_domain::{
     ProjectDirectories,
     error::{Error, Result},
@@ -96,7 +96,7 @@ struct Cli {
     #[command(flatten)]
     global: GlobalFlags,
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 /// The flags that every command takes.
@@ -114,10 +114,10 @@ struct GlobalFlags {
     data_dir: Option<PathBuf>,
     /// The directories that were given as flags: only then further commands need them too
     #[arg(skip)]
-    given: DirectoryFlags,
+    directory_flags: DirectoryFlags,
     /// The directories that the project's file names
     #[arg(skip)]
-    named_by_project: ProjectDirectories,
+    project_directories: ProjectDirectories,
     /// A directory of workflows that take precedence over the project's, the user's and those that come with midex
     #[arg(long, global = true, value_name = "DIR")]
     workflows: Option<PathBuf>,
@@ -187,8 +187,8 @@ enum AuthorToArg {
 }
 
 impl From<AuthorToArg> for AuthorTarget {
-    fn from(given: AuthorToArg) -> Self {
-        match given {
+    fn from(arg: AuthorToArg) -> Self {
+        match arg {
             AuthorToArg::User => Self::User,
             AuthorToArg::Project => Self::Project,
         }
@@ -197,12 +197,12 @@ impl From<AuthorToArg> for AuthorTarget {
 
 impl GlobalFlags {
     /// The flags that a follow-up command needs to reach the same executions and definitions, as they were given.
-    fn flags_to_repeat(&self) -> String {
-        let given = &self.given;
+    fn follow_up_flags(&self) -> String {
+        let directories = &self.directory_flags;
         let flags = [
-            ("--data-dir", &given.data_dir),
-            ("--workflows", &given.workflows),
-            ("--agents", &given.agents),
+            ("--data-dir", &directories.data_dir),
+            ("--workflows", &directories.workflows),
+            ("--agents", &directories.agents),
         ];
         let flag = |(name, dir): (&str, &Option<PathBuf>)| {
             let dir = dir.as_ref()?.display().to_string();
@@ -213,7 +213,7 @@ impl GlobalFlags {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Serve agents over MCP on standard input and output, or over HTTP
     Serve(ServeArgs),
     /// Run a workflow that comes with midex from start to end on a real server that is killed once on the way
@@ -343,19 +343,19 @@ pub fn main() -> ExitCode {
             return exit_code(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    let serves = matches!(cli.command, Command::Serve(_));
-    let log = log::init(serves);
-    let (json, hints) = (cli.global.json, HintContext::new(cli.global.flags_to_repeat()));
-    let heeded = report_config_problems(&files, &cli.command);
-    let ended = heeded.and_then(|()| run(cli, &matches, &files, &log));
-    if let (Err(error), true) = (&ended, serves) {
+    let is_serve = matches!(cli.command, CliCommand::Serve(_));
+    let log = log::start_logging(is_serve);
+    let (json, hints) = (cli.global.json, HintContext::new(cli.global.follow_up_flags()));
+    let config_check = report_config_problems(&files, &cli.command);
+    let result = config_check.and_then(|()| dispatch(cli, &matches, &files, &log));
+    if let (Err(error), true) = (&result, is_serve) {
         log.write_line(&format_report(error, json, &hints));
     }
     drop(log);
-    match ended {
+    match result {
         Ok(code) => exit_code(code),
         Err(error) => {
-            if !serves {
+            if !is_serve {
                 report_error(&error, json, &hints);
             }
             exit_code(error.exit_code())
@@ -364,14 +364,17 @@ pub fn main() -> ExitCode {
 }
 
 /// Reports problems in the configuration files, unless the command reports them itself.
-fn report_config_problems(files: &config::ConfigFiles, command: &Command) -> Result<()> {
+fn report_config_problems(files: &config::ConfigFiles, command: &CliCommand) -> Result<()> {
     match command {
-        Command::Config(_) | Command::Doctor | Command::Completions(_) | Command::Help(_) => {
+        CliCommand::Config(_)
+        | CliCommand::Doctor
+        | CliCommand::Completions(_)
+        | CliCommand::Help(_) => {
             return Ok(());
         }
         // A host does not read warnings, and the parent of the guard has already printed them.
-        Command::Hook(_) | Command::AgentGuard(_) => {}
-        Command::Serve(_) => files
+        CliCommand::Hook(_) | CliCommand::AgentGuard(_) => {}
+        CliCommand::Serve(_) => files
             .warnings()
             .for_each(|warning| tracing::warn!("{}", replace_hidden_chars(&warning))),
         _ => files.warnings().for_each(|warning| print_warning(&warning)),
@@ -384,91 +387,99 @@ fn report_config_problems(files: &config::ConfigFiles, command: &Command) -> Res
 fn exit_code(code: u8) -> ExitCode {
     let is_hook = || {
         let line = <Cli as clap::CommandFactory>::command().ignore_errors(true);
-        let read = line.try_get_matches_from(std::env::args_os());
-        read.is_ok_and(|read| read.subcommand_name() == Some("hook"))
+        let matches = line.try_get_matches_from(std::env::args_os());
+        matches.is_ok_and(|read| read.subcommand_name() == Some("hook"))
     };
     ExitCode::from(if code != EXIT_OK && is_hook() { EXIT_OK } else { code })
 }
 
-fn run(cli: Cli, matches: &ArgMatches, files: &config::ConfigFiles, log: &log::Log) -> Result<u8> {
-    let flags = cli.global.flags_to_repeat();
+fn dispatch(
+    cli: Cli,
+    matches: &ArgMatches,
+    files: &config::ConfigFiles,
+    log: &log::Log,
+) -> Result<u8> {
+    let flags = cli.global.follow_up_flags();
     let config = load_config(&cli.global)?;
     let mut stdout = io::stdout();
     let out = Output::new(cli.global.json, &mut stdout);
     match cli.command {
-        Command::Serve(args) => {
+        CliCommand::Serve(args) => {
             let snapshot_every = args.snapshot_every;
             let config = Config { snapshot_every, ..config };
             run_to_end(serve::serve(config, args.transports, args.profile.into(), log))
         }
-        Command::Demo => run_to_end(demo::demo(&config, cli.global.given.data_dir, out)),
-        Command::Run(args) => run_to_end(run::run(args, &config, flags, out)),
-        Command::Show(args) => run_to_end(show::show(args, &config, flags, out)),
-        Command::Tail(args) => run_to_end(tail::tail(args, &config, out.json)),
-        Command::Validate(args) => {
+        CliCommand::Demo => {
+            run_to_end(demo::run_demo(&config, cli.global.directory_flags.data_dir, out))
+        }
+        CliCommand::Run(args) => run_to_end(run::run(args, &config, flags, out)),
+        CliCommand::Show(args) => run_to_end(show::show(args, &config, flags, out)),
+        CliCommand::Tail(args) => run_to_end(tail::tail(args, &config, out.is_json)),
+        CliCommand::Validate(args) => {
             validate::validate(&args, &config.registry(), takes_color(), out)
         }
-        Command::Ps(mut args) => {
+        CliCommand::Ps(mut args) => {
             args.what = list::ListSubject::Executions;
             run_to_end(list::list_executions(args, &config, &flags, out))
         }
-        Command::List(args) if args.what.is_of_store() => {
+        CliCommand::List(args) if args.what.is_stored() => {
             run_to_end(list::list_executions(args, &config, &flags, out))
         }
-        Command::List(args) => {
+        CliCommand::List(args) => {
             let authoring = config.authoring_directory();
             list::list_definitions(&args, &config.registry(), authoring.as_ref(), out)
         }
-        Command::Pause(args) => run_to_end(lifecycle::change_state(
+        CliCommand::Pause(args) => run_to_end(lifecycle::change_state(
             lifecycle::LifecycleCommand::Pause,
             args,
             &config,
             &flags,
             out,
         )),
-        Command::Resume(args) => run_to_end(lifecycle::resume(args, &config, &flags, out)),
-        Command::Abandon(args) => run_to_end(lifecycle::change_state(
+        CliCommand::Resume(args) => run_to_end(lifecycle::resume(args, &config, &flags, out)),
+        CliCommand::Abandon(args) => run_to_end(lifecycle::change_state(
             lifecycle::LifecycleCommand::Abandon,
             args,
             &config,
             &flags,
             out,
         )),
-        Command::Signal(args) => run_to_end(signal::signal(args, &config, &flags, out)),
-        Command::Approve(args) => run_to_end(approve::approve(args, &config, &flags, out)),
-        Command::Resolve(args) => run_to_end(resolve::resolve(args, &config, &flags, out)),
-        Command::Cat(args) => cat::cat(&args, &config.registry(), out),
-        Command::New(args) => new::write_new_file(&args, &config, out),
-        Command::Graph(args) => {
+        CliCommand::Signal(args) => run_to_end(signal::signal(args, &config, &flags, out)),
+        CliCommand::Approve(args) => run_to_end(approve::approve(args, &config, &flags, out)),
+        CliCommand::Resolve(args) => run_to_end(resolve::resolve(args, &config, &flags, out)),
+        CliCommand::Cat(args) => cat::cat(&args, &config.registry(), out),
+        CliCommand::New(args) => new::write_new_file(&args, &config, out),
+        CliCommand::Graph(args) => {
             let registry = config.registry();
-            if graph::names_definition(&args, &registry) {
-                return graph::graph(&args, &registry, out);
+            if graph::is_definition_argument(&args, &registry) {
+                return graph::print_definition_graph(&args, &registry, out);
             }
             // An unknown name may also be a misspelt workflow: that error suggests the nearest workflow name.
-            let mut found = run_to_end(graph::graph_of_execution(args.clone(), &config, out));
-            if found.as_ref().is_err_and(execution_id::is_unknown_execution) {
+            let mut result = run_to_end(graph::print_execution_graph(args.clone(), &config, out));
+            if result.as_ref().is_err_and(execution_id::is_unknown_execution) {
                 let out = Output::new(cli.global.json, &mut stdout);
-                found = graph::graph(&args, &registry, out);
+                result = graph::print_definition_graph(&args, &registry, out);
             }
-            found
+            result
         }
-        Command::Catalog(command) => run_to_end(catalog::catalog(command, &config, out)),
-        Command::Call(args) => run_to_end(call::call(args, &config, out)),
-        Command::Schema(args) => schema::schema(&args, out),
-        Command::Doctor => run_to_end(doctor::doctor(&config, files, out)),
+        CliCommand::Catalog(command) => run_to_end(catalog::run_catalog(command, &config, out)),
+        CliCommand::Call(args) => run_to_end(call::call(args, &config, out)),
+        CliCommand::Schema(args) => schema::print_schema(&args, out),
+        CliCommand::Doctor => run_to_end(doctor::run_doctor(&config, files, out)),
         #[cfg(feature = "bench")]
-        Command::Bench(args) => run_to_end(bench::bench(args, &config, out)),
-        Command::Hook(event) => run_to_end(hook::hook(event, config, out)),
-        Command::Config(args) => {
-            let of_command = matches.subcommand().map_or(matches, |(_, of_command)| of_command);
-            config::print_settings(files, of_command, &args, &config, out)
+        CliCommand::Bench(args) => run_to_end(bench::run_bench(args, &config, out)),
+        CliCommand::Hook(event) => run_to_end(hook::run_hook(event, config, out)),
+        CliCommand::Config(args) => {
+            let subcommand_matches =
+                matches.subcommand().map_or(matches, |(_, of_command)| of_command);
+            config::print_settings(files, subcommand_matches, &args, &config, out)
         }
-        Command::Install(args) => install::install(&args, matches, &config, out),
-        Command::Trust(args) => trust::trust(args, &config, out),
-        Command::AgentGuard(args) => run_to_end(async { Ok(guard::guard(args).await) }),
-        Command::Completions(args) => completions::completions(&args, out),
-        Command::Help(args) => help::help(&args, out),
-        Command::Version => {
+        CliCommand::Install(args) => install::install(&args, matches, &config, out),
+        CliCommand::Trust(args) => trust::trust(args, &config, out),
+        CliCommand::AgentGuard(args) => run_to_end(async { Ok(guard::run_guard(args).await) }),
+        CliCommand::Completions(args) => completions::print_completion_script(&args, out),
+        CliCommand::Help(args) => help::help(&args, out),
+        CliCommand::Version => {
             let mut out = out;
             let version = <Cli as clap::CommandFactory>::command().render_version();
             out.write_unchanged(version).map(|()| EXIT_OK)
@@ -479,10 +490,10 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::ConfigFiles, log: &log::L
 /// Whether stdout takes color: it is a terminal, and the environment does not object (`NO_COLOR`, `CLICOLOR`, `TERM`).
 fn takes_color() -> bool {
     // In CI, anstream chooses color whatever `TERM` is, so check for a dumb terminal here.
-    let is_simple = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let is_dumb_terminal = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     let is_forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|force| force != "0");
     let choice = anstream::AutoStream::choice(&io::stdout());
-    choice != anstream::ColorChoice::Never && (is_forced || !is_simple)
+    choice != anstream::ColorChoice::Never && (is_forced || !is_dumb_terminal)
 }
 
 fn load_config(global: &GlobalFlags) -> Result<Config> {
@@ -490,21 +501,25 @@ fn load_config(global: &GlobalFlags) -> Result<Config> {
     Ok(Config {
         workflows_dir: global.workflows.clone(),
         agents_dir: global.agents.clone(),
-        named_by_project: global.named_by_project.clone(),
+        project_directories: global.project_directories.clone(),
         token_ttl: global.token_ttl,
         allow_env: names(&global.allow_env),
         secret_env: names(&global.secret_env),
-        secret_hosts: secret_hosts(&global.secret_host),
-        import_from: global.import_from.iter().flat_map(|from| catalog_sources(from)).collect(),
+        secret_hosts: group_secret_hosts(&global.secret_host),
+        import_from: global
+            .import_from
+            .iter()
+            .flat_map(|source| parse_catalog_sources(source))
+            .collect(),
         author_to: global.author_to.into(),
         ..Config::new(global.data_dir.clone())?
     })
 }
 
 /// The hosts that each secret may be sent to.
-fn secret_hosts(given: &[(String, String)]) -> BTreeMap<String, BTreeSet<String>> {
+fn group_secret_hosts(pairs: &[(String, String)]) -> BTreeMap<String, BTreeSet<String>> {
     let mut hosts = BTreeMap::<_, BTreeSet<_>>::new();
-    for (name, host) in given {
+    for (name, host) in pairs {
         hosts.entry(name.clone()).or_default().insert(host.clone());
     }
     hosts
@@ -513,7 +528,7 @@ fn secret_hosts(given: &[(String, String)]) -> BTreeMap<String, BTreeSet<String>
 fn parse_secret_host(text: &str) -> std::result::Result<(String, String), String> {
     let parsed = text.split_once('=').and_then(|(name, host)| {
         let name = Some(name.trim()).filter(|name| !name.is_empty())?;
-        Some((name.to_owned(), secret_host(host.trim())?))
+        Some((name.to_owned(), normalize_secret_host(host.trim())?))
     });
     parsed.ok_or_else(|| {
         "it is NAME=HOST or NAME=HOST:PORT, as DEPLOY_KEY=api.example.com".to_owned()
@@ -521,12 +536,12 @@ fn parse_secret_host(text: &str) -> std::result::Result<(String, String), String
 }
 
 /// The catalog sources in one value of `--import-from`, with directories as absolute paths.
-fn catalog_sources(given: &str) -> Vec<String> {
-    let whole = |from: String| match std::path::absolute(&from) {
-        Ok(path) if allowable(&from).is_none() => path.display().to_string(),
+fn parse_catalog_sources(text: &str) -> Vec<String> {
+    let absolute_source = |from: String| match std::path::absolute(&from) {
+        Ok(path) if normalize_allowed_host(&from).is_none() => path.display().to_string(),
         _ => from,
     };
-    split_names(given).into_iter().map(whole).collect()
+    split_names(text).into_iter().map(absolute_source).collect()
 }
 
 /// Runs a command on a new runtime. At the end the runtime is shut down in the background, so that an unfinished read

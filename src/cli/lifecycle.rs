@@ -8,7 +8,7 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     command::{execution_id_flag, insert_flags},
     execution_id::{ExecutionChoice, has_execution_in_state, run_with_named_or_picked},
-    link::{ServerLink, is_final_state, without_nulls},
+    link::{ServerLink, is_final_state, remove_nulls},
     question::{self, can_ask_person},
     screen::{Screen, one_line},
     value::list_items,
@@ -91,24 +91,26 @@ pub(super) async fn change_state(
     mut out: Output<'_>,
 ) -> Result<u8> {
     let mut link = ServerLink::new(config);
-    let (said, reason) = (args.execution_id.as_deref(), args.reason.as_deref());
-    let act = async |link: &mut ServerLink<'_>, id: &str| {
+    let (execution_arg, reason) = (args.execution_id.as_deref(), args.reason.as_deref());
+    let apply = async |link: &mut ServerLink<'_>, id: &str| {
         // Confirm only an execution that was picked from a list, where another line may have been meant; a typed id is
         // deliberate.
-        let is_asked = said.is_none() && matches!(change, LifecycleCommand::Abandon);
-        if is_asked
+        let needs_confirmation =
+            execution_arg.is_none() && matches!(change, LifecycleCommand::Abandon);
+        if needs_confirmation
             && !question::ask_yes_or_no(&irreversible_question(id), "EXECUTION", link).await?
         {
             return Ok(None);
         }
         call_change_tool(link, change, id, reason).await.map(Some)
     };
-    let answer = run_with_named_or_picked(&mut link, said, change.execution_choice(), act).await;
+    let answer =
+        run_with_named_or_picked(&mut link, execution_arg, change.execution_choice(), apply).await;
     let answer = answer.map(Option::flatten);
-    if let (Ok(Some(resumed)), LifecycleCommand::Resume, false) = (&answer, change, out.json) {
-        let done = print_resumed(&mut link, resumed, flags, &mut out).await;
+    if let (Ok(Some(reply)), LifecycleCommand::Resume, false) = (&answer, change, out.is_json) {
+        let result = print_resumed(&mut link, reply, flags, &mut out).await;
         link.close_and_log().await;
-        return done;
+        return result;
     }
     finish_change(link, answer, flags, out).await
 }
@@ -120,13 +122,13 @@ pub(super) async fn finish_change(
     flags: &str,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    let done = match answer {
+    let result = match answer {
         Ok(Some(answer)) => print_changed(&mut link, &answer, flags, &mut out).await,
         Ok(None) => Ok(EXIT_FINDINGS),
         Err(error) => Err(error),
     };
     link.close_and_log().await;
-    done
+    result
 }
 
 /// Prints the state of a resumed execution. The reply's own message is for models: it names tools to call.
@@ -149,8 +151,8 @@ async fn print_resumed(
         text +=
             &Screen::stdout().indent_block(None, "  ", &waits::describe_wait(wait, now, is_served));
     }
-    for way in waits::wait_actions(&status) {
-        let command = replace_hidden_chars(&insert_flags(&way.command, flags));
+    for action in waits::list_wait_actions(&status) {
+        let command = replace_hidden_chars(&insert_flags(&action.command, flags));
         let _ = writeln!(text, "To go on: {command}");
     }
     out.write_unchanged(text)?;
@@ -184,7 +186,7 @@ pub(super) async fn print_continue_command(
     flags: &str,
     out: &mut Output<'_>,
 ) -> Result<u8> {
-    if !out.json && !link.is_served() {
+    if !out.is_json && !link.is_served() {
         let status = link.fetch_status(id).await?;
         out.write_unchanged(continue_command_line(&status, flags))?;
     }
@@ -213,27 +215,27 @@ pub(super) async fn resume(
     flags: &str,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    if args.execution_id.is_some() || (can_ask_person() && has_paused(config).await?) {
+    if args.execution_id.is_some() || (can_ask_person() && has_paused_execution(config).await?) {
         let ResumeArgs { execution_id, reason } = args;
         let args = ChangeArgs { execution_id, reason };
         return change_state(LifecycleCommand::Resume, args, config, flags, out).await;
     }
     let mut link = ServerLink::new(config);
-    let open = link.open_work().await;
+    let open_work = link.fetch_open_work().await;
     link.close_and_log().await;
-    let (reply, open) = open?;
+    let (reply, open_work) = open_work?;
     // The reply's own message is for models: it names a tool.
-    let text = match open {
-        OpenWork::One(current) => open_line(
+    let text = match open_work {
+        OpenWork::One(current) => format_execution_line(
             &current.execution_id,
             &current.workflow_name,
             &current.workflow_state,
             &current.ready_steps,
         ),
         OpenWork::Several(several) if !several.open_executions.is_empty() => {
-            let open = &several.open_executions;
-            let lines: String = open.iter().map(open_execution_line).collect();
-            let command = format!("midex run {}", execution_id_flag(&open[0].execution_id));
+            let executions = &several.open_executions;
+            let lines: String = executions.iter().map(open_execution_line).collect();
+            let command = format!("midex run {}", execution_id_flag(&executions[0].execution_id));
             format!("{lines}To go on: {}\n", insert_flags(&command, flags))
         }
         OpenWork::Several(_) => return out.print_reply(&reply).map(|()| EXIT_OK),
@@ -241,12 +243,12 @@ pub(super) async fn resume(
     out.print(|| reply, || text).map(|()| EXIT_OK)
 }
 
-async fn has_paused(config: &Config) -> Result<bool> {
+async fn has_paused_execution(config: &Config) -> Result<bool> {
     let mut link = ServerLink::new(config);
-    let has =
+    let result =
         has_execution_in_state(&mut link, LifecycleCommand::Resume.execution_choice().state).await;
     link.close_and_log().await;
-    has
+    result
 }
 
 async fn call_change_tool(
@@ -255,7 +257,7 @@ async fn call_change_tool(
     id: &str,
     reason: Option<&str>,
 ) -> Result<Value> {
-    let arguments = without_nulls(json!({ "execution_id": id, "reason": reason }));
+    let arguments = remove_nulls(json!({ "execution_id": id, "reason": reason }));
     let answer = link.call(change.tool_name(), arguments).await;
     match answer {
         Err(refusal) if refusal.code() == Code::StateTransitionRefused => {
@@ -273,7 +275,7 @@ async fn accept_existing_state(
     id: &str,
     refusal: Error,
 ) -> Result<Value> {
-    let (mut reply, status) = link.status_reply(id).await?;
+    let (mut reply, status) = link.fetch_status_reply(id).await?;
     if !is_in_target_state(change, &status) {
         return Err(refusal);
     }
@@ -300,13 +302,13 @@ fn is_in_target_state(change: LifecycleCommand, status: &StatusView) -> bool {
 fn open_execution_line(execution: &OpenExecution) -> String {
     let state = format!("{}, {} done", execution.state, execution.done);
     let (id, workflow) = (&execution.execution_id, &execution.workflow_name);
-    open_line(id, workflow, &state, &execution.current_steps)
+    format_execution_line(id, workflow, &state, &execution.current_steps)
 }
 
 /// An open execution in a line, with its open steps.
-fn open_line(id: &str, workflow: &str, state: &str, steps: &[ReadyStep]) -> String {
+fn format_execution_line(id: &str, workflow: &str, state: &str, steps: &[ReadyStep]) -> String {
     let names: Vec<_> = steps.iter().map(|step| step.step_name.as_str()).collect();
-    let of = if names.is_empty() { "" } else { " of " };
-    let line = format!("{id}  {}{of}{workflow}, {state}", names.join(", "));
+    let separator = if names.is_empty() { "" } else { " of " };
+    let line = format!("{id}  {}{separator}{workflow}, {state}", names.join(", "));
     replace_hidden_chars(&line) + "\n"
 }

@@ -12,8 +12,8 @@ use midex_domain::{
     error::{Code, Error, Result},
     limits, uri,
     view::{
-        Advanced, ArtifactContent, CurrentStep, ExecutionView, GraphView, HistoryRow, Listing,
-        StatusView,
+        AdvanceReply, ArtifactContent, CurrentStep, ExecutionPage, ExecutionView, GraphView,
+        HistoryRow, StatusView,
     },
 };
 use midex_mcp::client::Client;
@@ -35,7 +35,7 @@ impl<'a> ServerLink<'a> {
 
     /// A link for a command that stays while executions run. Its embedded server works on them if no other process has
     /// one.
-    pub(super) fn new_working(config: &'a Config) -> Self {
+    pub(super) fn new_worker(config: &'a Config) -> Self {
         Self { is_worker: true, ..Self::new(config) }
     }
 
@@ -84,24 +84,24 @@ impl<'a> ServerLink<'a> {
 
     /// The status of an execution.
     pub(super) async fn fetch_status(&mut self, id: &str) -> Result<StatusView> {
-        Ok(self.status_reply(id).await?.1)
+        Ok(self.fetch_status_reply(id).await?.1)
     }
 
     /// The status of an execution: the reply, which `--json` prints, and its content.
-    pub(super) async fn status_reply(&mut self, id: &str) -> Result<(Value, StatusView)> {
-        read(self.read_execution_resource("workflow_status", id).await?)
+    pub(super) async fn fetch_status_reply(&mut self, id: &str) -> Result<(Value, StatusView)> {
+        parse_with_reply(self.read_execution_resource("workflow_status", id).await?)
     }
 
     /// The current step of an execution: the reply and its content. `query` says for whom: `?reader=worker` for a
     /// person who does the step, empty for a model.
-    pub(super) async fn current_step(
+    pub(super) async fn fetch_current_step(
         &mut self,
         id: &str,
         query: &str,
     ) -> Result<(Value, CurrentStep)> {
         let id = uri::encode_segment(id);
         let address = format!("midex://workflow/current_step/{id}{query}");
-        read(self.read_resource(&address).await?)
+        parse_with_reply(self.read_resource(&address).await?)
     }
 
     /// Calls a tool that moves an execution, `workflow.start` or one that hands in an output: the reply and its content.
@@ -109,23 +109,27 @@ impl<'a> ServerLink<'a> {
         &mut self,
         tool: &'static str,
         arguments: Value,
-    ) -> Result<(Value, Advanced)> {
-        read(self.call(tool, arguments).await?)
+    ) -> Result<(Value, AdvanceReply)> {
+        parse_with_reply(self.call(tool, arguments).await?)
     }
 
     /// The open executions of the project: the reply and its content.
-    pub(super) async fn open_work(&mut self) -> Result<(Value, OpenWork)> {
-        read(self.call("execution.resume", json!({})).await?)
+    pub(super) async fn fetch_open_work(&mut self) -> Result<(Value, OpenWork)> {
+        parse_with_reply(self.call("execution.resume", json!({})).await?)
     }
 
     /// The content of an artifact from `offset` on, in part if it is long.
-    pub(super) async fn artifact(&mut self, uri: &str, offset: u64) -> Result<ArtifactContent> {
+    pub(super) async fn read_artifact(
+        &mut self,
+        uri: &str,
+        offset: u64,
+    ) -> Result<ArtifactContent> {
         let limit = limits::ARTIFACT_SHOWN_BYTES_MAX;
         parse_reply(self.read_resource(&format!("{uri}?offset={offset}&limit={limit}")).await?)
     }
 
     /// The persona at an address.
-    pub(super) async fn persona(&mut self, address: &str) -> Result<Option<String>> {
+    pub(super) async fn fetch_persona(&mut self, address: &str) -> Result<Option<String>> {
         let agent = self.read_resource(address).await?;
         Ok(agent["content"].as_str().map(str::to_owned))
     }
@@ -137,7 +141,7 @@ impl<'a> ServerLink<'a> {
         id: &str,
         since: Option<u64>,
     ) -> Result<StatusView> {
-        let arguments = without_nulls(json!({
+        let arguments = remove_nulls(json!({
             "execution_id": id, "since_revision": since, "timeout_s": limits::TAIL_WAIT_S
         }));
         parse_reply(self.call("execution.wait", arguments).await?)
@@ -156,14 +160,14 @@ impl<'a> ServerLink<'a> {
     }
 
     /// A page of executions. `arguments` are those of `execution.list`.
-    pub(super) async fn list_executions(&mut self, arguments: Value) -> Result<Listing> {
+    pub(super) async fn list_executions(&mut self, arguments: Value) -> Result<ExecutionPage> {
         parse_reply(self.call("execution.list", arguments).await?)
     }
 
     /// An execution as `midex show` prints it: the reply, which `--json` prints, and its content.
     pub(super) async fn fetch_execution(&mut self, id: &str) -> Result<(Value, ExecutionView)> {
         let arguments = json!({ "execution_id": id });
-        read(self.call("execution.show", arguments).await?)
+        parse_with_reply(self.call("execution.show", arguments).await?)
     }
 
     /// Reads a resource of an execution.
@@ -179,12 +183,12 @@ impl<'a> ServerLink<'a> {
 
     async fn call_with_retries(
         &mut self,
-        question: impl AsyncFn(&Client) -> Result<Value>,
+        request: impl AsyncFn(&Client) -> Result<Value>,
     ) -> Result<Value> {
         let mut attempts = 1;
         loop {
             let answer = match self.open_session().await {
-                Ok(session) => question(&session.client).await,
+                Ok(session) => request(&session.client).await,
                 Err(error) => Err(error),
             };
             match answer {
@@ -254,7 +258,7 @@ pub(super) fn may_have_taken_effect(error: &Error) -> bool {
 }
 
 /// The arguments of a call without null values.
-pub(super) fn without_nulls(mut arguments: Value) -> Value {
+pub(super) fn remove_nulls(mut arguments: Value) -> Value {
     if let Value::Object(arguments) = &mut arguments {
         arguments.retain(|_, value| !value.is_null());
     }
@@ -269,7 +273,7 @@ pub(super) fn parse_reply<T: DeserializeOwned>(reply: Value) -> Result<T> {
 }
 
 /// The reply of a server, which `--json` prints, and its content.
-fn read<T: DeserializeOwned>(reply: Value) -> Result<(Value, T)> {
+fn parse_with_reply<T: DeserializeOwned>(reply: Value) -> Result<(Value, T)> {
     Ok((reply.clone(), parse_reply(reply)?))
 }
 

@@ -11,7 +11,7 @@ use self::table::Table;
 use super::{
     EXIT_OK, Output,
     command::quoted,
-    link::{ServerLink, parse_reply, without_nulls},
+    link::{ServerLink, parse_reply, remove_nulls},
     screen::{Screen, TextStyle},
     visible::replace_hidden_chars,
     when::{format_local_time, format_time_ago},
@@ -20,9 +20,9 @@ use midex_domain::{
     Step, Workflow,
     clock::{Clock, SystemClock},
     error::{Code, Error, Result},
-    finding::{Finding, errors},
+    finding::{Finding, filter_errors},
     limits,
-    nearest::nearest_hint,
+    nearest::format_nearest_hint,
     view::{self, ExecutionRow},
 };
 use midex_registry::{AgentEntry, Registry, Source, WorkflowEntry};
@@ -62,11 +62,11 @@ impl ListArgs {
     /// The given flags that apply only to executions, with their values.
     fn execution_flags(&self) -> Vec<(&'static str, Option<String>)> {
         let valued = [("--state", &self.state), ("--workflow", &self.workflow)];
-        let valued = valued.into_iter().filter(|(_, value)| value.is_some());
-        let set = [("--all-projects", self.all_projects), ("--children", self.children)];
-        let set = set.into_iter().filter(|(_, is_set)| *is_set);
-        let valued = valued.map(|(flag, value)| (flag, value.clone()));
-        valued.chain(set.map(|(flag, _)| (flag, None))).collect()
+        let value_flags = valued.into_iter().filter(|(_, value)| value.is_some());
+        let switches = [("--all-projects", self.all_projects), ("--children", self.children)];
+        let switches = switches.into_iter().filter(|(_, is_set)| *is_set);
+        let value_flags = value_flags.map(|(flag, value)| (flag, value.clone()));
+        value_flags.chain(switches.map(|(flag, _)| (flag, None))).collect()
     }
 
     /// Refuses flags for executions if something else is listed.
@@ -75,8 +75,8 @@ impl ListArgs {
         let Some((flag, value)) = self.execution_flags().into_iter().chain(limit).next() else {
             return Ok(());
         };
-        let what = if self.what == ListSubject::Agents { "agents" } else { "workflows" };
-        let message = format!("{flag} chooses among executions, and {what} are listed here");
+        let subject = if self.what == ListSubject::Agents { "agents" } else { "workflows" };
+        let message = format!("{flag} chooses among executions, and {subject} are listed here");
         let error = Error::new(Code::UsageInvalid, message).with_context("flag", flag);
         Err(match value {
             Some(value) => error
@@ -103,7 +103,7 @@ pub enum ListSubject {
 
 impl ListSubject {
     /// Whether the list comes from the store, rather than from definition files.
-    pub(super) fn is_of_store(self) -> bool {
+    pub(super) fn is_stored(self) -> bool {
         matches!(self, Self::Executions | Self::Calls)
     }
 }
@@ -122,39 +122,42 @@ pub(super) async fn list_executions(
     mut out: Output<'_>,
 ) -> Result<u8> {
     let limit = args.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
-    let counted = if out.json { limit } else { limit.saturating_add(limits::LISTED_MORE_MAX) };
-    let arguments = without_nulls(json!({
-        "limit": counted.min(limits::LIST_LIMIT_MAX), "state": args.state,
+    let fetch_limit =
+        if out.is_json { limit } else { limit.saturating_add(limits::LISTED_MORE_MAX) };
+    let arguments = remove_nulls(json!({
+        "limit": fetch_limit.min(limits::LIST_LIMIT_MAX), "state": args.state,
         "workflow_name": args.workflow, "project": args.all_projects.then_some("*"),
         "children": args.children.then_some(true),
         "calls": (args.what == ListSubject::Calls).then_some(true)
     }));
     let mut link = ServerLink::new(config);
-    let rows = read_pages(&mut link, arguments, counted).await;
+    let rows = read_pages(&mut link, arguments, fetch_limit).await;
     link.close().await?;
     let mut rows = rows?;
-    let more = rows.len().saturating_sub(limit);
+    let hidden_count = rows.len().saturating_sub(limit);
     rows.truncate(limit);
-    if out.json {
+    if out.is_json {
         return out.print_rows(|| rows, String::new).map(|()| EXIT_OK);
     }
     // The registry is read only if the list is empty, to check whether the workflow exists.
-    let named = args.workflow.as_deref().filter(|_| rows.is_empty());
-    let text = if let Some(message) = named.and_then(|name| unknown_workflow_note(name, config)) {
+    let workflow_filter = args.workflow.as_deref().filter(|_| rows.is_empty());
+    let text = if let Some(message) =
+        workflow_filter.and_then(|name| unknown_workflow_note(name, config))
+    {
         Screen::stdout().indent_block(None, "", &message)
     } else {
         let rows: Vec<ExecutionRow> = parse_reply(Value::Array(rows))?;
-        execution_table(&rows, &args) + &more_rows_note(&args, limit, more, flags)
+        execution_table(&rows, &args) + &more_rows_note(&args, limit, hidden_count, flags)
     };
     out.write_unchanged(text).map(|()| EXIT_OK)
 }
 
 /// How many more rows there are, and the command that lists them; empty if all are shown.
-fn more_rows_note(args: &ListArgs, limit: usize, more: usize, flags: &str) -> String {
-    if more == 0 {
+fn more_rows_note(args: &ListArgs, limit: usize, hidden_count: usize, flags: &str) -> String {
+    if hidden_count == 0 {
         return String::new();
     }
-    let given: String = args
+    let flag_text: String = args
         .execution_flags()
         .iter()
         .map(|(flag, value)| match value {
@@ -162,13 +165,14 @@ fn more_rows_note(args: &ListArgs, limit: usize, more: usize, flags: &str) -> St
             None => format!(" {flag}"),
         })
         .collect();
-    let (count, all) = if more >= limits::LISTED_MORE_MAX {
+    let (count, next_limit) = if hidden_count >= limits::LISTED_MORE_MAX {
         (format!("{} or more", limits::LISTED_MORE_MAX), limit.saturating_mul(10))
     } else {
-        (more.to_string(), limit + more)
+        (hidden_count.to_string(), limit + hidden_count)
     };
-    let what = if args.what == ListSubject::Calls { "calls" } else { "executions" };
-    let words = format!("{count} more: midex list {what}{given} --limit {all}{flags}");
+    let subject = if args.what == ListSubject::Calls { "calls" } else { "executions" };
+    let words =
+        format!("{count} more: midex list {subject}{flag_text} --limit {next_limit}{flags}");
     Screen::stdout().indent_block(Some(TextStyle::Dim), "", &replace_hidden_chars(&words))
 }
 
@@ -179,7 +183,7 @@ fn unknown_workflow_note(name: &str, config: &Config) -> Option<String> {
     if names.any(|known| known == name) {
         return None;
     }
-    let nearest = nearest_hint(name, registry.workflows().map(|entry| entry.name.as_str()));
+    let nearest = format_nearest_hint(name, registry.workflows().map(|entry| entry.name.as_str()));
     let message = format!("no executions of `{name}` here, and no workflow of that name{nearest}");
     Some(replace_hidden_chars(&message))
 }
@@ -214,16 +218,16 @@ struct ListLayout {
 }
 
 impl ListLayout {
-    fn from_terminal(wide: bool) -> Self {
+    fn from_terminal(is_wide: bool) -> Self {
         let screen = Screen::stdout();
         Self {
-            columns: if wide { usize::from(u16::MAX) } else { screen.columns() },
+            columns: if is_wide { usize::from(u16::MAX) } else { screen.columns() },
             is_terminal: screen.is_terminal(),
         }
     }
 
     /// A table with these columns. Each is given with the width of the terminal from which on it is shown.
-    fn table<const N: usize>(self, header: [(&str, usize); N]) -> Table<N> {
+    fn make_table<const N: usize>(self, header: [(&str, usize); N]) -> Table<N> {
         Table::new(self.columns, self.is_terminal, header)
     }
 
@@ -265,11 +269,11 @@ fn execution_table(rows: &[ExecutionRow], args: &ListArgs) -> String {
         };
         return Screen::stdout().indent_block(None, "", words);
     }
-    let room = ListLayout::from_terminal(args.wide);
-    let mut table = room.table([
+    let layout = ListLayout::from_terminal(args.wide);
+    let mut table = layout.make_table([
         ("execution", 0),
         ("workflow", 80),
-        (if room.columns < STATE_WORD_COLUMNS_MIN { "" } else { "state" }, 0),
+        (if layout.columns < STATE_WORD_COLUMNS_MIN { "" } else { "state" }, 0),
         ("current step", 100),
         ("updated", 58),
     ]);
@@ -277,9 +281,9 @@ fn execution_table(rows: &[ExecutionRow], args: &ListArgs) -> String {
         table.add_row([
             row.execution_id.clone(),
             row.workflow_name.clone(),
-            room.format_state(&row.state),
+            layout.format_state(&row.state),
             row.current_step.clone().unwrap_or_else(|| "-".to_owned()),
-            room.format_time(&row.updated_at),
+            layout.format_time(&row.updated_at),
         ]);
     }
     table.render()
@@ -293,17 +297,17 @@ pub fn list_definitions(
     mut out: Output<'_>,
 ) -> Result<u8> {
     args.check_flags()?;
-    let printed = if args.what == ListSubject::Agents {
+    let result = if args.what == ListSubject::Agents {
         let json = || registry.agents().map(agent_json).collect();
         out.print_rows(json, || agent_table(registry, ListLayout::from_terminal(args.wide)))
     } else {
         let json = || registry.workflows().map(workflow_json).collect();
-        let room = ListLayout::from_terminal(args.wide);
+        let layout = ListLayout::from_terminal(args.wide);
         out.print_rows(json, || {
-            workflow_table(registry, room) + &authoring_directory_line(authoring)
+            workflow_table(registry, layout) + &authoring_directory_line(authoring)
         })
     };
-    printed.map(|()| EXIT_OK)
+    result.map(|()| EXIT_OK)
 }
 
 fn valid_workflow(entry: &WorkflowEntry) -> Option<&Workflow> {
@@ -358,16 +362,17 @@ fn path_text(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn workflow_table(registry: &Registry, room: ListLayout) -> String {
-    let mut table = room.table([("name", 0), ("steps", 120), ("source", 70), ("description", 0)]);
+fn workflow_table(registry: &Registry, layout: ListLayout) -> String {
+    let mut table =
+        layout.make_table([("name", 0), ("steps", 120), ("source", 70), ("description", 0)]);
     for entry in registry.workflows() {
         let workflow = valid_workflow(entry);
-        let hidden = registry.hidden_by_project(&entry.name);
-        let hidden = hidden.map(|hidden| format!(" (hides {})", hidden.as_str()));
+        let hidden_source = registry.find_hidden_source(&entry.name);
+        let hidden_note = hidden_source.map(|hidden| format!(" (hides {})", hidden.as_str()));
         table.add_row([
             entry.name.clone(),
             workflow.map_or_else(String::new, step_ids_text),
-            entry.source.as_str().to_owned() + &hidden.unwrap_or_default(),
+            entry.source.as_str().to_owned() + &hidden_note.unwrap_or_default(),
             workflow.map_or_else(
                 || first_error(&entry.findings, entry.source, entry.path.as_deref()),
                 |workflow| workflow.description.clone(),
@@ -392,12 +397,12 @@ fn step_ids_text(workflow: &Workflow) -> String {
     ids.join(", ")
 }
 
-fn agent_table(registry: &Registry, room: ListLayout) -> String {
-    let mut table = room.table([("name", 0), ("source", 70), ("description", 0)]);
+fn agent_table(registry: &Registry, layout: ListLayout) -> String {
+    let mut table = layout.make_table([("name", 0), ("source", 70), ("description", 0)]);
     for entry in registry.agents() {
         table.add_row([
             entry.name.clone(),
-            host_file(entry).unwrap_or_else(|| entry.source.as_str().to_owned()),
+            relative_host_path(entry).unwrap_or_else(|| entry.source.as_str().to_owned()),
             entry.value.as_ref().map_or_else(
                 || first_error(&entry.findings, entry.source, entry.path.as_deref()),
                 |persona| persona.description.clone(),
@@ -408,26 +413,26 @@ fn agent_table(registry: &Registry, room: ListLayout) -> String {
 }
 
 /// The path of an agent that is a file of Claude Code, relative to the project or to the home directory.
-fn host_file(entry: &AgentEntry) -> Option<String> {
+fn relative_host_path(entry: &AgentEntry) -> Option<String> {
     let base = match entry.source {
         Source::ProjectHost => "",
         Source::UserHost => "~/",
         _ => return None,
     };
     let path = path_text(entry.path.as_deref()?);
-    let at = path.rfind(".claude/")?;
-    Some(format!("{base}{}", &path[at..]))
+    let start = path.rfind(".claude/")?;
+    Some(format!("{base}{}", &path[start..]))
 }
 
 /// The first error of a definition, shown in place of its description.
 fn first_error(findings: &[Finding], source: Source, path: Option<&Path>) -> String {
     let place = path.map_or_else(|| source.as_str().to_owned(), path_text);
-    let first = errors(findings).next();
+    let first = filter_errors(findings).next();
     let line = first.map_or(1, |finding| finding.line);
-    let rest = match errors(findings).count() {
+    let more_note = match filter_errors(findings).count() {
         0 | 1 => String::new(),
         count => format!(" (and {} more)", count - 1),
     };
     let message = first.map_or("", |finding| &finding.message);
-    format!("{place}:{line}: {message}{rest}")
+    format!("{place}:{line}: {message}{more_note}")
 }

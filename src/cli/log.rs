@@ -55,17 +55,18 @@ impl Drop for Log {
 
 /// Starts logging; a second call has no effect. A server logs at `info`. Other commands print what the user has to
 /// know, and log nothing unless `RUST_LOG` is set.
-pub(super) fn init(serves: bool) -> Log {
+pub(super) fn start_logging(is_server: bool) -> Log {
     let queue = LineQueue::start_writer(io::stderr());
-    let usual = if serves {
+    let default_filter = if is_server {
         // rmcp logs every refused call again, and its message would be withheld anyway.
         "warn,rmcp=off,midex=info"
     } else {
         "off"
     };
-    let chosen = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
-    let _ = tracing_subscriber::registry().with(chosen).with(log_layers(&queue)).try_init();
-    if serves {
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default_filter));
+    let _ = tracing_subscriber::registry().with(filter).with(log_layers(&queue)).try_init();
+    if is_server {
         panic::set_hook(Box::new(log_panic));
     }
     Log(queue)
@@ -76,16 +77,17 @@ fn log_layers<S>(queue: &LineQueue) -> impl Layer<S> + use<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    let plain = || {
+    let plain_layer = || {
         let queue = queue.clone();
         let layer = fmt::layer().with_writer(move || queue.clone());
         layer.with_ansi(false).log_internal_errors(false)
     };
-    let ours = plain().with_filter(filter_fn(is_from_own_crate).and(RateLimit(queue.clone())));
-    let theirs = plain()
+    let own_layer =
+        plain_layer().with_filter(filter_fn(is_from_own_crate).and(RateLimit(queue.clone())));
+    let foreign_layer = plain_layer()
         .with_line_number(true)
-        .fmt_fields(format::debug_fn(|to, field, _| match field.name() {
-            "message" => write!(to, "{WITHHELD_MESSAGE}"),
+        .fmt_fields(format::debug_fn(|writer, field, _| match field.name() {
+            "message" => write!(writer, "{WITHHELD_MESSAGE}"),
             _ => Ok(()),
         }))
         .with_filter(
@@ -96,7 +98,7 @@ where
             })
             .and(RateLimit(queue.clone())),
         );
-    ours.and_then(theirs)
+    own_layer.and_then(foreign_layer)
 }
 
 /// Limits the lines of one kind. Lines are of one kind if they have the same level, place and error code.
@@ -194,14 +196,14 @@ mod tests {
     }
 
     /// The log that `work` writes with the filter `chosen`.
-    fn capture_log(chosen: &str, work: impl FnOnce()) -> String {
-        let written = LogBuffer::default();
-        let queue = LineQueue::start_writer(written.clone());
+    fn capture_log(filter: &str, work: impl FnOnce()) -> String {
+        let buffer = LogBuffer::default();
+        let queue = LineQueue::start_writer(buffer.clone());
         let subscriber =
-            tracing_subscriber::registry().with(EnvFilter::new(chosen)).with(log_layers(&queue));
+            tracing_subscriber::registry().with(EnvFilter::new(filter)).with(log_layers(&queue));
         tracing::subscriber::with_default(subscriber, work);
         queue.flush(Duration::from_secs(60));
-        let bytes = written.0.lock().unwrap().clone();
+        let bytes = buffer.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
     }
 
@@ -220,13 +222,13 @@ mod tests {
 
     #[test]
     fn foreign_messages_are_withheld() {
-        for chosen in [
+        for filter in [
             "trace",
             "rmcp=trace,hyper=trace,sse_stream=trace,tokio=trace,midex=trace",
             "rmcp::transport::streamable_http_server=trace,hyper::proto=trace,midex=trace",
             "trace,[serve]=trace,[{secret}]=trace",
         ] {
-            let told = capture_log(chosen, || {
+            let log_text = capture_log(filter, || {
                 foreign!("rmcp::transport::streamable_http_server::tower", Level::ERROR);
                 foreign!("rmcp::service", Level::WARN);
                 foreign!("hyper::proto", Level::ERROR);
@@ -235,31 +237,31 @@ mod tests {
                 // A crate whose name merely starts with a name of ours is another crate.
                 foreign!("midex_other", Level::TRACE);
             });
-            assert!(!told.contains(CANARY), "{chosen}: {told}");
-            assert!(!told.contains("Failed to"), "{chosen}: {told}");
-            let lines = |part: &str| told.lines().filter(|line| line.contains(part)).count();
-            assert_eq!(lines("OURS"), 6, "{chosen}: {told}");
+            assert!(!log_text.contains(CANARY), "{filter}: {log_text}");
+            assert!(!log_text.contains("Failed to"), "{filter}: {log_text}");
+            let lines = |part: &str| log_text.lines().filter(|line| line.contains(part)).count();
+            assert_eq!(lines("OURS"), 6, "{filter}: {log_text}");
             assert!(lines("ERROR rmcp::transport::streamable_http_server::tower: ") > 0);
-            assert!(lines(WITHHELD_MESSAGE) > 0, "{chosen}: {told}");
+            assert!(lines(WITHHELD_MESSAGE) > 0, "{filter}: {log_text}");
             assert_eq!(lines("sse_stream") + lines("tokio") + lines("midex_other"), 0);
         }
     }
 
     #[test]
     fn filter_hides_other_lines() {
-        let told = capture_log("warn,rmcp=off", || {
+        let log_text = capture_log("warn,rmcp=off", || {
             foreign!("rmcp::service", Level::ERROR);
             tracing::warn!(target: "midex::store", "ours");
         });
-        assert_eq!(told.lines().count(), 1, "{told}");
-        assert!(told.contains("WARN midex::store: ours"), "{told}");
+        assert_eq!(log_text.lines().count(), 1, "{log_text}");
+        assert!(log_text.contains("WARN midex::store: ours"), "{log_text}");
     }
 
     #[test]
     fn repeated_lines_are_counted() {
-        let most = limits::LOG_LINES_OF_A_KIND_MAX;
-        let told = capture_log("info", || {
-            for _ in 0..most + 3 {
+        let limit = limits::LOG_LINES_OF_A_KIND_MAX;
+        let log_text = capture_log("info", || {
+            for _ in 0..limit + 3 {
                 for code in ["ONE", "OTHER"] {
                     tracing::info!(target: "midex::mcp", code, other = CANARY, "ours");
                 }
@@ -267,20 +269,20 @@ mod tests {
                 tracing::warn!(target: "rmcp::service", code = CANARY, "theirs");
             }
         });
-        let lines = |part: &str| told.lines().filter(|line| line.contains(part)).count();
-        assert_eq!((lines("code=\"ONE\""), lines("code=\"OTHER\"")), (most, most));
-        assert_eq!((lines(WITHHELD_MESSAGE), lines("more lines like")), (most, 3));
+        let lines = |part: &str| log_text.lines().filter(|line| line.contains(part)).count();
+        assert_eq!((lines("code=\"ONE\""), lines("code=\"OTHER\"")), (limit, limit));
+        assert_eq!((lines(WITHHELD_MESSAGE), lines("more lines like")), (limit, 3));
         for kind in [" ONE`", " OTHER`", "WARN rmcp::service:"] {
-            let left_out = told.lines().filter(|line| line.starts_with("3 more lines"));
-            assert!(left_out.clone().any(|line| line.contains(kind)), "{kind}: {told}");
+            let left_out = log_text.lines().filter(|line| line.starts_with("3 more lines"));
+            assert!(left_out.clone().any(|line| line.contains(kind)), "{kind}: {log_text}");
         }
     }
 
     #[test]
     fn formatted_panics_are_withheld() {
-        let caught = panic::catch_unwind(|| panic!("fixed")).unwrap_err();
-        assert_eq!(literal_panic_message(&*caught), "fixed");
-        let caught = panic::catch_unwind(|| panic!("put together: {CANARY}{}", CANARY.len()));
-        assert_eq!(literal_panic_message(&*caught.unwrap_err()), WITHHELD_MESSAGE);
+        let payload = panic::catch_unwind(|| panic!("fixed")).unwrap_err();
+        assert_eq!(literal_panic_message(&*payload), "fixed");
+        let result = panic::catch_unwind(|| panic!("put together: {CANARY}{}", CANARY.len()));
+        assert_eq!(literal_panic_message(&*result.unwrap_err()), WITHHELD_MESSAGE);
     }
 }

@@ -85,9 +85,9 @@ pub fn write_new_file(args: &NewArgs, config: &Config, mut out: Output<'_>) -> R
             (file, "workflow", template)
         }
         NewArgs::Workflow { file, format, .. } => {
-            let (name, said) = split_format_extension(&file.name);
-            let format = format.map(Format::from).or(said).unwrap_or(Format::Yaml);
-            check_extension(said, format, name)?;
+            let (name, name_format) = split_format_extension(&file.name);
+            let format = format.map(Format::from).or(name_format).unwrap_or(Format::Yaml);
+            check_extension(name_format, format, name)?;
             let template = Template::new_workflow(&parse_workflow_name(name)?, format);
             (file, "workflow", template)
         }
@@ -105,13 +105,13 @@ pub fn write_new_file(args: &NewArgs, config: &Config, mut out: Output<'_>) -> R
     let project = file.dir.as_ref().unwrap_or(&config.project_dir);
     let existing = if file.force { ExistingFilePolicy::Replace } else { ExistingFilePolicy::Keep };
     let path = registry::create_definition(&template, project, existing)?;
-    let text = if out.json {
-        let shown = path.display().to_string();
-        let made = json!({ "path": shown, "kind": kind, "name": template.name() });
-        json_text(&made, true).into_bytes()
+    let text = if out.is_json {
+        let path_text = path.display().to_string();
+        let reply = json!({ "path": path_text, "kind": kind, "name": template.name() });
+        json_text(&reply, true).into_bytes()
     } else if Screen::stdout().is_terminal() {
         let path = replace_hidden_chars(&path.display().to_string());
-        format!("{path}\n{}", next_commands(kind, template.name(), &path)).into_bytes()
+        format!("{path}\n{}", suggest_next_commands(kind, template.name(), &path)).into_bytes()
     } else {
         path.into_os_string().into_encoded_bytes()
     };
@@ -119,7 +119,7 @@ pub fn write_new_file(args: &NewArgs, config: &Config, mut out: Output<'_>) -> R
 }
 
 /// The suggested next commands, for a person.
-fn next_commands(kind: &str, name: &str, path: &str) -> String {
+fn suggest_next_commands(kind: &str, name: &str, path: &str) -> String {
     let (name, path) = (quoted(&replace_hidden_chars(name)), quoted(path));
     match kind {
         "workflow" => format!(
@@ -132,18 +132,18 @@ fn next_commands(kind: &str, name: &str, path: &str) -> String {
 }
 
 /// Splits the extension of a definition file from a name, and returns the format that it denotes.
-fn split_format_extension(given: &str) -> (&str, Option<Format>) {
-    let path = Path::new(given);
+fn split_format_extension(file_name: &str) -> (&str, Option<Format>) {
+    let path = Path::new(file_name);
     if !registry::is_definition_file(path) {
-        return (given, None);
+        return (file_name, None);
     }
-    let name = given.rsplit_once('.').map_or(given, |(name, _)| name);
+    let name = file_name.rsplit_once('.').map_or(file_name, |(name, _)| name);
     (name, Some(Format::from_path(path)))
 }
 
 /// Refuses a name whose extension denotes another format than that of the file.
-fn check_extension(said: Option<Format>, format: Format, name: &str) -> Result<()> {
-    if said.is_none_or(|said| said == format) {
+fn check_extension(name_format: Option<Format>, format: Format, name: &str) -> Result<()> {
+    if name_format.is_none_or(|said| said == format) {
         return Ok(());
     }
     let extension = format.extension();

@@ -12,21 +12,21 @@ use midex_domain::error::{Code, Error, Result, describe_io_error};
 
 /// The format and the destination of a command's result.
 pub struct Output<'a> {
-    pub(super) json: bool,
-    to: &'a mut (dyn Write + 'static),
+    pub(super) is_json: bool,
+    writer: &'a mut (dyn Write + 'static),
 }
 
 impl fmt::Debug for Output<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let json = &self.json;
+        let json = &self.is_json;
         f.debug_struct("Output").field("json", json).finish_non_exhaustive()
     }
 }
 
 impl<'a> Output<'a> {
     /// Output to `to`, as JSON or as text for people.
-    pub fn new(json: bool, to: &'a mut (dyn Write + 'static)) -> Self {
-        Self { json, to }
+    pub fn new(is_json: bool, writer: &'a mut (dyn Write + 'static)) -> Self {
+        Self { is_json, writer }
     }
 
     /// Prints a value as indented JSON, or the text for people.
@@ -35,7 +35,7 @@ impl<'a> Output<'a> {
         json: impl FnOnce() -> Value,
         text: impl FnOnce() -> String,
     ) -> Result<()> {
-        if self.json {
+        if self.is_json {
             self.write_unchanged(json_text(&json(), true) + "\n")
         } else {
             self.write_unchanged(text())
@@ -48,7 +48,7 @@ impl<'a> Output<'a> {
         json: impl FnOnce() -> Vec<Value>,
         text: impl FnOnce() -> String,
     ) -> Result<()> {
-        if !self.json {
+        if !self.is_json {
             return self.write_unchanged(text());
         }
         let line = |row: &Value| json_text(row, false) + "\n";
@@ -66,19 +66,19 @@ impl<'a> Output<'a> {
 
     /// Writes text or bytes unchanged.
     pub(super) fn write_unchanged(&mut self, text: impl AsRef<[u8]>) -> Result<()> {
-        let written = self.to.write_all(text.as_ref());
-        match written.and_then(|()| self.to.flush()) {
+        let result = self.writer.write_all(text.as_ref());
+        match result.and_then(|()| self.writer.flush()) {
             // A reader that closes the pipe early, such as `head`, is not an error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            written => written.map_err(unwritable_output_error),
+            result => result.map_err(unwritable_output_error),
         }
     }
 }
 
 /// The error of a failed write to stdout.
 pub(super) fn unwritable_output_error(error: io::Error) -> Error {
-    let is_full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
-    let (message, action) = if is_full.contains(&error.kind()) {
+    let full_disk_errors = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    let (message, action) = if full_disk_errors.contains(&error.kind()) {
         (
             "the output cannot be written: no room is left where standard output goes".to_owned(),
             "Free room on the disk of the file that the output goes to, or send it elsewhere; the command itself has done its work",

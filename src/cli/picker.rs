@@ -17,7 +17,7 @@ pub(super) struct Choice {
     /// The name, which can be typed to pick it.
     pub(super) key: String,
     /// The description, which can be typed in part to pick it.
-    pub(super) about: String,
+    pub(super) description: String,
     /// The question that it waits with; empty if there is none.
     pub(super) question: String,
 }
@@ -25,33 +25,33 @@ pub(super) struct Choice {
 /// Asks for one of the items; `None` if none was picked. Of more than [`limits::PICKED_MAX`] items it shows the first
 /// ones, and says so. An embedded server releases the store before the question, so that an interrupt leaves nothing
 /// open.
-pub(super) async fn pick(
-    what: &str,
+pub(super) async fn pick_choice(
+    noun: &str,
     choices: &[Choice],
     link: &mut ServerLink<'_>,
 ) -> Result<Option<usize>> {
     link.release_store().await?;
-    let (shown, more) = choices.split_at(choices.len().min(limits::PICKED_MAX));
+    let (listed, hidden) = choices.split_at(choices.len().min(limits::PICKED_MAX));
     let screen = Screen::stdout();
-    write_prompt(&numbered_list(shown, screen.columns()))?;
-    if !more.is_empty() {
-        let words = format!("there are more: leave it, and name the {what} in the command");
+    write_prompt(&format_numbered_list(listed, screen.columns()))?;
+    if !hidden.is_empty() {
+        let words = format!("there are more: leave it, and name the {noun} in the command");
         write_prompt(&screen.indent_block(None, "     ", &words))?;
     }
-    let choices = shown;
+    let choices = listed;
     let mut input = StdinLines::stdin();
     for _ in 0..limits::PICK_ATTEMPTS_MAX {
-        write_prompt(&format!("Which {what}? (number or part of a name; empty: none) "))?;
-        let said = input.next_line(link).await?.unwrap_or_default();
-        match find_choice(said.trim(), choices) {
-            PickResult::Nothing => break,
-            PickResult::One(at) => return Ok(Some(at)),
-            PickResult::None if asks_for_help(said.trim()) => write_prompt(PICKER_HELP)?,
-            PickResult::None => write_prompt("None of them is that.\n")?,
-            PickResult::NoNumber => {
+        write_prompt(&format!("Which {noun}? (number or part of a name; empty: none) "))?;
+        let answer = input.next_line(link).await?.unwrap_or_default();
+        match find_choice(answer.trim(), choices) {
+            PickResult::Empty => break,
+            PickResult::Picked(index) => return Ok(Some(index)),
+            PickResult::NoMatch if asks_for_help(answer.trim()) => write_prompt(PICKER_HELP)?,
+            PickResult::NoMatch => write_prompt("None of them is that.\n")?,
+            PickResult::OutOfRange => {
                 write_prompt(&format!("The list goes from 1 to {}.\n", choices.len()))?;
             }
-            PickResult::Several => write_prompt("Several of them have that.\n")?,
+            PickResult::Ambiguous => write_prompt("Several of them have that.\n")?,
         }
     }
     write_prompt("Nothing was done.\n")?;
@@ -62,13 +62,13 @@ const PICKER_HELP: &str = "Type the number of one, or a part of its line that no
 An empty line picks none.
 ";
 
-fn numbered_list(choices: &[Choice], columns: usize) -> String {
+fn format_numbered_list(choices: &[Choice], columns: usize) -> String {
     let mut text = String::new();
-    for (at, choice) in choices.iter().enumerate() {
+    for (index, choice) in choices.iter().enumerate() {
         let [key, about, question] =
-            [&choice.key, &choice.about, &choice.question].map(|text| one_line(text));
+            [&choice.key, &choice.description, &choice.question].map(|text| one_line(text));
         let colon = if question.is_empty() { "" } else { ": " };
-        let line = format!("{:>3}  {key}  {about}{colon}{question}", at + 1);
+        let line = format!("{:>3}  {key}  {about}{colon}{question}", index + 1);
         let _ = writeln!(text, "{}", truncate_text(line.trim_end(), columns));
     }
     text
@@ -76,41 +76,41 @@ fn numbered_list(choices: &[Choice], columns: usize) -> String {
 
 #[derive(Debug, PartialEq, Eq)]
 enum PickResult {
-    Nothing,
-    One(usize),
-    None,
+    Empty,
+    Picked(usize),
+    NoMatch,
     /// Digits that are not a number of the list.
-    NoNumber,
-    Several,
+    OutOfRange,
+    Ambiguous,
 }
 
 /// Finds the item that the text denotes. Digits alone are a full name or a number of the list, but never a part of a
 /// name: a mistyped number must not pick an item that happens to contain it.
-fn find_choice(said: &str, choices: &[Choice]) -> PickResult {
-    if said.is_empty() {
-        return PickResult::Nothing;
+fn find_choice(answer: &str, choices: &[Choice]) -> PickResult {
+    if answer.is_empty() {
+        return PickResult::Empty;
     }
-    if let Some(at) = choices.iter().position(|choice| choice.key == said) {
-        return PickResult::One(at);
+    if let Some(index) = choices.iter().position(|choice| choice.key == answer) {
+        return PickResult::Picked(index);
     }
-    if said.bytes().all(|byte| byte.is_ascii_digit()) {
-        return match said.parse::<usize>() {
-            Ok(number @ 1..) if number <= choices.len() => PickResult::One(number - 1),
-            _ => PickResult::NoNumber,
+    if answer.bytes().all(|byte| byte.is_ascii_digit()) {
+        return match answer.parse::<usize>() {
+            Ok(number @ 1..) if number <= choices.len() => PickResult::Picked(number - 1),
+            _ => PickResult::OutOfRange,
         };
     }
-    match match_choices(choices, |choice| choice.key.contains(said)) {
-        PickResult::None => match_choices(choices, |choice| choice.about.contains(said)),
-        meant => meant,
+    match match_choices(choices, |choice| choice.key.contains(answer)) {
+        PickResult::NoMatch => match_choices(choices, |choice| choice.description.contains(answer)),
+        result => result,
     }
 }
 
-fn match_choices(choices: &[Choice], fits: impl Fn(&Choice) -> bool) -> PickResult {
-    let mut fit = (0..choices.len()).filter(|at| fits(&choices[*at]));
-    match (fit.next(), fit.next()) {
-        (Some(at), None) => PickResult::One(at),
-        (Some(_), Some(_)) => PickResult::Several,
-        (None, _) => PickResult::None,
+fn match_choices(choices: &[Choice], is_match: impl Fn(&Choice) -> bool) -> PickResult {
+    let mut indices = (0..choices.len()).filter(|at| is_match(&choices[*at]));
+    match (indices.next(), indices.next()) {
+        (Some(index), None) => PickResult::Picked(index),
+        (Some(_), Some(_)) => PickResult::Ambiguous,
+        (None, _) => PickResult::NoMatch,
     }
 }
 
@@ -127,39 +127,39 @@ mod tests {
         ]
         .map(|(key, about)| Choice {
             key: key.to_owned(),
-            about: about.to_owned(),
+            description: about.to_owned(),
             question: "Which?".to_owned(),
         });
-        for (said, expected) in [
-            ("", PickResult::Nothing),
-            ("1", PickResult::One(0)),
+        for (answer, expected) in [
+            ("", PickResult::Empty),
+            ("1", PickResult::Picked(0)),
             // A full name takes precedence over a number.
-            ("2", PickResult::One(2)),
-            ("bc", PickResult::One(1)),
-            ("ab", PickResult::Several),
-            ("release", PickResult::One(0)),
-            ("bug-fix", PickResult::Several),
-            ("nothing", PickResult::None),
-            ("?", PickResult::None),
+            ("2", PickResult::Picked(2)),
+            ("bc", PickResult::Picked(1)),
+            ("ab", PickResult::Ambiguous),
+            ("release", PickResult::Picked(0)),
+            ("bug-fix", PickResult::Ambiguous),
+            ("nothing", PickResult::NoMatch),
+            ("?", PickResult::NoMatch),
             // Part of a name, but not a number of the list.
-            ("7", PickResult::NoNumber),
-            ("0", PickResult::NoNumber),
-            ("4", PickResult::NoNumber),
-            ("99999999999999999999999", PickResult::NoNumber),
+            ("7", PickResult::OutOfRange),
+            ("0", PickResult::OutOfRange),
+            ("4", PickResult::OutOfRange),
+            ("99999999999999999999999", PickResult::OutOfRange),
         ] {
-            assert_eq!(find_choice(said, &choices), expected, "{said}");
+            assert_eq!(find_choice(answer, &choices), expected, "{answer}");
         }
     }
 
     #[test]
     fn choice_line_fits_and_is_escaped() {
-        let one = Choice {
+        let choice = Choice {
             key: "\u{1b}[2Ja".to_owned(),
-            about: "x ".repeat(200),
+            description: "x ".repeat(200),
             question: String::new(),
         };
-        let shown = numbered_list(&[one], 60);
-        assert!(!shown.contains('\u{1b}'));
-        assert!(shown.lines().count() == 1 && shown.trim_end().chars().count() <= 60);
+        let list = format_numbered_list(&[choice], 60);
+        assert!(!list.contains('\u{1b}'));
+        assert!(list.lines().count() == 1 && list.trim_end().chars().count() <= 60);
     }
 }

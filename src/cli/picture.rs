@@ -10,7 +10,7 @@ use midex_domain::{
     grammar,
     view::{EdgeKind, GraphNode, GraphView, ON_FAILURE_TITLE},
 };
-use midex_picture::{conditions, edge_words, is_error, repeats};
+use midex_picture::{condition_lines, edge_label, is_error, repeat_lines};
 
 /// The maximum width of the column of step names, and of the column of agents.
 const NAME_COLUMNS_MAX: usize = 28;
@@ -21,9 +21,9 @@ const NARROW_COLUMNS: usize = 50;
 #[derive(Debug, Default)]
 pub(super) struct StepNotes {
     /// The note in the line of the step.
-    pub(super) beside: String,
+    pub(super) line_note: String,
     /// The notes below it, each on a line.
-    pub(super) below: Vec<String>,
+    pub(super) detail_notes: Vec<String>,
 }
 
 /// The drawing, with the `notes` of each step.
@@ -33,21 +33,21 @@ pub(super) fn draw_graph(
     notes: impl Fn(&GraphNode) -> StepNotes,
 ) -> String {
     // Names are not truncated in output for programs.
-    let most = if screen.is_terminal() { NAME_COLUMNS_MAX } else { usize::MAX };
-    let name = |node: &GraphNode| step_title(node).width().min(most);
-    let names = graph.nodes.iter().map(name).max().unwrap_or(0);
-    let whos = graph.nodes.iter().map(|node| step_worker(node).width());
-    let whos = whos.max().unwrap_or(0).min(most);
-    let columns = (names, whos);
-    let (failing, ordinary): (Vec<_>, Vec<_>) =
+    let max_width = if screen.is_terminal() { NAME_COLUMNS_MAX } else { usize::MAX };
+    let name_width = |node: &GraphNode| step_title(node).width().min(max_width);
+    let name_columns = graph.nodes.iter().map(name_width).max().unwrap_or(0);
+    let worker_columns = graph.nodes.iter().map(|node| step_worker(node).width());
+    let worker_columns = worker_columns.max().unwrap_or(0).min(max_width);
+    let columns = (name_columns, worker_columns);
+    let (failure_nodes, normal_nodes): (Vec<_>, Vec<_>) =
         graph.nodes.iter().zip(graph.waves()).partition(|(node, _)| node.on_failure);
     let draw = |(node, mark): (&GraphNode, &str)| {
         draw_step(node, (mark, columns.0, columns.1), graph, screen, &notes(node))
     };
-    let mut text = draw_waves(&ordinary, screen, &draw);
-    if !failing.is_empty() {
+    let mut text = draw_waves(&normal_nodes, screen, &draw);
+    if !failure_nodes.is_empty() {
         text += &screen.indent_block(Some(TextStyle::Dim), "", ON_FAILURE_TITLE);
-        text += &draw_waves(&failing, screen, &draw);
+        text += &draw_waves(&failure_nodes, screen, &draw);
     }
     text
 }
@@ -58,16 +58,16 @@ fn draw_waves(
     screen: &Screen,
     draw: &impl Fn((&GraphNode, &str)) -> String,
 ) -> String {
-    let in_wave = |wave: usize| nodes.iter().filter(move |(_, of)| *of == wave);
-    let last = nodes.iter().map(|(_, of)| *of).max().unwrap_or(0);
+    let in_wave = |wave: usize| nodes.iter().filter(move |(_, node_wave)| *node_wave == wave);
+    let last = nodes.iter().map(|(_, node_wave)| *node_wave).max().unwrap_or(0);
     let mut text = String::new();
     for wave in 0..=last {
         let count = in_wave(wave).count();
-        for (at, (node, _)) in in_wave(wave).enumerate() {
-            let mark = match at {
+        for (index, (node, _)) in in_wave(wave).enumerate() {
+            let mark = match index {
                 _ if count < 2 => " ",
                 0 => "┌",
-                at if at + 1 == count => "└",
+                index if index + 1 == count => "└",
                 _ => "├",
             };
             text += &draw((node, mark));
@@ -83,32 +83,33 @@ fn draw_waves(
 
 fn draw_step(
     node: &GraphNode,
-    (mark, names, whos): (&str, usize, usize),
+    (mark, name_columns, worker_columns): (&str, usize, usize),
     graph: &GraphView,
     screen: &Screen,
     notes: &StepNotes,
 ) -> String {
-    let narrow = screen.columns() < NARROW_COLUMNS;
-    let (sign, style) = state_symbol(node);
-    let name = pad_text(&truncate_text(&step_title(node), names), names);
-    let who = if narrow {
+    let is_narrow = screen.columns() < NARROW_COLUMNS;
+    let (symbol, style) = state_symbol(node);
+    let name = pad_text(&truncate_text(&step_title(node), name_columns), name_columns);
+    let worker = if is_narrow {
         String::new()
     } else {
-        pad_text(&truncate_text(&step_worker(node), whos), whos)
+        pad_text(&truncate_text(&step_worker(node), worker_columns), worker_columns)
     };
-    let taken = 8 + name.width() + who.width();
-    let room = screen.columns().saturating_sub(taken);
-    let beside = if room < 8 { String::new() } else { truncate_text(&notes.beside, room) };
+    let used_columns = 8 + name.width() + worker.width();
+    let remaining = screen.columns().saturating_sub(used_columns);
+    let note =
+        if remaining < 8 { String::new() } else { truncate_text(&notes.line_note, remaining) };
     let line = format!(
-        "{} {} {}  {}  {beside}",
+        "{} {} {}  {}  {note}",
         screen.paint(TextStyle::Dim, mark),
-        style.map_or_else(|| sign.to_owned(), |style| screen.paint(style, sign)),
+        style.map_or_else(|| symbol.to_owned(), |style| screen.paint(style, symbol)),
         style.map_or_else(|| name.clone(), |style| screen.paint(style, &name)),
-        screen.paint(TextStyle::Dim, &who),
+        screen.paint(TextStyle::Dim, &worker),
     );
     let mut text = line.trim_end().to_owned() + "\n";
-    for below in step_detail_lines(node, graph).iter().chain(&notes.below) {
-        text += &screen.indent_block(Some(TextStyle::Dim), "     ", below);
+    for detail in step_detail_lines(node, graph).iter().chain(&notes.detail_notes) {
+        text += &screen.indent_block(Some(TextStyle::Dim), "     ", detail);
     }
     text
 }
@@ -124,7 +125,7 @@ fn state_symbol(node: &GraphNode) -> (&'static str, Option<TextStyle>) {
         "running" => TextStyle::Bold,
         _ => TextStyle::Dim,
     };
-    (standing.sign(), Some(style))
+    (standing.status_symbol(), Some(style))
 }
 
 /// The name of a step, with its number of visits and its finished items: `build ×2 3/6`.
@@ -136,8 +137,8 @@ fn step_title(node: &GraphNode) -> String {
     if standing.visits > 1 {
         let _ = write!(title, " ×{}", standing.visits);
     }
-    if let (Some(done), Some(all)) = (standing.items_done, standing.items) {
-        let _ = write!(title, " {done}/{all}");
+    if let (Some(done), Some(total)) = (standing.items_done, standing.items) {
+        let _ = write!(title, " {done}/{total}");
         if standing.items_failed > 0 {
             let _ = write!(title, " ({} failed)", standing.items_failed);
         }
@@ -164,20 +165,20 @@ fn step_detail_lines(node: &GraphNode, graph: &GraphView) -> Vec<String> {
     if node.kind == "foreach" && (node.agent.is_some() || node.workflow.is_some()) {
         lines.push("for each item".to_owned());
     }
-    lines.extend(conditions(node).iter().map(|it| one_line(it)));
-    lines.extend(repeats(node).iter().map(|it| one_line(it)));
+    lines.extend(condition_lines(node).iter().map(|it| one_line(it)));
+    lines.extend(repeat_lines(node).iter().map(|it| one_line(it)));
     let edges = graph.edges.iter();
-    let own = edges.filter(|edge| edge.from == node.id && edge.kind != EdgeKind::DependsOn);
-    lines.extend(own.map(|edge| {
-        let to = match edge.to.as_str() {
+    let transitions = edges.filter(|edge| edge.from == node.id && edge.kind != EdgeKind::DependsOn);
+    lines.extend(transitions.map(|edge| {
+        let target = match edge.to.as_str() {
             grammar::END_TARGET => "the end".to_owned(),
             id => one_line(id),
         };
-        let when = edge_words(edge).map(|words| one_line(&words));
-        match when {
-            Some(when) if is_error(edge) => format!("{when} → {to}"),
-            Some(when) => format!("→ {to} {when}"),
-            None => format!("→ {to}"),
+        let condition = edge_label(edge).map(|words| one_line(&words));
+        match condition {
+            Some(condition) if is_error(edge) => format!("{condition} → {target}"),
+            Some(condition) => format!("→ {target} {condition}"),
+            None => format!("→ {target}"),
         }
     }));
     lines.extend(

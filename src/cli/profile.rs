@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use midex_mcp::{ToolNames, ToolProfile, Toolsets, toolsets_help};
+use midex_mcp::{ToolNames, ToolProfile, Toolsets, format_toolsets_help};
 
 /// The flags for the tools that a server offers.
 #[derive(Clone, Copy, Debug, Args)]
@@ -10,7 +10,7 @@ pub(super) struct ProfileArgs {
     /// Toolsets to offer, separated by commas
     #[arg(
         long, value_name = "SETS", default_value_t = Toolsets::ALL, value_parser = Toolsets::parse,
-        long_help = format!("Toolsets to offer, separated by commas:\n{}", toolsets_help())
+        long_help = format!("Toolsets to offer, separated by commas:\n{}", format_toolsets_help())
     )]
     toolsets: Toolsets,
     /// How tool names are spelled in lists; calls accept both spellings

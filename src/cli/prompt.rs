@@ -35,16 +35,16 @@ pub(super) enum PromptInput {
 pub(super) enum Prompt {
     /// Reads plain lines: the terminal cannot edit, or stdin, stdout and stderr are not all terminals.
     Plain(StdinLines),
-    Edited(LineEditor),
+    Editor(LineEditor),
 }
 
 impl Prompt {
     /// A prompt on standard input. Lines are edited if stdin, stdout and stderr are terminals that support it.
     pub(super) fn stdin() -> Self {
-        let terminals =
+        let are_terminals =
             [io::stdin().is_terminal(), io::stdout().is_terminal(), io::stderr().is_terminal()];
-        let edited = terminals.iter().all(|is| *is) && !is_dumb_terminal();
-        if edited { Self::Edited(LineEditor::start()) } else { Self::Plain(StdinLines::stdin()) }
+        let can_edit = are_terminals.iter().all(|is_terminal| *is_terminal) && !is_dumb_terminal();
+        if can_edit { Self::Editor(LineEditor::start()) } else { Self::Plain(StdinLines::stdin()) }
     }
 
     /// Asks for a line; `choices` complete a begun word. If the line is slow to arrive, the embedded server releases
@@ -54,19 +54,19 @@ impl Prompt {
     /// `LIMIT_EXCEEDED` past [`limits::FRAME_BYTES_MAX`]; `FILE_UNUSABLE` where standard input cannot be read.
     pub(super) async fn read_line(
         &mut self,
-        asked: &str,
+        question: &str,
         choices: &[String],
         link: &mut ServerLink<'_>,
     ) -> Result<PromptInput> {
         match self {
             Self::Plain(input) => {
-                question::write_prompt(asked)?;
-                let typed = input.next_line(link).await?;
-                Ok(typed.map_or(PromptInput::End, |typed| {
+                question::write_prompt(question)?;
+                let line = input.next_line(link).await?;
+                Ok(line.map_or(PromptInput::End, |typed| {
                     PromptInput::Line(typed.trim_end_matches(['\n', '\r']).to_owned())
                 }))
             }
-            Self::Edited(editing) => editing.read_line(asked, choices, link).await,
+            Self::Editor(editor) => editor.read_line(question, choices, link).await,
         }
     }
 }
@@ -79,51 +79,53 @@ fn is_dumb_terminal() -> bool {
 
 /// A line editor on a thread of its own, because it blocks while it waits for keys.
 pub(super) struct LineEditor {
-    asked: mpsc::Sender<(String, Vec<String>)>,
-    typed: channel::UnboundedReceiver<Result<PromptInput>>,
+    question_sender: mpsc::Sender<(String, Vec<String>)>,
+    line_receiver: channel::UnboundedReceiver<Result<PromptInput>>,
 }
 
 impl LineEditor {
     fn start() -> Self {
         stop::install_stop_handlers();
-        let (asked, questions) = mpsc::channel::<(String, Vec<String>)>();
-        let (answers, typed) = channel::unbounded_channel();
+        let (question_sender, question_receiver) = mpsc::channel::<(String, Vec<String>)>();
+        let (line_sender, line_receiver) = channel::unbounded_channel();
         std::thread::spawn(move || {
             let mut editor = make_editor();
             let printer = editor.as_mut().ok().and_then(|it| it.create_external_printer().ok());
             if let Some(printer) = printer {
                 stop::set_redraw_printer(Box::new(printer));
             }
-            for (asked, choices) in questions {
-                let typed = match &mut editor {
-                    Ok(editor) => stop::run_reading(|| read_edited_line(editor, &asked, choices)),
+            for (question, choices) in question_receiver {
+                let line = match &mut editor {
+                    Ok(editor) => {
+                        stop::run_reading(|| read_edited_line(editor, &question, choices))
+                    }
                     Err(error) => Err(unreadable_input_error(&error.to_string())),
                 };
-                if answers.send(typed).is_err() {
+                if line_sender.send(line).is_err() {
                     return;
                 }
             }
         });
-        Self { asked, typed }
+        Self { question_sender, line_receiver }
     }
 
     async fn read_line(
         &mut self,
-        asked: &str,
+        question: &str,
         choices: &[String],
         link: &mut ServerLink<'_>,
     ) -> Result<PromptInput> {
-        let gone = || unreadable_input_error("its reader has ended");
-        let question = (asked.to_owned(), choices.to_vec());
-        self.asked.send(question).map_err(|_| gone())?;
-        let typed = tokio::select! {
-            typed = self.typed.recv() => typed,
+        let reader_error = || unreadable_input_error("its reader has ended");
+        let question = (question.to_owned(), choices.to_vec());
+        self.question_sender.send(question).map_err(|_| reader_error())?;
+        let line = tokio::select! {
+            typed = self.line_receiver.recv() => typed,
             () = tokio::time::sleep(limits::OUTPUT_LINE_GRACE) => {
                 link.release_store().await?;
-                self.typed.recv().await
+                self.line_receiver.recv().await
             }
         };
-        typed.ok_or_else(gone)?
+        line.ok_or_else(reader_error)?
     }
 }
 
@@ -150,13 +152,13 @@ fn make_editor() -> rustyline::Result<Editor<ChoiceCompleter, MemHistory>> {
 
 fn read_edited_line(
     editor: &mut Editor<ChoiceCompleter, MemHistory>,
-    asked: &str,
+    question: &str,
     choices: Vec<String>,
 ) -> Result<PromptInput> {
     if let Some(helper) = editor.helper_mut() {
         helper.0 = choices;
     }
-    match editor.readline(asked) {
+    match editor.readline(question) {
         Ok(line) if line.len() > limits::FRAME_BYTES_MAX => {
             let limit = format!("at most {} bytes", limits::FRAME_BYTES_MAX);
             let message = format!("what was typed is too long: {limit}");
@@ -169,8 +171,8 @@ fn read_edited_line(
     }
 }
 
-fn unreadable_input_error(why: &str) -> Error {
-    let message = format!("the terminal cannot be read: {why}");
+fn unreadable_input_error(reason: &str) -> Error {
+    let message = format!("the terminal cannot be read: {reason}");
     Error::new(Code::FileUnusable, message).with_context("path", "stdin").with_action(
         "Run the command again, with `TERM=dumb` if this terminal takes no line editing",
     )
@@ -186,12 +188,12 @@ impl Completer for ChoiceCompleter {
     fn complete(
         &self,
         line: &str,
-        at: usize,
+        cursor: usize,
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
-        let begun = &line[..at];
-        let fits = self.0.iter().filter(|choice| choice.starts_with(begun));
-        Ok((0, fits.cloned().collect()))
+        let prefix = &line[..cursor];
+        let matches = self.0.iter().filter(|choice| choice.starts_with(prefix));
+        Ok((0, matches.cloned().collect()))
     }
 }
 

@@ -22,8 +22,8 @@ pub(super) async fn ask_yes_or_no(
             .with_action("Add {flag} if that is meant; nothing was done"));
     }
     write_prompt(&format!("{question} [y]es, anything else does nothing: "))?;
-    let said = StdinLines::stdin().next_line(link).await?.unwrap_or_default();
-    let is_yes = ["y", "yes"].contains(&said.trim().to_lowercase().as_str());
+    let answer = StdinLines::stdin().next_line(link).await?.unwrap_or_default();
+    let is_yes = ["y", "yes"].contains(&answer.trim().to_lowercase().as_str());
     if !is_yes {
         write_prompt("Nothing was done.\n")?;
     }
@@ -31,8 +31,8 @@ pub(super) async fn ask_yes_or_no(
 }
 
 /// Whether an answer asks for help.
-pub(super) fn asks_for_help(said: &str) -> bool {
-    ["?", "help"].contains(&said)
+pub(super) fn asks_for_help(answer: &str) -> bool {
+    ["?", "help"].contains(&answer)
 }
 
 /// Whether stdin and stderr are terminals, so that a person can be asked.
@@ -43,6 +43,6 @@ pub(super) fn can_ask_person() -> bool {
 /// Writes to stderr without adding a line end.
 pub(super) fn write_prompt(text: &str) -> Result<()> {
     let mut stderr = anstream::stderr().lock();
-    let told = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
-    told.map_err(unwritable_output_error)
+    let result = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+    result.map_err(unwritable_output_error)
 }

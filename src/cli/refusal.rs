@@ -17,8 +17,8 @@ use midex_domain::error::{Code, Error, Violation};
 
 /// Reports the error of a command on stderr.
 pub(super) fn report_error(error: &Error, json: bool, hints: &HintContext) {
-    let reported = format_report(error, json, hints);
-    let _ = writeln!(anstream::stderr().lock(), "{reported}");
+    let report = format_report(error, json, hints);
+    let _ = writeln!(anstream::stderr().lock(), "{report}");
 }
 
 /// The error as it is reported. A server writes it to its log.
@@ -26,10 +26,10 @@ pub(super) fn format_report(error: &Error, json: bool, hints: &HintContext) -> S
     if !json {
         return describe_error(error, hints);
     }
-    let mut whole = Map::new();
-    whole.insert("success".to_owned(), json!(false));
-    whole.extend(error.to_payload(""));
-    json_text(&Value::Object(whole), false)
+    let mut payload = Map::new();
+    payload.insert("success".to_owned(), json!(false));
+    payload.extend(error.to_payload(""));
+    json_text(&Value::Object(payload), false)
 }
 
 /// Prints the error of an invalid command line, or the help that it requests.
@@ -63,10 +63,10 @@ fn describe_error(error: &Error, hints: &HintContext) -> String {
 /// The given command line with an unknown workflow name replaced by the nearest known one.
 fn corrected_command_line(error: &Error) -> Option<String> {
     let text = |name: &str| error.context(name).and_then(Value::as_str);
-    let near = text("nearest").filter(|_| error.code() == Code::WorkflowNotFound)?;
-    let given = std::env::args_os().skip(1);
-    let given: Option<Vec<_>> = given.map(|word| word.into_string().ok()).collect();
-    let words = replace_workflow_name(&given?, text("workflow")?, near)?;
+    let nearest = text("nearest").filter(|_| error.code() == Code::WorkflowNotFound)?;
+    let args = std::env::args_os().skip(1);
+    let args: Option<Vec<_>> = args.map(|word| word.into_string().ok()).collect();
+    let words = replace_workflow_name(&args?, text("workflow")?, nearest)?;
     let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
     Some(format!("midex {}", words.join(" ")))
 }
@@ -76,33 +76,35 @@ const WORKFLOW_NAME_FLAGS: [&str; 2] = ["--from", "--print"];
 
 /// The words of a command line with `asked` replaced by `near`: after a flag that names a workflow, else at its first
 /// occurrence that is not the value of another flag.
-fn replace_workflow_name(given: &[String], asked: &str, near: &str) -> Option<Vec<String>> {
-    let mut words = given.to_vec();
-    let is_naming = |word: &str| WORKFLOW_NAME_FLAGS.contains(&word);
-    let glued = |word: &str| {
+fn replace_workflow_name(args: &[String], old_name: &str, new_name: &str) -> Option<Vec<String>> {
+    let mut words = args.to_vec();
+    let is_name_flag = |word: &str| WORKFLOW_NAME_FLAGS.contains(&word);
+    let replace_inline_value = |word: &str| {
         let (flag, value) = word.split_once('=')?;
-        (is_naming(flag) && value == asked).then(|| format!("{flag}={near}"))
+        (is_name_flag(flag) && value == old_name).then(|| format!("{flag}={new_name}"))
     };
-    let mut numbered = given.iter().enumerate();
-    if let Some((at, new)) = numbered.find_map(|(at, word)| Some((at, glued(word)?))) {
-        words[at] = new;
+    let mut numbered = args.iter().enumerate();
+    if let Some((index, replacement)) =
+        numbered.find_map(|(at, word)| Some((at, replace_inline_value(word)?)))
+    {
+        words[index] = replacement;
         return Some(words);
     }
-    let pairs = || given.windows(2).zip(1..);
-    let behind_flag = pairs().find(|(pair, _)| is_naming(&pair[0]) && pair[1] == asked);
-    let first = || pairs().find(|(pair, _)| pair[1] == asked && !takes_value(&pair[0]));
-    let (_, at) = behind_flag.or_else(first)?;
-    near.clone_into(&mut words[at]);
+    let pairs = || args.windows(2).zip(1..);
+    let flag_match = pairs().find(|(pair, _)| is_name_flag(&pair[0]) && pair[1] == old_name);
+    let first = || pairs().find(|(pair, _)| pair[1] == old_name && !takes_value(&pair[0]));
+    let (_, index) = flag_match.or_else(first)?;
+    new_name.clone_into(&mut words[index]);
     Some(words)
 }
 
 /// Whether this word is a flag, of any command, that takes the next word as its value.
 fn takes_value(flag: &str) -> bool {
     fn has_value_flag(command: &clap::Command, name: &str) -> bool {
-        let is_it =
+        let is_match =
             |arg: &clap::Arg| arg.get_long() == Some(name) && arg.get_action().takes_values();
-        command.get_arguments().any(is_it)
-            || command.get_subcommands().any(|below| has_value_flag(below, name))
+        command.get_arguments().any(is_match)
+            || command.get_subcommands().any(|subcommand| has_value_flag(subcommand, name))
     }
     let name = flag.strip_prefix("--");
     name.is_some_and(|name| has_value_flag(&<Cli as clap::CommandFactory>::command(), name))
@@ -112,8 +114,8 @@ fn takes_value(flag: &str) -> bool {
 pub(super) fn message_with_violations(error: &Error) -> String {
     let mut text = format!("error[{}]: {}", error.code(), one_line(&message_for_person(error)));
     // A violation with the same text as the message is not repeated.
-    let is_said = |violation: &&Violation| error.message() == violation.message;
-    for violation in error.violations().iter().filter(|one| !is_said(one)) {
+    let is_repeated = |violation: &&Violation| error.message() == violation.message;
+    for violation in error.violations().iter().filter(|one| !is_repeated(one)) {
         let place = violation_place(error, &violation.path);
         text.extend(["\n  ", &replace_hidden_chars(place), ": "]);
         if let (Some(line), Some(column)) = (violation.line, violation.column) {
@@ -121,10 +123,10 @@ pub(super) fn message_with_violations(error: &Error) -> String {
             text.push_str(&place);
         }
         text.push_str(&replace_hidden_chars(&violation.message));
-        let meant = violation.suggestion.as_ref().map(|meant| &meant.text);
+        let suggestion = violation.suggestion.as_ref().map(|meant| &meant.text);
         // Some messages contain their suggestion already.
-        if let Some(meant) = meant.filter(|meant| !violation.message.contains(*meant)) {
-            text.extend(["; ", &replace_hidden_chars(&replace_tools_by_commands(meant))]);
+        if let Some(suggestion) = suggestion.filter(|meant| !violation.message.contains(*meant)) {
+            text.extend(["; ", &replace_hidden_chars(&replace_tools_by_commands(suggestion))]);
         }
     }
     text
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn only_the_name_is_corrected() {
-        for (given, expected) in [
+        for (line, expected) in [
             ("cat a", Some("cat b")),
             ("--json show workflow a", Some("--json show workflow b")),
             ("new workflow a --from a", Some("new workflow a --from b")),
@@ -167,9 +169,9 @@ mod tests {
             ("run c", None),
             ("a", None),
         ] {
-            let words: Vec<_> = given.split(' ').map(str::to_owned).collect();
-            let found = replace_workflow_name(&words, "a", "b").map(|words| words.join(" "));
-            assert_eq!(found.as_deref(), expected, "{given}");
+            let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
+            let corrected = replace_workflow_name(&words, "a", "b").map(|words| words.join(" "));
+            assert_eq!(corrected.as_deref(), expected, "{line}");
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{
     execution_id::{ExecutionChoice, run_with_named_or_picked},
     lifecycle::finish_change,
     link::ServerLink,
-    picker::{Choice, pick},
+    picker::{Choice, pick_choice},
     question::{can_ask_person, write_prompt},
     run::{self, input::StdinLines},
     signal::pick_wait,
@@ -77,15 +77,15 @@ async fn resolve_after_asking(
     let mut verdict = args.verdict;
     if verdict.is_empty() {
         match VerdictArgs::ask_verdict(link).await? {
-            Some(picked) => verdict = picked,
+            Some(answer) => verdict = answer,
             None => return Ok(None),
         }
     }
     let mut arguments = match (verdict.failed, verdict.output) {
-        (Some(why), _) => json!({ "verdict": "failed", "message": why }),
-        (_, Some(given)) => {
+        (Some(reason), _) => json!({ "verdict": "failed", "message": reason }),
+        (_, Some(text)) => {
             let output =
-                run::inputs::parse_json_flag("--output", &given, limits::OUTPUT_BYTES_MAX)?.1;
+                run::inputs::parse_json_flag("--output", &text, limits::OUTPUT_BYTES_MAX)?.1;
             json!({ "verdict": "output", "output": output })
         }
         _ => json!({ "verdict": "retry" }),
@@ -93,7 +93,7 @@ async fn resolve_after_asking(
     if let Some(item) = args.item {
         arguments["item"] = json!(item);
     }
-    let act = async |link: &mut ServerLink<'_>, id: &str| {
+    let apply = async |link: &mut ServerLink<'_>, id: &str| {
         let step = match &args.step {
             Some(step) => step.clone(),
             None => match pick_wait(link, id, "unknown").await? {
@@ -105,9 +105,10 @@ async fn resolve_after_asking(
         let call = call_for_attempt(link, id, &step, args.item, arguments);
         call.await.map(Some)
     };
-    let resolved =
-        run_with_named_or_picked(link, args.execution_id.as_deref(), EXECUTION_CHOICE, act).await?;
-    Ok(resolved.flatten())
+    let reply =
+        run_with_named_or_picked(link, args.execution_id.as_deref(), EXECUTION_CHOICE, apply)
+            .await?;
+    Ok(reply.flatten())
 }
 
 impl VerdictArgs {
@@ -130,22 +131,22 @@ impl VerdictArgs {
         ];
         let choices = choices.map(|(key, about)| Choice {
             key: key.to_owned(),
-            about: about.to_owned(),
+            description: about.to_owned(),
             question: String::new(),
         });
-        let Some(at) = pick("answer", &choices, link).await? else {
+        let Some(index) = pick_choice("answer", &choices, link).await? else {
             return Ok(None);
         };
-        let mut picked = Self { retry: at == 2, failed: None, output: None };
-        if !picked.retry {
-            write_prompt(["Its output (JSON, or @FILE): ", "Why did it fail? "][at])?;
-            let Some(said) = StdinLines::stdin().next_line(link).await? else {
+        let mut verdict = Self { retry: index == 2, failed: None, output: None };
+        if !verdict.retry {
+            write_prompt(["Its output (JSON, or @FILE): ", "Why did it fail? "][index])?;
+            let Some(answer) = StdinLines::stdin().next_line(link).await? else {
                 return Ok(None);
             };
-            let text = if at == 0 { &mut picked.output } else { &mut picked.failed };
-            *text = Some(said.trim().to_owned());
+            let text = if index == 0 { &mut verdict.output } else { &mut verdict.failed };
+            *text = Some(answer.trim().to_owned());
         }
-        Ok(Some(picked))
+        Ok(Some(verdict))
     }
 }
 
@@ -159,13 +160,13 @@ async fn call_for_attempt(
 ) -> Result<Value> {
     (arguments["execution_id"], arguments["step_name"]) = (json!(id), json!(step));
     let status = link.fetch_status(id).await?;
-    let is_meant = |wait: &&WaitView| {
+    let is_match = |wait: &&WaitView| {
         let is_item = item.is_none() || wait.item == item;
         wait.waits_for == "unknown" && wait.step_name == step && is_item
     };
-    let meant: Vec<_> = status.waits.iter().filter(is_meant).collect();
+    let matches: Vec<_> = status.waits.iter().filter(is_match).collect();
     // If no attempt matches, or several do, the tool refuses the call with a message.
-    if let [wait] = meant.as_slice() {
+    if let [wait] = matches.as_slice() {
         (arguments["visit"], arguments["attempt"]) = (json!(wait.visit), json!(wait.attempt));
     }
     link.call("execution.resolve", arguments).await

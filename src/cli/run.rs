@@ -30,14 +30,14 @@ use super::{
     execution_id,
     link::{ServerLink, is_final_state},
     message_with_violations,
-    picker::{Choice, pick},
+    picker::{Choice, pick_choice},
     print_warning,
     prompt::stop::{self, StopRequest},
     question, report_error,
     serve::{subscribe_to_signals, wait_for_signal},
     steps::{self, OpenStep},
     visible::is_hidden,
-    waits::{self, awaited_child},
+    waits::{self, find_awaited_child},
 };
 use midex_domain::{
     ExecutionId, State,
@@ -65,7 +65,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "NAME=VALUE")]
     input: Vec<String>,
     #[command(flatten)]
-    from: OutputFrom,
+    output_flags: OutputSourceArgs,
     /// Show the personas of agents in full, instead of one line each
     #[arg(long)]
     persona: bool,
@@ -73,7 +73,7 @@ pub(super) struct RunArgs {
 
 /// Where outputs come from.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct OutputFrom {
+pub(super) struct OutputSourceArgs {
     /// Outputs, one JSON value per line: for the next step, or `{"step_name", "output" or "error"}` for the named step
     #[arg(long, value_name = "FILE")]
     outputs: Option<PathBuf>,
@@ -95,35 +95,39 @@ pub(super) async fn run(
     out: Output<'_>,
 ) -> Result<u8> {
     let inputs = args.inputs.as_deref().map(inputs::parse_inputs_flag).transpose()?;
-    let inputs_flags = inputs_flags_as_given(&args);
-    let single = args.input.iter().map(|flag| inputs::split_name_and_value("--input", flag));
-    let single = single.collect::<Result<Vec<_>>>()?;
-    let source = OutputSource::from_flags(&args.from)?;
-    let mut link = ServerLink::new_working(config);
+    let inputs_flags = format_inputs_flags(&args);
+    let single_inputs = args.input.iter().map(|flag| inputs::split_name_and_value("--input", flag));
+    let single_inputs = single_inputs.collect::<Result<Vec<_>>>()?;
+    let source = OutputSource::from_flags(&args.output_flags)?;
+    let mut link = ServerLink::new_worker(config);
     let workflow = match (args.workflow, &args.id) {
-        (None, None) => match pick_workflow(config, out.json, &mut link).await? {
+        (None, None) => match pick_workflow(config, out.is_json, &mut link).await? {
             None => return Ok(EXIT_FINDINGS),
-            picked => picked,
+            workflow => workflow,
         },
         (workflow, _) => workflow,
     };
     let signals = subscribe_to_signals()?;
-    let id = args.id.clone().unwrap_or_else(new_id);
-    let mut runner = Runner {
+    let id = args.id.clone().unwrap_or_else(generate_id);
+    let mut runner = WorkflowRunner {
         flags: &flags,
         link,
         page: RunPage::new(out, args.persona, &flags),
         source,
         workflow,
-        by: if args.from.editor { " --editor".to_owned() } else { args.from.agent.flags() },
-        is_named: args.id.is_some(),
-        at: id.clone(),
+        source_flags: if args.output_flags.editor {
+            " --editor".to_owned()
+        } else {
+            args.output_flags.agent.flags()
+        },
+        has_id_flag: args.id.is_some(),
+        active_id: id.clone(),
         id,
         inputs,
         inputs_flags,
-        single,
-        has_inputs: false,
-        begun: StartOutcome::No,
+        single_inputs,
+        has_declared_inputs: false,
+        start_outcome: StartOutcome::NotStarted,
     };
     let end = tokio::select! {
         end = runner.start_and_work() => end,
@@ -149,29 +153,29 @@ async fn pick_workflow(
         let definition = entry.value.as_ref()?;
         Some(Choice {
             key: entry.name.clone(),
-            about: definition.workflow.description.clone(),
+            description: definition.workflow.description.clone(),
             question: String::new(),
         })
     });
     let mut choices: Vec<_> = choices.collect();
-    let picked = pick("workflow", &choices, link).await?;
-    Ok(picked.map(|at| choices.swap_remove(at).key))
+    let index = pick_choice("workflow", &choices, link).await?;
+    Ok(index.map(|index| choices.swap_remove(index).key))
 }
 
 /// The `--inputs` and `--input` flags as they were given, each after a space. `None` if they are too long to print or
 /// hold characters that a terminal does not show, so that they could not be retyped.
-fn inputs_flags_as_given(args: &RunArgs) -> Option<String> {
-    let whole = args.inputs.iter().map(|it| (" --inputs ", it));
-    let all = whole.chain(args.input.iter().map(|it| (" --input ", it)));
-    let words = all.flat_map(|(flag, it)| [flag.to_owned(), quoted(it)]);
+fn format_inputs_flags(args: &RunArgs) -> Option<String> {
+    let inputs_flag = args.inputs.iter().map(|it| (" --inputs ", it));
+    let all_flags = inputs_flag.chain(args.input.iter().map(|it| (" --input ", it)));
+    let words = all_flags.flat_map(|(flag, it)| [flag.to_owned(), quoted(it)]);
     let flags: String = words.collect();
-    let is_told = flags.len() <= limits::FLAGS_TOLD_BYTES_MAX && !flags.contains(is_hidden);
-    is_told.then_some(flags)
+    let is_printable = flags.len() <= limits::FLAGS_TOLD_BYTES_MAX && !flags.contains(is_hidden);
+    is_printable.then_some(flags)
 }
 
 /// Generates an execution id. The client chooses it, so that a start whose reply is lost can be repeated with the same
 /// id.
-fn new_id() -> String {
+fn generate_id() -> String {
     ExecutionId::generate(SystemClock.now(), &SystemIds).to_string()
 }
 
@@ -196,13 +200,13 @@ struct EndedExecution {
 
 /// Why an execution is paused, in words for a person, and the commands that resume it.
 struct PauseReport {
-    why: String,
-    lifting: Vec<String>,
+    explanation: String,
+    resume_commands: Vec<String>,
     /// Whether a gate is open, which can be answered at the prompt.
     is_at_gate: bool,
 }
 
-struct Runner<'a> {
+struct WorkflowRunner<'a> {
     /// The flags that a follow-up command needs to reach the same executions.
     flags: &'a str,
     link: ServerLink<'a>,
@@ -211,42 +215,42 @@ struct Runner<'a> {
     /// The workflow, once it is known.
     workflow: Option<String>,
     /// The flags that choose the source of outputs, to print in a follow-up command.
-    by: String,
+    source_flags: String,
     id: String,
     /// The execution whose steps are open now: `id` itself, or a child execution below it.
-    at: String,
+    active_id: String,
     /// Whether `--id` was given.
-    is_named: bool,
+    has_id_flag: bool,
     /// The inputs that were given.
     inputs: Option<Value>,
     /// The flags that gave the inputs, to print in a follow-up command; `None` as in [`inputs_flags_as_given`].
     inputs_flags: Option<String>,
     /// The values of `--input` by name, as they were written.
-    single: Vec<(String, String)>,
+    single_inputs: Vec<(String, String)>,
     /// Whether the workflow is known to declare its inputs.
-    has_inputs: bool,
-    begun: StartOutcome,
+    has_declared_inputs: bool,
+    start_outcome: StartOutcome,
 }
 
 /// Whether the execution exists, so that it can be continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StartOutcome {
-    No,
+    NotStarted,
     /// The start got no reply. Running again with the same id starts the execution or continues it.
-    Perhaps,
-    Yes,
+    Unknown,
+    Started,
 }
 
-impl Runner<'_> {
+impl WorkflowRunner<'_> {
     async fn start_and_work(&mut self) -> Result<RunEnd> {
         self.read_inputs().await?;
-        let existing = if self.is_named { self.find_existing_execution().await? } else { None };
+        let existing = if self.has_id_flag { self.find_existing_execution().await? } else { None };
         match existing {
             Some((reply, status)) => self.continue_execution(reply, status).await?,
             None if self.start_execution().await? => {}
             None => return Ok(RunEnd::Stopped("Nothing was started.".to_owned())),
         }
-        self.begun = StartOutcome::Yes;
+        self.start_outcome = StartOutcome::Started;
         self.work_on_steps().await
     }
 
@@ -254,7 +258,7 @@ impl Runner<'_> {
     async fn work_on_steps(&mut self) -> Result<RunEnd> {
         let mut complaint: Option<(String, Error)> = None;
         loop {
-            let steps = match self.open_steps().await? {
+            let steps = match self.wait_for_open_steps().await? {
                 Ok(steps) => steps,
                 Err(RunEnd::Paused(pause))
                     if pause.is_at_gate && self.ask_gate_at_prompt().await? =>
@@ -263,32 +267,32 @@ impl Runner<'_> {
                 }
                 Err(end) => return Ok(end),
             };
-            let refused = complaint
+            let refusal = complaint
                 .take()
-                .and_then(|(of, error)| self.refusal_of_open_turn(&of, error, &steps));
+                .and_then(|(turn, error)| self.take_open_turn_refusal(&turn, error, &steps));
             let (source, page) = (&mut self.source, &mut self.page);
-            let next = source.next_decision(&steps, refused, page, &mut self.link);
-            match next.await? {
+            let decision = source.next_decision(&steps, refusal, page, &mut self.link);
+            match decision.await? {
                 RunDecision::Submit(submission) => {
-                    let step = submission.step_in(&steps).unwrap_or(&steps[0]);
-                    let refused = self.submit_result(step, submission).await?;
-                    complaint = refused.map(|error| (step.turn(), error));
+                    let step = submission.find_step(&steps).unwrap_or(&steps[0]);
+                    let refusal = self.submit_result(step, submission).await?;
+                    complaint = refusal.map(|error| (step.turn_key(), error));
                 }
                 RunDecision::Pause => self.pause_execution().await?,
-                RunDecision::Stop(why) => return Ok(RunEnd::Stopped(why)),
+                RunDecision::Stop(reason) => return Ok(RunEnd::Stopped(reason)),
             }
         }
     }
 
     /// Returns the refusal if the turn it is about is still open. Otherwise prints it, and prints the draft as not
     /// recorded.
-    fn refusal_of_open_turn(
+    fn take_open_turn_refusal(
         &mut self,
-        of: &str,
+        turn: &str,
         error: Error,
         steps: &[OpenStep],
     ) -> Option<Error> {
-        if steps.first().is_some_and(|step| step.turn() == of) {
+        if steps.first().is_some_and(|step| step.turn_key() == turn) {
             return Some(error);
         }
         let _ = question::write_prompt(&format!("{}\n", message_with_violations(&error)));
@@ -298,36 +302,37 @@ impl Runner<'_> {
 
     /// Waits until steps are open and returns them with live tokens, or returns how the run ended. While the execution
     /// waits for a child execution, the steps are those of the child.
-    async fn open_steps(&mut self) -> Result<Result<Vec<OpenStep>, RunEnd>> {
+    async fn wait_for_open_steps(&mut self) -> Result<Result<Vec<OpenStep>, RunEnd>> {
         loop {
             // Registered before `wait` prints anything, so that a Ctrl-Z after that always releases the store.
             let mut stop_request = StopRequest::new();
-            let (reply, current) = self.link.current_step(&self.at, "?reader=worker").await?;
+            let (reply, current) =
+                self.link.fetch_current_step(&self.active_id, "?reader=worker").await?;
             if is_final_state(&current.workflow_state) {
-                if self.at == self.id {
-                    return Ok(Err(self.ended_execution().await?));
+                if self.active_id == self.id {
+                    return Ok(Err(self.fetch_ended_execution().await?));
                 }
-                let status = self.link.fetch_status(&self.at).await?;
+                let status = self.link.fetch_status(&self.active_id).await?;
                 self.page.print_child_end(&status)?;
-                self.at = status.parent.unwrap_or_else(|| self.id.clone());
+                self.active_id = status.parent.unwrap_or_else(|| self.id.clone());
                 continue;
             }
             if current.workflow_state == State::Paused.as_str() {
-                let status = self.link.fetch_status(&self.at).await?;
+                let status = self.link.fetch_status(&self.active_id).await?;
                 if status.state != State::Paused.as_str() {
                     // The execution was resumed between the two reads.
                     continue;
                 }
-                return Ok(Err(RunEnd::Paused(pause_report(&status))));
+                return Ok(Err(RunEnd::Paused(make_pause_report(&status))));
             }
-            let steps = steps::open_steps(&mut self.link, &reply).await?;
+            let steps = steps::fetch_open_steps(&mut self.link, &reply).await?;
             if !steps.is_empty() {
                 return Ok(Ok(steps));
             }
             match self.find_open_child(&current).await? {
                 Some(child) => {
                     self.page.print_child(&child)?;
-                    self.at = child;
+                    self.active_id = child;
                 }
                 None => self.wait_for_change(&current, &mut stop_request).await?,
             }
@@ -335,8 +340,8 @@ impl Runner<'_> {
     }
 
     /// The final status and, unless the execution completed, its step history.
-    async fn ended_execution(&mut self) -> Result<RunEnd> {
-        let (reply, status) = self.link.status_reply(&self.id).await?;
+    async fn fetch_ended_execution(&mut self) -> Result<RunEnd> {
+        let (reply, status) = self.link.fetch_status_reply(&self.id).await?;
         let history = if status.state == State::Completed.as_str() {
             Vec::new()
         } else {
@@ -351,8 +356,8 @@ impl Runner<'_> {
         if waits.clone().all(|wait| wait.waits_for != "child") {
             return Ok(None);
         }
-        let children = self.link.fetch_status(&self.at).await?.children;
-        for child in waits.filter_map(|wait| awaited_child(&children, wait)) {
+        let children = self.link.fetch_status(&self.active_id).await?.children;
+        for child in waits.filter_map(|wait| find_awaited_child(&children, wait)) {
             // A child that is about to be started does not exist yet.
             let Some((_, status)) = self.fetch_status(child).await? else {
                 continue;
@@ -366,15 +371,15 @@ impl Runner<'_> {
 
     /// Asks the person at the prompt to answer an open gate; true if they did.
     async fn ask_gate_at_prompt(&mut self) -> Result<bool> {
-        match self.source.terminal_prompt() {
-            Some(prompt) => approve::ask_at_prompt(&mut self.link, &self.at, prompt).await,
+        match self.source.open_terminal_prompt() {
+            Some(prompt) => approve::ask_at_prompt(&mut self.link, &self.active_id, prompt).await,
             None => Ok(false),
         }
     }
 
     /// Pauses the execution. The next read reports the pause, and the commands that resume it.
     async fn pause_execution(&mut self) -> Result<()> {
-        let arguments = json!({ "execution_id": self.at });
+        let arguments = json!({ "execution_id": self.active_id });
         match self.link.call("execution.pause", arguments).await {
             // Another client changed the state first: the next read reports the current state.
             Err(error) if error.code() != Code::StateTransitionRefused => Err(error),
@@ -384,7 +389,7 @@ impl Runner<'_> {
 
     /// The status of the execution with this id, if there is one.
     async fn fetch_status(&mut self, id: &str) -> Result<Option<(Value, StatusView)>> {
-        match self.link.status_reply(id).await {
+        match self.link.fetch_status_reply(id).await {
             Err(error) if execution_id::is_unknown_execution(&error) => Ok(None),
             status => status.map(Some),
         }
@@ -397,18 +402,18 @@ impl Runner<'_> {
         if let Some(status) = self.fetch_status(&id).await? {
             return Ok(Some(status));
         }
-        let meant = match execution_id::resolve_word(&mut self.link, &id).await? {
+        let resolved_id = match execution_id::resolve_word(&mut self.link, &id).await? {
             // Without a workflow nothing can be started, so the value must be a part of an existing id.
             None if self.workflow.is_none() => {
-                let unknown = no_such_execution_error(&id);
-                Some(execution_id::resolve_id(&mut self.link, &id, unknown).await?)
+                let unknown_id_error = no_such_execution_error(&id);
+                Some(execution_id::resolve_id(&mut self.link, &id, unknown_id_error).await?)
             }
-            meant => meant,
+            resolved => resolved,
         };
-        let Some(id) = meant else {
+        let Some(id) = resolved_id else {
             return Ok(None);
         };
-        (self.at, self.id) = (id.clone(), id.clone());
+        (self.active_id, self.id) = (id.clone(), id.clone());
         self.fetch_status(&id).await
     }
 
@@ -417,30 +422,30 @@ impl Runner<'_> {
     /// # Errors
     /// `EXECUTION_ID_TAKEN` if its workflow or its inputs differ from those that were given.
     async fn continue_execution(&mut self, reply: Value, status: StatusView) -> Result<()> {
-        let taken = |what: String| {
-            Error::new(Code::ExecutionIdTaken, what)
+        let id_taken_error = |message: String| {
+            Error::new(Code::ExecutionIdTaken, message)
                 .with_context("execution_id", self.id.clone())
                 .with_action("Choose another --id, or leave it out")
         };
         let workflow = status.workflow_name.clone();
-        if self.workflow.as_ref().is_some_and(|said| *said != workflow) {
-            let what = format!("execution '{}' is one of workflow '{workflow}'", self.id);
-            return Err(taken(what));
+        if self.workflow.as_ref().is_some_and(|name| *name != workflow) {
+            let message = format!("execution '{}' is one of workflow '{workflow}'", self.id);
+            return Err(id_taken_error(message));
         }
         self.workflow = Some(workflow);
-        let (current_reply, current) = self.link.current_step(&self.id, "").await?;
-        let at_start = current.inputs_at_start.as_ref();
-        let same = inputs::has_same_inputs(
+        let (current_reply, current) = self.link.fetch_current_step(&self.id, "").await?;
+        let initial_inputs = current.inputs_at_start.as_ref();
+        let is_same = inputs::has_same_inputs(
             self.inputs.as_ref(),
-            at_start.or(current.inputs.as_ref()).unwrap_or(&Value::Null),
-            self.has_inputs,
+            initial_inputs.or(current.inputs.as_ref()).unwrap_or(&Value::Null),
+            self.has_declared_inputs,
         );
-        if !same {
-            let what = format!("execution '{}' was started with other inputs", self.id);
-            return Err(taken(what));
+        if !is_same {
+            let message = format!("execution '{}' was started with other inputs", self.id);
+            return Err(id_taken_error(message));
         }
-        let ended = is_final_state(&status.state);
-        let reply = if ended { &reply } else { &current_reply };
+        let has_ended = is_final_state(&status.state);
+        let reply = if has_ended { &reply } else { &current_reply };
         self.page.print_resumed(reply, &status, current.inputs.as_ref())
     }
 
@@ -454,7 +459,7 @@ impl Runner<'_> {
         self.page.print_waits(current)?;
         {
             let mut progress = ProgressLine::from_waits(&current.waits, self.page.is_json());
-            let moved = self.link.wait_for_change(&self.at, Some(current.revision));
+            let moved = self.link.wait_for_change(&self.active_id, Some(current.revision));
             tokio::pin!(moved);
             loop {
                 tokio::select! {
@@ -475,18 +480,18 @@ impl Runner<'_> {
         self.source.restore_terminal();
         self.source.draft.print_unrecorded();
         match end {
-            Ok(RunEnd::Ended(shown)) => {
-                self.page.print_end(&shown)?;
-                let left = self.source.unused_line_places();
-                if !left.is_empty() {
-                    print_warning(&format!("not used: {}", left.join(", ")));
+            Ok(RunEnd::Ended(execution)) => {
+                self.page.print_end(&execution)?;
+                let unused = self.source.unused_line_places();
+                if !unused.is_empty() {
+                    print_warning(&format!("not used: {}", unused.join(", ")));
                 }
-                let done = shown.status.state == State::Completed.as_str();
-                Ok(if done { EXIT_OK } else { EXIT_FINDINGS })
+                let is_completed = execution.status.state == State::Completed.as_str();
+                Ok(if is_completed { EXIT_OK } else { EXIT_FINDINGS })
             }
-            Ok(RunEnd::Stopped(why)) if self.begun != StartOutcome::No => {
+            Ok(RunEnd::Stopped(reason)) if self.start_outcome != StartOutcome::NotStarted => {
                 self.page
-                    .print_stop(&self.note_left_out_inputs(why), &[self.continue_command()])?;
+                    .print_stop(&self.note_omitted_inputs(reason), &[self.continue_command()])?;
                 Ok(EXIT_FINDINGS)
             }
             Ok(RunEnd::Stopped(_)) => {
@@ -494,20 +499,20 @@ impl Runner<'_> {
                 Ok(EXIT_FINDINGS)
             }
             Ok(RunEnd::Paused(pause)) => {
-                let lifting = pause.lifting.iter();
+                let resume_commands = pause.resume_commands.iter();
                 let mut commands: Vec<_> =
-                    lifting.map(|command| insert_flags(command, self.flags)).collect();
+                    resume_commands.map(|command| insert_flags(command, self.flags)).collect();
                 commands.push(self.continue_command());
-                self.page.print_stop(&pause.why, &commands)?;
+                self.page.print_stop(&pause.explanation, &commands)?;
                 Ok(EXIT_FINDINGS)
             }
-            Err(error) if self.begun != StartOutcome::No => {
+            Err(error) if self.start_outcome != StartOutcome::NotStarted => {
                 // The hint names the execution id: repeating the original command would start another execution.
-                let retry = format!("Run `{}`", self.continue_command());
+                let retry_sentence = format!("Run `{}`", self.continue_command());
                 let flags = self.flags.to_owned();
-                report_error(&error, self.page.is_json(), &HintContext { flags, retry });
+                report_error(&error, self.page.is_json(), &HintContext { flags, retry_sentence });
                 self.page.print_stop(
-                    &self.note_left_out_inputs(String::new()),
+                    &self.note_omitted_inputs(String::new()),
                     &[self.continue_command()],
                 )?;
                 Ok(error.exit_code())
@@ -517,12 +522,12 @@ impl Runner<'_> {
     }
 
     /// The reason for stopping, with a note if [`Self::continue_command`] had to leave the inputs out.
-    fn note_left_out_inputs(&self, why: String) -> String {
-        if self.begun != StartOutcome::Perhaps || self.inputs_flags.is_some() {
-            return why;
+    fn note_omitted_inputs(&self, reason: String) -> String {
+        if self.start_outcome != StartOutcome::Unknown || self.inputs_flags.is_some() {
+            return reason;
         }
-        let between = if why.is_empty() { "" } else { ". " };
-        format!("{why}{between}{INPUTS_LEFT_OUT_NOTE}")
+        let separator = if reason.is_empty() { "" } else { ". " };
+        format!("{reason}{separator}{INPUTS_LEFT_OUT_NOTE}")
     }
 
     /// The command that continues the execution.
@@ -531,12 +536,12 @@ impl Runner<'_> {
         let workflow = workflow.map_or_else(String::new, |name| format!(" {name}"));
         // If the start was not confirmed, this command may have to start the execution, so it needs the inputs.
         let inputs = self.inputs_flags.as_deref();
-        let inputs = inputs.filter(|_| self.begun == StartOutcome::Perhaps);
+        let inputs = inputs.filter(|_| self.start_outcome == StartOutcome::Unknown);
         let inputs = inputs.unwrap_or_default();
         format!(
             "midex run{workflow} {}{inputs}{}{}",
             execution_id_flag(&self.id),
-            self.by,
+            self.source_flags,
             self.flags
         )
     }
@@ -546,10 +551,10 @@ impl Runner<'_> {
 const INPUTS_LEFT_OUT_NOTE: &str =
     "The inputs are too long or too odd to be told: add their flags as they were given";
 
-fn pause_report(status: &StatusView) -> PauseReport {
+fn make_pause_report(status: &StatusView) -> PauseReport {
     let waits = &status.waits;
     let is_for_resume = waits::needs_resume(status);
-    let why = if is_for_resume {
+    let explanation = if is_for_resume {
         let reason = status.reason.as_ref();
         let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
         format!("The execution is paused{reason}")
@@ -558,10 +563,10 @@ fn pause_report(status: &StatusView) -> PauseReport {
         let words = waits.iter().map(|wait| waits::describe_wait(wait, now, true));
         words.collect::<Vec<_>>().join("; ")
     };
-    let lifting = waits::wait_actions(status).into_iter().map(|way| way.command);
+    let resume_commands = waits::list_wait_actions(status).into_iter().map(|action| action.command);
     PauseReport {
-        why,
-        lifting: lifting.collect(),
+        explanation,
+        resume_commands: resume_commands.collect(),
         is_at_gate: !is_for_resume && waits.iter().any(|wait| wait.gate.is_some()),
     }
 }

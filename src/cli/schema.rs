@@ -13,7 +13,7 @@ agents that do not exist."
 pub struct SchemaArgs {
     /// What the schema describes
     #[arg(value_enum, default_value_t)]
-    pub of: SchemaOfArg,
+    pub of: SchemaKindArg,
     /// The version of JSON Schema
     #[arg(long, value_enum, default_value_t)]
     pub draft: SchemaDraftArg,
@@ -21,7 +21,7 @@ pub struct SchemaArgs {
 
 /// What a schema can be had of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum SchemaOfArg {
+pub enum SchemaKindArg {
     /// A workflow in YAML or JSON; `manifest` is an alias
     #[default]
     #[value(alias = "manifest")]
@@ -49,18 +49,18 @@ pub enum SchemaDraftArg {
 }
 
 /// Prints the schema.
-pub fn schema(args: &SchemaArgs, mut out: Output<'_>) -> Result<u8> {
-    let of = match args.of {
-        SchemaOfArg::Workflow => SchemaKind::Manifest,
-        SchemaOfArg::FrontMatter => SchemaKind::FrontMatter,
-        SchemaOfArg::Agent => SchemaKind::Agent,
-        SchemaOfArg::Output => SchemaKind::Output,
-        SchemaOfArg::Error => SchemaKind::Error,
+pub fn print_schema(args: &SchemaArgs, mut out: Output<'_>) -> Result<u8> {
+    let kind = match args.of {
+        SchemaKindArg::Workflow => SchemaKind::Manifest,
+        SchemaKindArg::FrontMatter => SchemaKind::FrontMatter,
+        SchemaKindArg::Agent => SchemaKind::Agent,
+        SchemaKindArg::Output => SchemaKind::Output,
+        SchemaKindArg::Error => SchemaKind::Error,
     };
     let draft = match args.draft {
         SchemaDraftArg::Draft202012 => SchemaDraft::Draft202012,
         SchemaDraftArg::Draft7 => SchemaDraft::Draft7,
     };
-    out.write_unchanged(format!("{:#}\n", registry::build_schema(of, draft)))?;
+    out.write_unchanged(format!("{:#}\n", registry::build_schema(kind, draft)))?;
     Ok(EXIT_OK)
 }

@@ -25,7 +25,7 @@ const WRAP_COLUMNS_MIN: usize = 12;
 pub(super) struct Screen {
     /// The columns of the terminal; `None` if stdout is no terminal.
     columns: Option<usize>,
-    color: bool,
+    has_color: bool,
 }
 
 /// The style of a piece of text.
@@ -55,7 +55,7 @@ impl TextStyle {
 impl Screen {
     /// This process's stdout.
     pub(super) fn stdout() -> Self {
-        Self { columns: terminal_columns(), color: super::takes_color() }
+        Self { columns: terminal_columns(), has_color: super::takes_color() }
     }
 
     /// Whether stdout is a terminal.
@@ -65,7 +65,7 @@ impl Screen {
 
     /// Whether stdout accepts no escape sequences.
     pub(super) fn is_plain(&self) -> bool {
-        !self.color
+        !self.has_color
     }
 
     /// The width of lines.
@@ -75,7 +75,7 @@ impl Screen {
 
     /// Styles `text`, which must not contain control characters.
     pub(super) fn paint(&self, style: TextStyle, text: &str) -> String {
-        if self.color && !text.is_empty() {
+        if self.has_color && !text.is_empty() {
             format!("\u{1b}[{}m{text}\u{1b}[0m", style.escape_code())
         } else {
             text.to_owned()
@@ -84,11 +84,11 @@ impl Screen {
 
     /// Styles the state of an execution.
     pub(super) fn paint_state(&self, state: &str) -> String {
-        let shown = replace_hidden_chars(state);
+        let state_text = replace_hidden_chars(state);
         match state {
-            "completed" => self.paint(TextStyle::Good, &shown),
-            "failed" | "abandoned" | "diverged" => self.paint(TextStyle::Bad, &shown),
-            _ => self.paint(TextStyle::Bold, &shown),
+            "completed" => self.paint(TextStyle::Good, &state_text),
+            "failed" | "abandoned" | "diverged" => self.paint(TextStyle::Bad, &state_text),
+            _ => self.paint(TextStyle::Bold, &state_text),
         }
     }
 
@@ -119,19 +119,19 @@ impl Screen {
     /// to match.
     pub(super) fn hanging_block(
         &self,
-        (lead, columns): (&str, usize),
+        (prefix, columns): (&str, usize),
         style: Option<TextStyle>,
         text: &str,
     ) -> String {
         let margin = " ".repeat(columns);
-        self.indent_block(style, &margin, text).replacen(&margin, lead, 1)
+        self.indent_block(style, &margin, text).replacen(&margin, prefix, 1)
     }
 
     /// A name, padded to this width, and its value.
     pub(super) fn named_value(&self, name: &str, columns: usize, value: &str) -> String {
         let name = self.paint(TextStyle::Dim, &format!("{name:<columns$}"));
-        let lead = (&*format!("  {name} "), columns + 3);
-        self.hanging_block(lead, None, value)
+        let prefix = (&*format!("  {name} "), columns + 3);
+        self.hanging_block(prefix, None, value)
     }
 
     /// A table without borders. Each row takes one line: on a terminal, cells that are too long are truncated.
@@ -186,11 +186,11 @@ pub(super) fn truncate_text(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }
-    let mut left = columns.saturating_sub(1);
+    let mut remaining = columns.saturating_sub(1);
     let fits = |c: &char| {
-        let wide = c.width().unwrap_or(0);
-        let fits = wide <= left;
-        left = if fits { left - wide } else { 0 };
+        let char_width = c.width().unwrap_or(0);
+        let fits = char_width <= remaining;
+        remaining = if fits { remaining - char_width } else { 0 };
         fits
     };
     text.chars().take_while(fits).chain(['…']).collect()
@@ -202,12 +202,12 @@ fn expand_tabs(line: &str) -> String {
 }
 
 /// The indentation of continuation lines: below the text of the line, after a list marker.
-fn indent_of(line: &str) -> usize {
+fn continuation_indent(line: &str) -> usize {
     let text = line.trim_start_matches(' ');
-    let behind = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let marker = match text.len() - behind.len() {
-        digits @ 1.. if behind.starts_with(". ") => digits + 2,
-        0 if behind.starts_with("- ") || behind.starts_with("* ") => 2,
+    let after_digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let marker = match text.len() - after_digits.len() {
+        digits @ 1.. if after_digits.starts_with(". ") => digits + 2,
+        0 if after_digits.starts_with("- ") || after_digits.starts_with("* ") => 2,
         _ => 0,
     };
     line.len() - text.len() + marker
@@ -225,21 +225,21 @@ pub(super) fn wrap_line(line: &str, columns: usize) -> Vec<String> {
     if line.width() <= columns {
         return vec![line.to_owned()];
     }
-    let indent = " ".repeat(indent_of(line).min(columns / 2));
-    let (mut lines, mut last, mut empty) = (Vec::new(), String::new(), true);
+    let indent = " ".repeat(continuation_indent(line).min(columns / 2));
+    let (mut lines, mut current, mut is_empty) = (Vec::new(), String::new(), true);
     for word in line.split(' ') {
-        for (at, piece) in breakable_parts(word).into_iter().enumerate() {
-            let gap = usize::from(at == 0);
-            if !empty && last.width() + gap + piece.width() > columns {
-                lines.push(std::mem::replace(&mut last, indent.clone()));
-            } else if at == 0 && (!empty || word.is_empty()) {
-                last.push(' ');
+        for (index, piece) in breakable_parts(word).into_iter().enumerate() {
+            let gap = usize::from(index == 0);
+            if !is_empty && current.width() + gap + piece.width() > columns {
+                lines.push(std::mem::replace(&mut current, indent.clone()));
+            } else if index == 0 && (!is_empty || word.is_empty()) {
+                current.push(' ');
             }
-            last.push_str(piece);
-            empty = last.trim_start().is_empty();
+            current.push_str(piece);
+            is_empty = current.trim_start().is_empty();
         }
     }
-    lines.push(last);
+    lines.push(current);
     lines
 }
 
@@ -252,20 +252,20 @@ const NO_BREAK_AFTER: &str = "（［｛「『【〈《〔";
 /// written without blanks.
 fn breakable_parts(word: &str) -> Vec<&str> {
     let is_wide = |c: char| c.width() == Some(2);
-    let (mut pieces, mut from, mut before) = (Vec::new(), 0, None::<char>);
-    for (at, c) in word.char_indices() {
-        let ends = before.is_some_and(|before| {
+    let (mut pieces, mut start, mut previous) = (Vec::new(), 0, None::<char>);
+    for (offset, c) in word.char_indices() {
+        let can_break = previous.is_some_and(|before| {
             (is_wide(before) || is_wide(c))
                 && !NO_BREAK_AFTER.contains(before)
                 && before != '\u{200d}'
         });
-        if ends && c.width() != Some(0) && !NO_BREAK_BEFORE.contains(c) {
-            pieces.push(&word[from..at]);
-            from = at;
+        if can_break && c.width() != Some(0) && !NO_BREAK_BEFORE.contains(c) {
+            pieces.push(&word[start..offset]);
+            start = offset;
         }
-        before = Some(c);
+        previous = Some(c);
     }
-    pieces.push(&word[from..]);
+    pieces.push(&word[start..]);
     pieces
 }
 
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
     use crate::visible::is_hidden;
 
-    const PLAIN_SCREEN: Screen = Screen { columns: Some(30), color: false };
+    const PLAIN_SCREEN: Screen = Screen { columns: Some(30), has_color: false };
 
     #[test]
     fn text_cannot_control_terminal() {
@@ -287,11 +287,11 @@ mod tests {
     #[test]
     fn long_lines_are_broken_between_words_and_keep_their_margin() {
         let text = "# Title\n\n- one two three four five six seven\n 10. one two three four five six\n   deep one  two three four five six\n";
-        let shown = "  # Title\n\n  - one two three four five\n    six seven\n   10. one two three four five\n       six\n     deep one  two three four\n     five six\n";
-        assert_eq!(PLAIN_SCREEN.indent_block(None, "  ", text), shown);
-        let endless = "x".repeat(100);
-        assert_eq!(wrap_line(&endless, 30), std::slice::from_ref(&endless));
-        assert_eq!(wrap_line(&format!("a {endless}"), 1).len(), 2);
+        let expected = "  # Title\n\n  - one two three four five\n    six seven\n   10. one two three four five\n       six\n     deep one  two three four\n     five six\n";
+        assert_eq!(PLAIN_SCREEN.indent_block(None, "  ", text), expected);
+        let long_word = "x".repeat(100);
+        assert_eq!(wrap_line(&long_word, 30), std::slice::from_ref(&long_word));
+        assert_eq!(wrap_line(&format!("a {long_word}"), 1).len(), 2);
     }
 
     #[test]
@@ -300,8 +300,9 @@ mod tests {
         let lines = wrap_line(text, 20);
         assert!(lines.len() > 2 && lines.iter().all(|line| line.width() <= 20));
         assert_eq!(lines.concat(), text);
-        let odd = |line: &String| line.starts_with(['、', '。', '）']) || line.ends_with('（');
-        assert!(!lines.iter().any(odd), "{lines:?}");
+        let breaks_rule =
+            |line: &String| line.starts_with(['、', '。', '）']) || line.ends_with('（');
+        assert!(!lines.iter().any(breaks_rule), "{lines:?}");
         let family = "👩\u{200d}💻".repeat(20);
         let lines = wrap_line(&family, 20);
         assert!(lines.len() > 1 && lines.iter().all(|line| line.starts_with('👩')));
@@ -319,8 +320,8 @@ mod tests {
 
     #[test]
     fn styles_are_for_terminals() {
-        let color = Screen { color: true, ..PLAIN_SCREEN };
-        assert_eq!(color.paint(TextStyle::Dim, "x"), "\u{1b}[2mx\u{1b}[0m");
+        let color_screen = Screen { has_color: true, ..PLAIN_SCREEN };
+        assert_eq!(color_screen.paint(TextStyle::Dim, "x"), "\u{1b}[2mx\u{1b}[0m");
         assert_eq!(PLAIN_SCREEN.paint(TextStyle::Dim, "x"), "x");
     }
 }

@@ -40,7 +40,7 @@ pub(super) struct TransportArgs {
     http: Option<SocketAddr>,
     /// Whether no flag gave the address: every server of this user is given it then, and one can have it
     #[arg(skip)]
-    pub(super) http_is_usual: bool,
+    pub(super) is_default_http: bool,
     /// Serve standard input and output in addition to --http; without an address, a server serves only these
     #[arg(long)]
     stdio: bool,
@@ -62,13 +62,13 @@ impl TransportArgs {
     /// Whether the server does not answer a host that starts it: the address comes from a file, and stdio is not
     /// served.
     pub(super) fn answers_no_host(&self) -> bool {
-        self.http_is_usual && !self.serves_stdio()
+        self.is_default_http && !self.serves_stdio()
     }
 
     /// Whether the server ends when its host closes the streams. If the address comes from a file, every server that a
     /// host starts gets it, and must not keep running after its host.
     fn ends_with_host(&self) -> bool {
-        self.http_is_usual && self.serves_stdio()
+        self.is_default_http && self.serves_stdio()
     }
 
     /// Whether the server can continue without HTTP after this error: the address comes from a file, so that another
@@ -127,8 +127,8 @@ impl TransportArgs {
 /// Parses the address to listen on. Names are not resolved, except `localhost`.
 fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost:");
-    let here = port.map(|port| format!("127.0.0.1:{port}"));
-    here.as_deref().unwrap_or(text).parse().map_err(|_| {
+    let loopback = port.map(|port| format!("127.0.0.1:{port}"));
+    loopback.as_deref().unwrap_or(text).parse().map_err(|_| {
         "expected an address and a port, such as 127.0.0.1:8123 or [::1]:8123".to_owned()
     })
 }
@@ -149,9 +149,9 @@ fn bind_listener(address: SocketAddr) -> io::Result<TcpListener> {
 fn connections_max() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut files = getrlimit(Resource::Nofile);
-    let most = rustix::process::Rlimit { current: files.maximum, maximum: files.maximum };
-    if setrlimit(Resource::Nofile, most).is_ok() {
-        files = most;
+    let max_limit = rustix::process::Rlimit { current: files.maximum, maximum: files.maximum };
+    if setrlimit(Resource::Nofile, max_limit).is_ok() {
+        files = max_limit;
     }
     let files =
         files.current.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
@@ -172,22 +172,25 @@ pub(super) async fn serve(
     profile: ToolProfile,
     log: &Log,
 ) -> Result<u8> {
-    let listening = match transports.listen() {
+    let http_listener = match transports.listen() {
         // A server that its host talks to over stdio must not end because of this.
         Err(error) if transports.can_continue_without_http(&error) => {
             log_error_warning(&error);
             None
         }
-        listening => listening?,
+        result => result?,
     };
     warn_about_directories(&config);
     let options = app::Options::new(config, Arc::new(SteadyClock::default()), Arc::new(SystemIds));
     let process = Process::for_agent(options, profile);
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(subscribe_to_signals()?, stop.clone()));
-    let lines = mcp::start_up_lines(&listening_places(&transports, listening.as_ref()), profile);
+    let lines = mcp::format_startup_lines(
+        &listening_addresses(&transports, http_listener.as_ref()),
+        profile,
+    );
     let announce = || log_start_up(&lines, &transports, log);
-    let served = match listening {
+    let link_result = match http_listener {
         None => {
             announce();
             Ok(mcp::relay_stdio(&process, stop.clone()).await)
@@ -196,22 +199,23 @@ pub(super) async fn serve(
             let address = listener.local_addr().map_err(|error| {
                 Error::internal("the address that is listened on is not known").with_source(error)
             })?;
-            let process = process.serving_http(address);
-            let listening = (listener, options);
-            let served = serve_http(&process, &transports, profile, listening, &stop, announce);
-            Box::pin(served).await
+            let process = process.with_http_address(address);
+            let http_listener = (listener, options);
+            let serve_future =
+                serve_http(&process, &transports, profile, http_listener, &stop, announce);
+            Box::pin(serve_future).await
         }
     };
     signals.abort();
     let close_max = if stop.is_cancelled() { limits::DRAIN_MAX } else { limits::EOF_CLOSE_MAX };
-    let closed = async {
-        match served? {
-            Some(owned) => owned.close().await,
+    let close_future = async {
+        match link_result? {
+            Some(closer) => closer.close().await,
             None => Ok(()),
         }
     };
-    let closed = tokio::time::timeout(close_max, closed).await;
-    closed
+    let result = tokio::time::timeout(close_max, close_future).await;
+    result
         .unwrap_or_else(|_| {
             tracing::warn!("the store was not closed in time; nothing acknowledged is lost");
             Ok(())
@@ -223,8 +227,8 @@ pub(super) async fn serve(
 fn log_start_up(lines: &[String], transports: &TransportArgs, log: &Log) {
     // A person needs only the first line; the others list the offered tools for a host.
     let is_person = io::stderr().is_terminal();
-    let shown = if is_person { 1 } else { lines.len() };
-    for line in &lines[..shown] {
+    let line_count = if is_person { 1 } else { lines.len() };
+    for line in &lines[..line_count] {
         log.write_line(line);
     }
     if transports.serves_stdio() && io::stdin().is_terminal() {
@@ -234,10 +238,10 @@ fn log_start_up(lines: &[String], transports: &TransportArgs, log: &Log) {
 
 /// Logs problems with the directories of a configuration.
 fn warn_about_directories(config: &Config) {
-    let named = [&config.workflows_dir, &config.agents_dir];
-    for missing in named.into_iter().flatten().filter(|dir| !dir.is_dir()) {
-        let shown = missing.display();
-        tracing::warn!("{shown} is no directory: no definitions are read from it yet");
+    let directories = [&config.workflows_dir, &config.agents_dir];
+    for missing in directories.into_iter().flatten().filter(|dir| !dir.is_dir()) {
+        let path = missing.display();
+        tracing::warn!("{path} is no directory: no definitions are read from it yet");
     }
     let mode = std::fs::metadata(&config.data_dir).map(|metadata| metadata.permissions().mode());
     if let Some(mode) = mode.ok().filter(|mode| is_open_to_others(*mode)) {
@@ -265,24 +269,26 @@ async fn serve_http(
     announce: impl FnOnce(),
 ) -> Result<Option<LinkCloser>> {
     let app = Arc::new(process.current_app().await?);
-    let (end, ending) = (CancellationToken::new(), app.clone());
-    let ends = async {
+    let (end_token, stopping_app) = (CancellationToken::new(), app.clone());
+    let end_on_stop = async {
         tokio::select! {
             () = stop.cancelled() => {}
-            () = end.cancelled() => return,
+            () = end_token.cancelled() => return,
         }
         // Calls in progress are answered first.
-        ending.begin_stop();
+        stopping_app.begin_stop();
         tokio::time::sleep(limits::SIGNAL_GRACE).await;
-        end.cancel();
+        end_token.cancel();
     };
-    let (shared, listens) = (app.clone(), ListenLimit::for_http());
-    let handler = move || Server::sharing(shared.clone(), listens.clone()).with_profile(profile);
-    let http = streamable::serve_http(listener, handler, options, end.clone());
+    let (shared_app, listen_limit) = (app.clone(), ListenLimit::for_http());
+    let handler = move || {
+        Server::with_listen_limit(shared_app.clone(), listen_limit.clone()).with_profile(profile)
+    };
+    let http = streamable::serve_http(listener, handler, options, end_token.clone());
     let stdio = async {
         if transports.serves_stdio() {
             let server = Server::new(app.clone()).with_profile(profile);
-            if let Err(error) = mcp::serve_stdio(server, end.child_token()).await {
+            if let Err(error) = mcp::serve_stdio(server, end_token.child_token()).await {
                 tracing::warn!(%error, "standard input and output are served no more");
             }
             if transports.ends_with_host() {
@@ -290,54 +296,58 @@ async fn serve_http(
             }
         }
     };
-    let (http, (), owned, ()) =
-        tokio::join!(http, stdio, own_directory(process, &app, &end, announce), ends);
-    http.and(owned)
+    let (http, (), closer, ()) = tokio::join!(
+        http,
+        stdio,
+        take_directory_ownership(process, &app, &end_token, announce),
+        end_on_stop
+    );
+    http.and(closer)
 }
 
 /// Takes ownership of the directory as soon as it is free; `None` if `end` is cancelled first. If another process
 /// already serves HTTP for the directory, this one ends without calling `announce`.
-async fn own_directory(
+async fn take_directory_ownership(
     process: &Process,
     app: &App,
-    end: &CancellationToken,
+    end_token: &CancellationToken,
     announce: impl FnOnce(),
 ) -> Result<Option<LinkCloser>> {
     let is_refused = |error: &Error| error.code() == Code::AddressUnusable;
-    let mut found = end.run_until_cancelled(process.look_for_owner()).await;
-    if !matches!(&found, Some(Err(error)) if is_refused(error)) {
+    let mut owner_result = end_token.run_until_cancelled(process.look_for_owner()).await;
+    if !matches!(&owner_result, Some(Err(error)) if is_refused(error)) {
         announce();
     }
-    let mut warned = None;
+    let mut last_warning = None;
     loop {
-        match found {
+        match owner_result {
             None => return Ok(None),
             Some(Ok(Some(link))) => return Ok(Some(link.into_streams().2)),
             Some(Ok(None)) => {}
             Some(Err(error)) if is_refused(&error) => {
-                end.cancel();
+                end_token.cancel();
                 return Err(error);
             }
             Some(Err(error)) => {
-                if warned.replace(error.code()) != Some(error.code()) {
+                if last_warning.replace(error.code()) != Some(error.code()) {
                     log_error_warning(&error);
                 }
-                app.record_not_owned(error).await;
-                let pause = tokio::time::sleep(limits::STORE_RETRY_EVERY);
-                end.run_until_cancelled(pause).await;
+                app.record_ownership_error(error).await;
+                let retry_delay = tokio::time::sleep(limits::STORE_RETRY_EVERY);
+                end_token.run_until_cancelled(retry_delay).await;
             }
         }
-        let next = end.run_until_cancelled(process.find_owner()).await;
-        found = next.map(|found| found.map(Some));
+        let result = end_token.run_until_cancelled(process.find_owner()).await;
+        owner_result = result.map(|found| found.map(Some));
     }
 }
 
 /// The transports that the server listens on, for its start-up lines.
-fn listening_places(
+fn listening_addresses(
     transports: &TransportArgs,
-    listening: Option<&(TcpListener, streamable::Options)>,
+    http_listener: Option<&(TcpListener, streamable::Options)>,
 ) -> Vec<String> {
-    let address = listening.and_then(|(listener, _)| listener.local_addr().ok());
+    let address = http_listener.and_then(|(listener, _)| listener.local_addr().ok());
     let http = address.map(|address| format!("http://{address}{}", streamable::ENDPOINT_PATH));
     let stdio = transports.serves_stdio().then(|| "stdio".to_owned());
     stdio.into_iter().chain(http).collect()
@@ -354,11 +364,11 @@ pub(super) type EndSignals = [tokio::signal::unix::Signal; 2];
 /// Subscribes to the signals. From now on they do not terminate the process by default.
 pub(super) fn subscribe_to_signals() -> Result<EndSignals> {
     use tokio::signal::unix::{SignalKind, signal};
-    let listen = |kind| {
+    let subscribe = |kind| {
         signal(kind)
             .map_err(|error| Error::internal("signals cannot be received").with_source(error))
     };
-    Ok([listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?])
+    Ok([subscribe(SignalKind::terminate())?, subscribe(SignalKind::interrupt())?])
 }
 
 /// Cancels the token after a signal.

@@ -17,7 +17,7 @@ use midex_server::{
 /// A client of the store's owner, which is another process or this one.
 pub(super) struct Session {
     pub(super) client: Client,
-    closing: LinkCloser,
+    closer: LinkCloser,
 }
 
 impl Session {
@@ -30,30 +30,30 @@ impl Session {
         let (clock, ids) = (Arc::new(SteadyClock::default()), Arc::new(SystemIds));
         let options = Options { is_worker, ..Options::new(config.clone(), clock, ids) };
         let process = Process::for_command(options);
-        let mut gone = Error::internal("no server was asked");
+        let mut last_error = Error::internal("no server was asked");
         for _ in 0..limits::LINK_ATTEMPTS_MAX {
-            let (input, output, closing) = process.find_owner().await?.into_streams();
-            let greeted = Client::connect(input, output);
-            match tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, greeted).await {
-                Ok(Ok(client)) => return Ok(Self { client, closing }),
+            let (input, output, closer) = process.find_owner().await?.into_streams();
+            let connect = Client::connect(input, output);
+            match tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, connect).await {
+                Ok(Ok(client)) => return Ok(Self { client, closer }),
                 // The server went away before any call.
-                Ok(Err(error)) if error.code() == Code::ServerStopping => gone = error,
+                Ok(Err(error)) if error.code() == Code::ServerStopping => last_error = error,
                 Ok(Err(error)) => return Err(error),
                 Err(_) => return Err(app::store_busy_error(&config.data_dir)),
             }
         }
-        Err(gone)
+        Err(last_error)
     }
 
     /// Whether this process owns the store, so that other processes connect to it.
     pub(super) fn is_embedded(&self) -> bool {
-        self.closing.owns_directory()
+        self.closer.is_directory_owner()
     }
 
     /// Ends the session, and closes the store if this process owns it.
     pub(super) async fn close(self) -> Result<()> {
-        let ended = self.client.stop().await;
-        self.closing.close().await?;
-        ended
+        let result = self.client.stop().await;
+        self.closer.close().await?;
+        result
     }
 }

@@ -85,40 +85,41 @@ pub(super) async fn show(
     }
     let signals = subscribe_to_signals()?;
     let mut link = ServerLink::new(config);
-    let shown = fetch_execution(&mut link, args.execution_id.as_deref()).await;
-    if let (Ok((_, shown)), true) = (&shown, args.watch) {
-        let id = &shown.status.execution_id;
-        let watched = tokio::select! {
-            watched = watch::watch_execution(&mut link, id, config, &flags, out.json) => watched,
+    let fetched = fetch_execution(&mut link, args.execution_id.as_deref()).await;
+    if let (Ok((_, execution)), true) = (&fetched, args.watch) {
+        let id = &execution.status.execution_id;
+        let result = tokio::select! {
+            watched = watch::watch_execution(&mut link, id, config, &flags, out.is_json) => watched,
             () = wait_for_signal(signals) => Ok(()),
         };
         link.close().await?;
-        return watched.map(|()| EXIT_OK);
+        return result.map(|()| EXIT_OK);
     }
     let is_served = link.is_served();
     link.close().await?;
-    let (reply, shown) = shown?;
+    let (reply, execution) = fetched?;
     let screen = Screen::stdout();
-    let how = DisplayOptions { screen: &screen, flags: &flags, has_visits: args.visits, is_served };
-    let text = || execution_page(&shown, &how);
+    let options =
+        DisplayOptions { screen: &screen, flags: &flags, has_visits: args.visits, is_served };
+    let text = || execution_page(&execution, &options);
     out.print(|| reply, text)?;
     Ok(EXIT_OK)
 }
 
 /// Shows the workflow of `midex show workflow NAME`; refuses any other first word.
 fn show_workflow_argument(
-    what: Option<&str>,
+    subject: Option<&str>,
     name: &str,
     config: &Config,
     out: Output<'_>,
 ) -> Result<u8> {
-    if what == Some("workflow") {
+    if subject == Some("workflow") {
         return workflow::show_workflow(name, &config.registry(), out);
     }
-    let what = what.unwrap_or_default();
+    let subject = subject.unwrap_or_default();
     let message = format!(
         "'{}' is shown alone: '{}' is too much",
-        replace_hidden_chars(what),
+        replace_hidden_chars(subject),
         replace_hidden_chars(name)
     );
     Err(Error::new(Code::UsageInvalid, message)
@@ -128,35 +129,35 @@ fn show_workflow_argument(
 /// Reads the execution that was named; without a name, the one of this project that moved last.
 async fn fetch_execution(
     link: &mut ServerLink<'_>,
-    said: Option<&str>,
+    execution_arg: Option<&str>,
 ) -> Result<(Value, ExecutionView)> {
-    let show = async |link: &mut ServerLink<'_>, id: &str| link.fetch_execution(id).await;
-    if let Some(said) = said {
-        return execution_id::run_with_execution(link, said, show).await;
+    let fetch = async |link: &mut ServerLink<'_>, id: &str| link.fetch_execution(id).await;
+    if let Some(execution_arg) = execution_arg {
+        return execution_id::run_with_execution(link, execution_arg, fetch).await;
     }
-    let id = execution_id::newest_execution(link, None).await?;
-    show(link, &id).await
+    let id = execution_id::find_newest_execution(link, None).await?;
+    fetch(link, &id).await
 }
 
-fn execution_page(shown: &ExecutionView, how: &DisplayOptions<'_>) -> String {
-    let (screen, status) = (how.screen, &shown.status);
-    let steps = match &shown.graph {
-        Some(graph) if !how.has_visits => {
-            steps::steps_section(graph, shown, how, SystemClock.now())
+fn execution_page(execution: &ExecutionView, options: &DisplayOptions<'_>) -> String {
+    let (screen, status) = (options.screen, &execution.status);
+    let steps = match &execution.graph {
+        Some(graph) if !options.has_visits => {
+            steps::steps_section(graph, execution, options, SystemClock.now())
         }
-        _ => visits_section(&shown.history, screen),
+        _ => visits_section(&execution.history, screen),
     };
     let parts = [
         status_fields(status, screen),
-        inputs_section(shown.current_step.inputs.as_ref(), screen),
+        inputs_section(execution.current_step.inputs.as_ref(), screen),
         steps,
-        open_steps_section(&shown.current_step.open_steps(), screen),
-        waits_section(status, how),
+        open_steps_section(&execution.current_step.open_steps(), screen),
+        waits_section(status, options),
         children_section(status, screen),
-        artifacts_section(&shown.artifacts, screen),
-        effects_left_section(status, &shown.history, screen),
+        artifacts_section(&execution.artifacts, screen),
+        end_effects_section(status, &execution.history, screen),
         end_section(status, screen),
-        next::next_commands_section(shown, how),
+        next::next_commands_section(execution, options),
     ];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n")
@@ -172,14 +173,14 @@ fn status_fields(status: &StatusView, screen: &Screen) -> String {
     if !pauses.is_empty() {
         let _ = write!(state, " ({})", pauses.join(", "));
     }
-    let ended = match status.duration_ms {
-        Some(took) => {
-            let at = format_local_time(&in_line(status.completed_at.as_deref()));
-            format!("{at}, took {}", format_duration(took))
+    let end_text = match status.duration_ms {
+        Some(duration) => {
+            let end_time = format_local_time(&in_line(status.completed_at.as_deref()));
+            format!("{end_time}, took {}", format_duration(duration))
         }
         None => String::new(),
     };
-    let updated = if ended.is_empty() {
+    let updated = if end_text.is_empty() {
         format_time_ago(&one_line(&status.updated_at), SystemClock.now())
     } else {
         String::new()
@@ -193,7 +194,7 @@ fn status_fields(status: &StatusView, screen: &Screen) -> String {
         ("steps", step_counts_text(&status.steps)),
         ("started", format_local_time(&one_line(&status.started_at))),
         ("updated", updated),
-        ("ended", ended),
+        ("ended", end_text),
         ("project", in_line(status.project.as_deref())),
         ("parent", parent_line(status)),
     ] {
@@ -213,8 +214,9 @@ fn inputs_section(inputs: Option<&Value>, screen: &Screen) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    let room = screen.columns().saturating_sub(SECTION_INDENT.width());
-    let lines = lines.iter().map(|line| format!("{SECTION_INDENT}{}\n", truncate_text(line, room)));
+    let columns = screen.columns().saturating_sub(SECTION_INDENT.width());
+    let lines =
+        lines.iter().map(|line| format!("{SECTION_INDENT}{}\n", truncate_text(line, columns)));
     section_title("inputs", screen) + &lines.collect::<String>()
 }
 
@@ -241,7 +243,7 @@ fn children_section(status: &StatusView, screen: &Screen) -> String {
             attempt: 1,
             body: child.body.as_deref(),
         };
-        table.add_row(table_row([one_line(&child.execution_id), visit.full_place()]));
+        table.add_row(table_row([one_line(&child.execution_id), visit.full_name()]));
     }
     table_lines(table.lines(), screen)
 }
@@ -269,7 +271,7 @@ impl<'a> VisitName<'a> {
     }
 
     /// The name of the step with its item, visit and attempt, and with its hook or compensation.
-    fn full_place(&self) -> String {
+    fn full_name(&self) -> String {
         match self.body {
             None => self.short_name(),
             Some(body) => format!("{} of {}", replace_hidden_chars(body), self.short_name()),
@@ -295,15 +297,16 @@ impl<'a> VisitName<'a> {
 }
 
 /// The waits that the graph of steps does not show, such as those of hooks; with `--visits`, all waits.
-fn waits_section(status: &StatusView, how: &DisplayOptions<'_>) -> String {
-    let is_shown = |wait: &&WaitView| how.has_visits || wait.body.is_some();
+fn waits_section(status: &StatusView, options: &DisplayOptions<'_>) -> String {
+    let is_shown = |wait: &&WaitView| options.has_visits || wait.body.is_some();
     let now = SystemClock.now();
-    let told = status.waits.iter().filter(is_shown);
-    told.map(|wait| {
-        let words = waits::describe_wait(wait, now, how.is_served);
-        how.screen.indent_block(None, SECTION_INDENT, &words)
-    })
-    .collect()
+    let shown_waits = status.waits.iter().filter(is_shown);
+    shown_waits
+        .map(|wait| {
+            let words = waits::describe_wait(wait, now, options.is_served);
+            options.screen.indent_block(None, SECTION_INDENT, &words)
+        })
+        .collect()
 }
 
 /// `1 of 3 done, 2 open`.
@@ -327,25 +330,30 @@ fn visits_section(visits: &[HistoryRow], screen: &Screen) -> String {
         table.add_row(table_row(visit_cells(visit)));
     }
     let widths = table.column_max_content_widths();
-    let taken: usize = widths.iter().map(|width| usize::from(*width) + 2).sum();
-    let left = screen.columns().saturating_sub(taken + 2);
+    let used_columns: usize = widths.iter().map(|width| usize::from(*width) + 2).sum();
+    let result_columns = screen.columns().saturating_sub(used_columns + 2);
     let results: Vec<_> = visits.iter().map(visit_result).collect();
-    if left < RESULT_COLUMNS_MIN {
+    if result_columns < RESULT_COLUMNS_MIN {
         return results_below_rows(&table, &results, screen);
     }
     let results = ["result".to_owned()].into_iter().chain(results);
     let lines = table.lines().zip(results);
-    let lines = lines.map(|(line, result)| format!("{line}  {}", truncate_text(&result, left)));
+    let lines =
+        lines.map(|(line, result)| format!("{line}  {}", truncate_text(&result, result_columns)));
     table_lines(lines, screen)
 }
 
 fn results_below_rows(table: &Table, results: &[String], screen: &Screen) -> String {
-    let room = screen.columns().saturating_sub(CONTINUED_LINE_PREFIX.width());
+    let columns = screen.columns().saturating_sub(CONTINUED_LINE_PREFIX.width());
     let results = std::iter::once("").chain(results.iter().map(String::as_str));
     let line = |(line, result): (String, &str)| match result {
         "" => line,
         result => {
-            format!("{}\n{CONTINUED_LINE_PREFIX}{}", line.trim_end(), truncate_text(result, room))
+            format!(
+                "{}\n{CONTINUED_LINE_PREFIX}{}",
+                line.trim_end(),
+                truncate_text(result, columns)
+            )
         }
     };
     table_lines(table.lines().zip(results).map(line), screen)
@@ -354,9 +362,9 @@ fn results_below_rows(table: &Table, results: &[String], screen: &Screen) -> Str
 /// The lines of a table, with its header painted.
 fn table_lines(lines: impl Iterator<Item = String>, screen: &Screen) -> String {
     let mut text = String::new();
-    for (line, at) in lines.zip(0..) {
+    for (line, index) in lines.zip(0..) {
         let line = line.trim_end();
-        let _ = match at {
+        let _ = match index {
             0 => writeln!(text, "{}", screen.paint(TextStyle::Dim, line)),
             _ => writeln!(text, "{line}"),
         };
@@ -366,14 +374,14 @@ fn table_lines(lines: impl Iterator<Item = String>, screen: &Screen) -> String {
 
 fn visit_cells(visit: &HistoryRow) -> [String; 5] {
     let agent = visit.agent_name.as_deref().unwrap_or("-");
-    let took = visit.duration_ms.map_or_else(|| "-".into(), format_duration);
+    let duration = visit.duration_ms.map_or_else(|| "-".into(), format_duration);
     let status = one_line(&visit.status);
     [
-        VisitName::from_row(visit).full_place(),
+        VisitName::from_row(visit).full_name(),
         agent.to_owned(),
         if visit.late { format!("{status}, late") } else { status },
         one_line(&visit.started_at),
-        took,
+        duration,
     ]
 }
 
@@ -408,12 +416,12 @@ fn open_steps_section(steps: &[ReadyStep], screen: &Screen) -> String {
     for step in steps {
         let agent = step.agent_name.as_ref();
         let agent = agent.map(|agent| format!(" ({agent})"));
-        let what = match one_line(&step.description) {
-            what if what.is_empty() => one_line(&step.instructions),
-            what => what,
+        let summary = match one_line(&step.description) {
+            summary if summary.is_empty() => one_line(&step.instructions),
+            summary => summary,
         };
         let line = format!(
-            "{SECTION_INDENT}{}{}{}: {what}",
+            "{SECTION_INDENT}{}{}{}: {summary}",
             one_line(&step.step_name),
             item_number(step.step.item),
             replace_hidden_chars(&agent.unwrap_or_default()),
@@ -442,39 +450,39 @@ fn artifacts_section(artifacts: &[ArtifactView], screen: &Screen) -> String {
 
 /// The effects of steps that were compensated at the end of the execution, those that were not, and the hooks that
 /// failed.
-pub(super) fn effects_left_section(
+pub(super) fn end_effects_section(
     status: &StatusView,
     history: &[HistoryRow],
     screen: &Screen,
 ) -> String {
-    let is_undone = |row: &&HistoryRow| {
+    let is_compensation = |row: &&HistoryRow| {
         row.body.as_deref() == Some(BodyKind::Compensation.as_str()) && row.status == "completed"
     };
-    let undone = history.iter().filter(is_undone);
-    let undone = undone.map(|row| VisitName::from_row(row).short_name());
-    let effects = status.not_compensated.iter().map(|one| {
+    let compensated = history.iter().filter(is_compensation);
+    let compensated = compensated.map(|row| VisitName::from_row(row).short_name());
+    let effects = status.not_compensated.iter().map(|effect| {
         let visit = VisitName {
-            step: Some(&one.step),
-            item: one.item,
-            number: one.visit,
+            step: Some(&effect.step),
+            item: effect.item,
+            number: effect.visit,
             attempt: 1,
             body: None,
         };
-        format!("{}: {}", visit.full_place(), one_line(&one.why))
+        format!("{}: {}", visit.full_name(), one_line(&effect.why))
     });
-    let hooks = status.hook_failures.iter().map(|one| {
+    let hooks = status.hook_failures.iter().map(|failure| {
         let visit = VisitName {
-            step: one.step.as_deref(),
+            step: failure.step.as_deref(),
             item: None,
-            number: one.visit,
+            number: failure.visit,
             attempt: 1,
-            body: Some(&one.hook),
+            body: Some(&failure.hook),
         };
-        format!("{}: {}", visit.full_place(), failure_text(&one.error))
+        format!("{}: {}", visit.full_name(), failure_text(&failure.error))
     });
     let mut text = String::new();
     for (title, style, lines) in [
-        ("taken back", TextStyle::Dim, undone.collect::<Vec<_>>()),
+        ("taken back", TextStyle::Dim, compensated.collect::<Vec<_>>()),
         ("not taken back", TextStyle::Bad, effects.collect()),
         ("hooks that failed", TextStyle::Bad, hooks.collect()),
     ] {

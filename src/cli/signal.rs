@@ -7,7 +7,7 @@ use super::{
     execution_id::{ExecutionChoice, run_with_named_or_picked},
     lifecycle::finish_change,
     link::ServerLink,
-    picker::{Choice, pick},
+    picker::{Choice, pick_choice},
     question::can_ask_person,
     run,
     screen::one_line,
@@ -45,9 +45,7 @@ pub(super) async fn signal(
     out: Output<'_>,
 ) -> Result<u8> {
     let payload = match &args.payload {
-        Some(given) => {
-            run::inputs::parse_json_flag("--payload", given, limits::SIGNAL_BYTES_MAX)?.1
-        }
+        Some(text) => run::inputs::parse_json_flag("--payload", text, limits::SIGNAL_BYTES_MAX)?.1,
         None => Value::Null,
     };
     let mut link = ServerLink::new(config);
@@ -60,7 +58,7 @@ async fn send_signal(
     args: SignalArgs,
     payload: Value,
 ) -> Result<Option<Value>> {
-    let act = async |link: &mut ServerLink<'_>, id: &str| {
+    let apply = async |link: &mut ServerLink<'_>, id: &str| {
         let signal = match &args.signal {
             Some(signal) => signal.clone(),
             None => match pick_wait(link, id, "signal").await? {
@@ -71,9 +69,10 @@ async fn send_signal(
         let arguments = json!({ "execution_id": id, "signal": signal, "payload": payload });
         link.call("execution.signal", arguments).await.map(Some)
     };
-    let sent =
-        run_with_named_or_picked(link, args.execution_id.as_deref(), EXECUTION_CHOICE, act).await?;
-    Ok(sent.flatten())
+    let reply =
+        run_with_named_or_picked(link, args.execution_id.as_deref(), EXECUTION_CHOICE, apply)
+            .await?;
+    Ok(reply.flatten())
 }
 
 /// Asks at the terminal for one of the waits of the execution of the kind `what`. Returns the name of the signal if `what`
@@ -84,37 +83,37 @@ async fn send_signal(
 pub(super) async fn pick_wait(
     link: &mut ServerLink<'_>,
     id: &str,
-    what: &str,
+    wait_type: &str,
 ) -> Result<Option<String>> {
     let status = link.fetch_status(id).await?;
     let mut choices: Vec<Choice> = Vec::new();
-    for wait in status.waits.iter().filter(|wait| wait.waits_for == what) {
+    for wait in status.waits.iter().filter(|wait| wait.waits_for == wait_type) {
         let step = one_line(&wait.step_name);
-        let key = match what {
+        let key = match wait_type {
             "signal" => optional_text_line(wait.signal.as_deref()),
             _ => step.clone(),
         };
         if choices.iter().all(|choice| choice.key != key) {
-            let about = format!("step {step}");
+            let description = format!("step {step}");
             let question = String::new();
-            choices.push(Choice { key, about, question });
+            choices.push(Choice { key, description, question });
         }
     }
-    let word = if what == "signal" { "signal" } else { "step" };
+    let noun = if wait_type == "signal" { "signal" } else { "step" };
     if choices.is_empty() {
-        let message = format!("no step of '{id}' waits for that: there is no {word} to name");
+        let message = format!("no step of '{id}' waits for that: there is no {noun} to name");
         return Err(wait_not_named_error(message, id)
             .with_action("Run `midex show {execution_id}`: it says what is waited for"));
     }
     if !can_ask_person() {
         let names: Vec<_> = choices.iter().map(|choice| choice.key.as_str()).collect();
-        let message = format!("the {word} is not named; there is {}", names.join(", "));
+        let message = format!("the {noun} is not named; there is {}", names.join(", "));
         return Err(
             wait_not_named_error(message, id).with_action("Give its name after the execution")
         );
     }
-    let picked = pick(word, &choices, link).await?;
-    Ok(picked.map(|at| choices[at].key.clone()))
+    let picked_index = pick_choice(noun, &choices, link).await?;
+    Ok(picked_index.map(|index| choices[index].key.clone()))
 }
 
 fn wait_not_named_error(message: String, id: &str) -> Error {

@@ -9,7 +9,7 @@ use super::link::{ServerLink, parse_reply};
 use midex_domain::{error::Result, view::ReadyStep};
 
 /// The fields of the first open step that `current_step` has only at its top level.
-const OF_FIRST: &str =
+const FIRST_STEP_FIELDS: &str =
     "description agent_content instructions input output_schema example previous inputs";
 
 /// An open step.
@@ -44,7 +44,7 @@ impl OpenStep {
     }
 
     /// A key that identifies this turn of the step.
-    pub(super) fn turn(&self) -> String {
+    pub(super) fn turn_key(&self) -> String {
         let step = &self.ready.step;
         let turn = (step.visit, step.attempt, step.item);
         format!("{:?}", (&self.execution_id, self.name(), turn))
@@ -52,19 +52,19 @@ impl OpenStep {
 }
 
 /// The open steps of the reply `current_step`, each with the persona of its agent.
-pub(super) async fn open_steps(
+pub(super) async fn fetch_open_steps(
     link: &mut ServerLink<'_>,
     current: &Value,
 ) -> Result<Vec<OpenStep>> {
-    let mut listed = current["ready_steps"].clone();
-    for field in OF_FIRST.split(' ') {
-        if let (Some(first), Some(value)) = (listed.get_mut(0), current.get(field)) {
-            first[field] = value.clone();
+    let mut ready_steps = current["ready_steps"].clone();
+    for field in FIRST_STEP_FIELDS.split(' ') {
+        if let (Some(first_step), Some(value)) = (ready_steps.get_mut(0), current.get(field)) {
+            first_step[field] = value.clone();
         }
     }
     let mut personas = HashMap::new();
     let mut steps = Vec::new();
-    for json in listed.as_array_mut().into_iter().flatten() {
+    for json in ready_steps.as_array_mut().into_iter().flatten() {
         // All entries of the list have the same keys: null means that a step lacks the field.
         if let Value::Object(fields) = json {
             fields.retain(|_, value| !value.is_null());
@@ -73,10 +73,10 @@ pub(super) async fn open_steps(
         let mut step: OpenStep = parse_reply(json.clone())?;
         if let Some(agent) = &step.ready.agent_name {
             if let Some(address) = &step.ready.agent_uri {
-                step.agent_content = link.persona(address).await?;
+                step.agent_content = link.fetch_persona(address).await?;
             }
-            let known = personas.entry(agent.clone());
-            step.agent_content = known.or_insert(step.agent_content).clone();
+            let cached = personas.entry(agent.clone());
+            step.agent_content = cached.or_insert(step.agent_content).clone();
             json["agent_content"] = json!(step.agent_content);
         }
         step.json = json.take();
@@ -88,12 +88,12 @@ pub(super) async fn open_steps(
 #[cfg(test)]
 impl OpenStep {
     /// A step with these fields, for tests.
-    pub(super) fn with(fields: &Value) -> Self {
+    pub(super) fn from_fields(fields: &Value) -> Self {
         let mut json = json!({
             "execution_id": "x", "progress": "1/1", "continuation_token": "", "expires_at": "", "kind": "agent"
         });
-        let own = json.as_object_mut().expect("an object");
-        own.extend(fields.as_object().expect("fields").clone());
+        let object = json.as_object_mut().expect("an object");
+        object.extend(fields.as_object().expect("fields").clone());
         let mut step: Self = serde_json::from_value(json.clone()).expect("a step");
         step.json = json;
         step

@@ -49,24 +49,24 @@ pub(super) struct TailArgs {
 /// Prints events until the execution has ended, the reader of stdout has gone, or a signal arrives.
 pub(super) async fn tail(args: TailArgs, config: &Config, json: bool) -> Result<u8> {
     let signals = subscribe_to_signals()?;
-    let mut tail = EventTail {
+    let mut event_tail = EventTail {
         link: ServerLink::new(config),
         data_dir: &config.data_dir,
-        id: args.execution_id,
-        lines: args.lines.into(),
-        follow: !args.no_follow,
-        seen: SeenEvents::default(),
-        printer: EventPrinter { screen: Screen::stdout(), json },
+        execution_id: args.execution_id,
+        line_count: args.lines.into(),
+        should_follow: !args.no_follow,
+        seen_events: SeenEvents::default(),
+        printer: EventPrinter { screen: Screen::stdout(), is_json: json },
     };
-    let ended = tokio::select! {
-        ended = tail.run() => ended,
+    let result = tokio::select! {
+        ended = event_tail.run() => ended,
         () = wait_for_signal(signals) => Ok(()),
         () = wait_for_reader_gone() => Ok(()),
     };
-    let closed = tail.link.close().await;
-    match ended {
+    let close_result = event_tail.link.close().await;
+    match result {
         Err(EarlyEnd::Failed(error)) => Err(error),
-        Ok(()) | Err(EarlyEnd::ReaderGone) => closed.map(|()| EXIT_OK),
+        Ok(()) | Err(EarlyEnd::ReaderGone) => close_result.map(|()| EXIT_OK),
     }
 }
 
@@ -93,15 +93,15 @@ pub(super) async fn wait_for_reader_gone() {
 fn is_reader_gone() -> bool {
     let stdout = io::stdout();
     // `poll` reports errors and hang-ups even if no flags are requested.
-    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
-    let at_once = Timespec::default();
-    let found = rustix::event::poll(&mut polled, Some(&at_once));
-    let gone = PollFlags::ERR | PollFlags::HUP;
-    found.is_ok_and(|count| count > 0) && polled[0].revents().intersects(gone)
+    let mut poll_fds = [PollFd::new(&stdout, PollFlags::empty())];
+    let no_wait = Timespec::default();
+    let result = rustix::event::poll(&mut poll_fds, Some(&no_wait));
+    let closed_flags = PollFlags::ERR | PollFlags::HUP;
+    result.is_ok_and(|count| count > 0) && poll_fds[0].revents().intersects(closed_flags)
 }
 
 /// The time of the last write to the store of a data directory.
-pub(super) fn store_write_time(data_dir: &Path) -> Option<SystemTime> {
+pub(super) fn read_store_write_time(data_dir: &Path) -> Option<SystemTime> {
     let files = ["executions.redb", "executions.redo"].map(|name| data_dir.join(name));
     let times = files.map(|file| file.metadata().and_then(|file| file.modified()).ok());
     times.into_iter().flatten().max()
@@ -110,44 +110,44 @@ pub(super) fn store_write_time(data_dir: &Path) -> Option<SystemTime> {
 struct EventTail<'a> {
     link: ServerLink<'a>,
     data_dir: &'a Path,
-    id: Option<String>,
-    lines: usize,
-    follow: bool,
-    seen: SeenEvents,
+    execution_id: Option<String>,
+    line_count: usize,
+    should_follow: bool,
+    seen_events: SeenEvents,
     printer: EventPrinter,
 }
 
 /// The result of one read of the events.
 struct PollResult {
     /// Whether the execution has ended, so that no event can follow.
-    ended: bool,
+    has_ended: bool,
     revision: Option<u64>,
     events: Vec<Value>,
 }
 
 impl EventTail<'_> {
     async fn run(&mut self) -> Result<(), EarlyEnd> {
-        let poll = match (self.poll_events(None).await, &self.id) {
-            (Err(unknown), Some(said)) if execution_id::is_unknown_execution(&unknown) => {
-                let id = execution_id::resolve_id(&mut self.link, said, unknown).await?;
-                self.id = Some(id);
+        let poll = match (self.poll_events(None).await, &self.execution_id) {
+            (Err(error), Some(execution_arg)) if execution_id::is_unknown_execution(&error) => {
+                let id = execution_id::resolve_id(&mut self.link, execution_arg, error).await?;
+                self.execution_id = Some(id);
                 self.poll_events(None).await?
             }
             (poll, _) => poll?,
         };
         let mut since = poll.revision;
-        let is_shown = |event: &Value| self.printer.json || event_text(event).is_some();
-        let events = self.seen.take_first_reply(poll.events, self.lines, is_shown);
-        self.printer.print_events(&events, self.id.is_none())?;
-        let mut ended = poll.ended;
+        let is_shown = |event: &Value| self.printer.is_json || event_text(event).is_some();
+        let events = self.seen_events.take_first_reply(poll.events, self.line_count, is_shown);
+        self.printer.print_events(&events, self.execution_id.is_none())?;
+        let mut has_ended = poll.has_ended;
         let mut failures = 0;
-        while self.follow && !ended {
+        while self.should_follow && !has_ended {
             since = since.filter(|_| self.link.is_served());
             self.wait_for_change(since).await?;
             match self.poll_new_events(since).await {
                 Ok(poll) => {
-                    self.printer.print_events(&poll.events, self.id.is_none())?;
-                    (since, ended, failures) = (poll.revision, poll.ended, 0);
+                    self.printer.print_events(&poll.events, self.execution_id.is_none())?;
+                    (since, has_ended, failures) = (poll.revision, poll.has_ended, 0);
                 }
                 Err(error) if error.code().retryable() && failures < limits::TAIL_FAILURES_MAX => {
                     failures += 1;
@@ -162,13 +162,13 @@ impl EventTail<'_> {
     /// Waits for a change. Without another process's server, releases the store so that others can open it, and returns
     /// after another process has written to it.
     async fn wait_for_change(&mut self, since: Option<u64>) -> Result<()> {
-        let was_own = self.link.release_store().await?;
-        let before = store_write_time(self.data_dir);
+        let was_embedded = self.link.release_store().await?;
+        let last_write = read_store_write_time(self.data_dir);
         loop {
             if since.is_none() {
                 tokio::time::sleep(limits::TAIL_EVERY).await;
             }
-            if !was_own || store_write_time(self.data_dir) != before {
+            if !was_embedded || read_store_write_time(self.data_dir) != last_write {
                 return Ok(());
             }
         }
@@ -177,13 +177,13 @@ impl EventTail<'_> {
     /// Reads the status of the execution, once it has passed the revision `since`, and then the events. In this order
     /// no event that led to the status is missing.
     async fn poll_events(&mut self, since: Option<u64>) -> Result<PollResult> {
-        let status = match (&self.id, since) {
+        let status = match (&self.execution_id, since) {
             (None, _) => None,
             (Some(id), None) => Some(self.link.fetch_status(id).await?),
             (Some(id), since) => Some(self.link.wait_for_change(id, since).await?),
         };
         Ok(PollResult {
-            ended: status.as_ref().is_some_and(|status| is_final_state(&status.state)),
+            has_ended: status.as_ref().is_some_and(|status| is_final_state(&status.state)),
             revision: status.map(|status| status.revision),
             events: self.read_events(None).await?,
         })
@@ -192,37 +192,37 @@ impl EventTail<'_> {
     /// As [`Self::poll_events`], but with only the events that were not seen before.
     async fn poll_new_events(&mut self, since: Option<u64>) -> Result<PollResult> {
         let mut poll = self.poll_events(since).await?;
-        if self.seen.has_gap(&poll.events) {
+        if self.seen_events.has_gap(&poll.events) {
             poll.events = self.recover_missed_events(poll.events).await?;
         }
-        poll.events = self.seen.take_new_events(poll.events);
+        poll.events = self.seen_events.take_new_events(poll.events);
         Ok(poll)
     }
 
     /// Reads the events by type, because more were added since the last poll than one reply holds: a reply with a
     /// single type reaches further back.
     async fn recover_missed_events(&mut self, events: Vec<Value>) -> Result<Vec<Value>> {
-        let mut found = events;
-        let newest = window::newest_id(&found);
-        let mut lost = false;
+        let mut merged = events;
+        let newest = window::newest_id(&merged);
+        let mut has_gap = false;
         for kind in EventType::ALL {
             let mut events = self.read_events(Some(*kind)).await?;
-            lost |= self.seen.has_gap(&events);
+            has_gap |= self.seen_events.has_gap(&events);
             // Leave events that are newer than the first reply to the next poll, to keep them in order.
             events.retain(|event| window::event_id(event) <= newest);
-            found.append(&mut events);
+            merged.append(&mut events);
         }
-        if lost {
+        if has_gap {
             print_warning(
                 "more happened between two looks than telemetry shows: some events are missing here",
             );
         }
-        Ok(window::sort_events(found))
+        Ok(window::sort_events(merged))
     }
 
     async fn read_events(&mut self, kind: Option<EventType>) -> Result<Vec<Value>> {
         let mut address = "midex://workflow/telemetry".to_owned();
-        if let Some(id) = &self.id {
+        if let Some(id) = &self.execution_id {
             address = format!("{address}/{}", uri::encode_segment(id));
         }
         address = format!("{address}?limit={}", limits::TELEMETRY_LIMIT_MAX);
@@ -238,25 +238,25 @@ impl EventTail<'_> {
 
 struct EventPrinter {
     screen: Screen,
-    json: bool,
+    is_json: bool,
 }
 
 impl EventPrinter {
     /// Prints events; with `everywhere` they may be of several executions, and name theirs.
-    fn print_events(&self, events: &[Value], everywhere: bool) -> Result<(), EarlyEnd> {
+    fn print_events(&self, events: &[Value], names_execution: bool) -> Result<(), EarlyEnd> {
         let line = |event| {
-            if self.json {
+            if self.is_json {
                 Some(json_text(event, false))
             } else {
-                event_line(event, everywhere, &self.screen)
+                event_line(event, names_execution, &self.screen)
             }
         };
         let text: String = events.iter().filter_map(line).map(|line| line + "\n").collect();
         let mut stdout = io::stdout().lock();
-        let written = stdout.write_all(text.as_bytes());
-        match written.and_then(|()| stdout.flush()) {
+        let result = stdout.write_all(text.as_bytes());
+        match result.and_then(|()| stdout.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(EarlyEnd::ReaderGone),
-            written => Ok(written.map_err(unwritable_output_error)?),
+            result => Ok(result.map_err(unwritable_output_error)?),
         }
     }
 }

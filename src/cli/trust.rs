@@ -26,22 +26,23 @@ pub(super) struct TrustArgs {
 pub(super) fn trust(args: TrustArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     if args.list {
         let projects = config.trust.list_projects()?;
-        let projects: Vec<_> = projects.iter().map(|one| one.display().to_string()).collect();
-        let lines = || projects.iter().map(|one| replace_hidden_chars(one) + "\n").collect();
+        let projects: Vec<_> = projects.iter().map(|path| path.display().to_string()).collect();
+        let lines =
+            || projects.iter().map(|project| replace_hidden_chars(project) + "\n").collect();
         out.print(|| json!({ "projects": projects }), lines)?;
         return Ok(EXIT_OK);
     }
     let project = args.dir.unwrap_or_else(|| config.project_dir.clone());
-    let changed = config.trust.set_trusted(&project, !args.remove)?;
+    let is_changed = config.trust.set_trusted(&project, !args.remove)?;
     let project = project.canonicalize().unwrap_or(project);
     let project = project.display().to_string();
-    let words = match (args.remove, changed) {
+    let words = match (args.remove, is_changed) {
         (false, _) => "is trusted: its workflows may call, send and run what they say",
         (true, true) => "is not trusted any more",
         (true, false) => "was not trusted: nothing changed",
     };
     out.print(
-        || json!({ "project": project, "trusted": !args.remove, "changed": changed }),
+        || json!({ "project": project, "trusted": !args.remove, "changed": is_changed }),
         || format!("{} {words}\n", replace_hidden_chars(&project)),
     )?;
     Ok(EXIT_OK)

@@ -31,16 +31,16 @@ pub fn validate(
     mut out: Output<'_>,
 ) -> Result<u8> {
     if let Some(name) = &args.print {
-        let manifest = registry.merged_manifest(name)?;
+        let manifest = registry.merge_manifest(name)?;
         let text = || format!("{}\n", manifest.text.trim_end());
         out.print(|| json!(manifest.parse_document()), text)?;
         return Ok(EXIT_OK);
     }
     let reports = registry::validate_paths(&args.paths, registry)?;
     out.print(|| reports_as_json(&reports), || reports_as_text(&reports, color))?;
-    let refused =
+    let is_refused =
         |report: &FileReport| report.is_broken() || args.strict && !report.findings.is_empty();
-    Ok(if reports.iter().any(refused) { EXIT_FINDINGS } else { EXIT_OK })
+    Ok(if reports.iter().any(is_refused) { EXIT_FINDINGS } else { EXIT_OK })
 }
 
 fn count_findings(reports: &[FileReport]) -> usize {
@@ -53,7 +53,7 @@ fn count_warnings(reports: &[FileReport]) -> usize {
 }
 
 fn reports_as_json(reports: &[FileReport]) -> Value {
-    let file = |report: &FileReport| {
+    let file_json = |report: &FileReport| {
         json!({
             "path": report.path,
             "kind": report.kind,
@@ -62,7 +62,7 @@ fn reports_as_json(reports: &[FileReport]) -> Value {
             "findings": report.findings,
         })
     };
-    let files: Vec<_> = reports.iter().map(file).collect();
+    let files: Vec<_> = reports.iter().map(file_json).collect();
     json!({ "files": files, "findings": count_findings(reports), "warnings": count_warnings(reports) })
 }
 
@@ -72,13 +72,13 @@ fn reports_as_text(reports: &[FileReport], color: bool) -> String {
         text.push_str(&diagnostic::render(&report.path, &report.text, &report.findings, color));
     }
     let files = format_count(reports.len(), "file");
-    let found = match count_findings(reports) {
+    let findings_text = match count_findings(reports) {
         0 => "no findings".to_owned(),
         count => format_count(count, "finding"),
     };
-    let of_them = match count_warnings(reports) {
+    let warnings_note = match count_warnings(reports) {
         0 => String::new(),
         count => format!(" ({})", format_count(count, "warning")),
     };
-    text + &format!("{files}, {found}{of_them}\n")
+    text + &format!("{files}, {findings_text}{warnings_note}\n")
 }

@@ -116,16 +116,16 @@ mod tests {
     #[test]
     fn values_cannot_control_terminal() {
         let evil = "a\u{1b}[2J\r\n\u{9b}31m\tb\u{200b}\u{202e}\u{e0041}";
-        for shown in [
+        for text in [
             one_line_summary(&json!(evil)),
             one_line_summary(&json!({ "summary": evil })),
             json_text(&json!({ evil: [evil, "\u{7f}"] }), false),
         ] {
-            assert!(!shown.contains(is_hidden), "{shown:?}");
+            assert!(!text.contains(is_hidden), "{text:?}");
         }
         let value = json!({ "a": ["\u{9b}\u{7f}\u{200b}\u{e0041}"] });
-        let again: Value = serde_json::from_str(&json_text(&value, true)).expect("JSON");
-        assert_eq!(again, value);
+        let parsed: Value = serde_json::from_str(&json_text(&value, true)).expect("JSON");
+        assert_eq!(parsed, value);
     }
 
     #[test]

@@ -47,18 +47,18 @@ fn is_past_time(time: &str, now: Timestamp) -> bool {
 pub(super) fn describe_wait(wait: &WaitView, now: Timestamp, is_served: bool) -> String {
     let step = wait_name(wait);
     let due = optional_text_line(wait.due.as_deref());
-    let left = time_until(&due, now);
+    let time_left = time_until(&due, now);
     match wait.waits_for.as_str() {
         "operation" if is_served => format!("{step}: the server works on it"),
         "operation" => format!("{step}: {NO_SERVER_MESSAGE}"),
         "retry" if !is_served && is_past_time(&due, now) => format!("{step}: {NO_SERVER_MESSAGE}"),
         "timer" => {
-            let left = left.map_or_else(String::new, |left| format!(" ({left} left)"));
-            format!("{step} waits until {}{left}", format_local_time(&due))
+            let time_left = time_left.map_or_else(String::new, |left| format!(" ({left} left)"));
+            format!("{step} waits until {}{time_left}", format_local_time(&due))
         }
         "retry" => {
-            let left = left.map_or_else(String::new, |left| format!(" in {left}"));
-            format!("{step} is tried again{left}")
+            let time_left = time_left.map_or_else(String::new, |left| format!(" in {left}"));
+            format!("{step} is tried again{time_left}")
         }
         "signal" => {
             let signal = optional_text_line(wait.signal.as_deref());
@@ -89,7 +89,7 @@ pub(super) struct WaitAction {
     /// The command, without the flags for the data directory and definitions.
     pub(super) command: String,
     /// Its effect, in words.
-    pub(super) does: &'static str,
+    pub(super) effect: &'static str,
 }
 
 /// Whether the execution as a whole waits to be resumed, in addition to any waits of its steps.
@@ -99,33 +99,33 @@ pub(super) fn needs_resume(status: &StatusView) -> bool {
 }
 
 /// The commands for the waits of the execution with this status, without duplicates.
-pub(super) fn wait_actions(status: &StatusView) -> Vec<WaitAction> {
+pub(super) fn list_wait_actions(status: &StatusView) -> Vec<WaitAction> {
     let (id, children) = (&status.execution_id, &status.children);
-    let mut found = Vec::new();
+    let mut actions = Vec::new();
     if needs_resume(status) {
-        found.push(resume_action(id));
+        actions.push(resume_action(id));
     }
     let waits = status.waits.iter();
-    for way in waits.filter_map(|wait| wait_action(wait, id, children)) {
-        if !found.contains(&way) {
-            found.push(way);
+    for action in waits.filter_map(|wait| find_wait_action(wait, id, children)) {
+        if !actions.contains(&action) {
+            actions.push(action);
         }
     }
-    found
+    actions
 }
 
 fn resume_action(id: &str) -> WaitAction {
-    WaitAction { command: format!("midex resume {}", quote_operand(id)), does: "lets it go on" }
+    WaitAction { command: format!("midex resume {}", quote_operand(id)), effect: "lets it go on" }
 }
 
 /// The command for a wait of an execution with these children; `None` if the wait ends without a person.
-pub(super) fn wait_action(
+pub(super) fn find_wait_action(
     wait: &WaitView,
-    execution: &str,
+    execution_id: &str,
     children: &[ChildView],
 ) -> Option<WaitAction> {
-    let id = quote_operand(execution);
-    let (command, does) = match wait.waits_for.as_str() {
+    let id = quote_operand(execution_id);
+    let (command, effect) = match wait.waits_for.as_str() {
         "signal" => {
             let signal = quoted(wait.signal.as_deref().unwrap_or_default());
             (format!("midex signal {id} {signal}"), "brings the signal")
@@ -144,20 +144,24 @@ pub(super) fn wait_action(
             (command, "asks whether it took effect")
         }
         "child" => (
-            format!("midex show {}", quote_operand(awaited_child(children, wait)?)),
+            format!("midex show {}", quote_operand(find_awaited_child(children, wait)?)),
             "shows the child",
         ),
-        "output_invalid" | "held" => return Some(resume_action(execution)),
+        "output_invalid" | "held" => return Some(resume_action(execution_id)),
         _ => return None,
     };
-    Some(WaitAction { command, does })
+    Some(WaitAction { command, effect })
 }
 
 /// The child execution that an open visit waits for: the last one that it started.
-pub(super) fn awaited_child<'a>(children: &'a [ChildView], wait: &WaitView) -> Option<&'a str> {
-    let wanted = (&wait.step_name, &wait.body, wait.visit, wait.item);
-    let is_of = |child: &&ChildView| (&child.step, &child.body, child.visit, child.item) == wanted;
-    let child = children.iter().rev().find(is_of)?;
+pub(super) fn find_awaited_child<'a>(
+    children: &'a [ChildView],
+    wait: &WaitView,
+) -> Option<&'a str> {
+    let key = (&wait.step_name, &wait.body, wait.visit, wait.item);
+    let is_awaited =
+        |child: &&ChildView| (&child.step, &child.body, child.visit, child.item) == key;
+    let child = children.iter().rev().find(is_awaited)?;
     Some(&child.execution_id)
 }
 
@@ -176,13 +180,13 @@ mod tests {
             { "step": "other", "visit": 2, "execution_id": "three" }
         ]);
         let children: Vec<ChildView> = serde_json::from_value(children).expect("children");
-        let wait = |more: Value| -> WaitView {
+        let wait = |fields: Value| -> WaitView {
             let mut wait = json!({ "step_name": "x", "visit": 2, "attempt": 1 });
-            let more = more.as_object().cloned().unwrap_or_default();
-            wait.as_object_mut().expect("an object").extend(more);
+            let fields = fields.as_object().cloned().unwrap_or_default();
+            wait.as_object_mut().expect("an object").extend(fields);
             serde_json::from_value(wait).expect("a wait")
         };
-        for (more, said, typed) in [
+        for (fields, expected_text, expected_command) in [
             (json!({ "waits_for": "timer", "due": "2026-01-01T10:01:05Z" }), "(1 m left)", None),
             (
                 json!({ "waits_for": "retry", "due": "2026-01-01T10:00:05Z" }),
@@ -211,11 +215,11 @@ mod tests {
             ),
             (json!({ "waits_for": "held" }), "waits for the resume", Some("midex resume 'a b'")),
         ] {
-            let wait = wait(more);
-            let told = describe_wait(&wait, now, true);
-            assert!(told.contains(said), "{told}");
-            let way = wait_action(&wait, "a b", &children).map(|way| way.command);
-            assert_eq!(way.as_deref(), typed, "{wait:?}");
+            let wait = wait(fields);
+            let description = describe_wait(&wait, now, true);
+            assert!(description.contains(expected_text), "{description}");
+            let command = find_wait_action(&wait, "a b", &children).map(|way| way.command);
+            assert_eq!(command.as_deref(), expected_command, "{wait:?}");
         }
         let undated = wait(json!({ "waits_for": "retry" }));
         assert_eq!(describe_wait(&undated, now, true), "x is tried again");

@@ -28,8 +28,8 @@ pub(super) fn format_local_time(time: &str) -> String {
 }
 
 fn format_time_in_zone(time: &str, zone: &TimeZone) -> String {
-    let read = time.parse::<Instant>();
-    read.map_or_else(
+    let parsed = time.parse::<Instant>();
+    parsed.map_or_else(
         |_| time.to_owned(),
         |time| {
             let time = time.to_zoned(zone.clone());
@@ -41,14 +41,14 @@ fn format_time_in_zone(time: &str, zone: &TimeZone) -> String {
 fn format_time_span(milliseconds: i64) -> String {
     const DAY_MILLISECONDS: u64 = 24 * 60 * 60 * 1000;
     // Fractions of a second are left out.
-    let whole = u64::try_from(milliseconds).unwrap_or(0) / 1000;
-    match whole {
-        0..60 => format!("{whole} s"),
-        60..3600 => format!("{} m", whole / 60),
-        _ if whole * 1000 >= 2 * DAY_MILLISECONDS => {
-            format!("{} d", whole * 1000 / DAY_MILLISECONDS)
+    let seconds = u64::try_from(milliseconds).unwrap_or(0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} m", seconds / 60),
+        _ if seconds * 1000 >= 2 * DAY_MILLISECONDS => {
+            format!("{} d", seconds * 1000 / DAY_MILLISECONDS)
         }
-        _ => format_duration(whole * 1000),
+        _ => format_duration(seconds * 1000),
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn times_are_relative_or_local() {
         let now: Timestamp = "2026-01-15T10:00:00Z".parse().expect("a time");
-        for (time, said) in [
+        for (time, expected) in [
             ("2026-01-15T09:59:59.100Z", "0 s ago"),
             ("2026-01-15T09:59:30Z", "30 s ago"),
             ("2026-01-15T09:55:30Z", "4 m ago"),
@@ -69,7 +69,7 @@ mod tests {
             ("2026-01-15T10:00:30Z", "0 s ago"),
             ("-", "-"),
         ] {
-            assert_eq!(format_time_ago(time, now), said);
+            assert_eq!(format_time_ago(time, now), expected);
         }
         assert_eq!(time_until("2026-01-15T10:02:00Z", now).as_deref(), Some("2 m"));
         let zone = TimeZone::fixed(jiff::tz::offset(1));

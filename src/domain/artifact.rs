@@ -99,29 +99,33 @@ pub(super) struct ExtractedArtifacts {
 /// # Errors
 /// `LIMIT_EXCEEDED` for an artifact over [`limits::ARTIFACT_BYTES_MAX`] or an execution with more than
 /// [`limits::ARTIFACTS_MAX`].
-pub(super) fn extract_artifacts(output: &Value, taken: u32) -> Result<Option<ExtractedArtifacts>> {
+pub(super) fn extract_artifacts(
+    output: &Value,
+    artifact_count: u32,
+) -> Result<Option<ExtractedArtifacts>> {
     let Some(items) = output.get("artifacts").and_then(Value::as_array) else {
         return Ok(None);
     };
-    let (mut kept, mut artifacts) = (Vec::with_capacity(items.len()), Vec::new());
+    let (mut output_items, mut artifacts) = (Vec::with_capacity(items.len()), Vec::new());
     for item in items {
         match item.as_object().and_then(ArtifactInput::from_json) {
-            Some(given) => {
-                let (artifact, content) = given
+            Some(input) => {
+                let (artifact, content) = input
                     .check_limits(limits::ARTIFACT_BYTES_MAX)?
-                    .into_artifact(next_artifact_id(taken, artifacts.len())?);
-                kept.push(reference_json(&artifact));
+                    .into_artifact(next_artifact_id(artifact_count, artifacts.len())?);
+                output_items.push(build_reference(&artifact));
                 artifacts.push((artifact, content));
             }
-            None => kept.push(item.clone()),
+            None => output_items.push(item.clone()),
         }
     }
-    let references = find_artifact_references(items, taken, artifacts.len());
+    let references = find_artifact_references(items, artifact_count, artifacts.len());
     if artifacts.is_empty() && references.is_empty() {
         return Ok(None);
     }
     let without_contents = |(name, value): (&String, &Value)| {
-        let kept = if name == "artifacts" { Value::Array(kept.clone()) } else { value.clone() };
+        let kept =
+            if name == "artifacts" { Value::Array(output_items.clone()) } else { value.clone() };
         (name.clone(), kept)
     };
     let output = output.as_object().into_iter().flatten().map(without_contents).collect();
@@ -130,13 +134,17 @@ pub(super) fn extract_artifacts(output: &Value, taken: u32) -> Result<Option<Ext
 
 /// The texts among `items` that could be the name of an artifact, up to the limits on their number. Texts past a limit
 /// stay in the output and are not listed.
-fn find_artifact_references(items: &[Value], taken: u32, more: usize) -> Vec<ArtifactReference> {
+fn find_artifact_references(
+    items: &[Value],
+    artifact_count: u32,
+    offset: usize,
+) -> Vec<ArtifactReference> {
     let texts = items.iter().filter_map(Value::as_str);
     texts
-        .filter(|text| is_name(text))
-        .zip(more..)
+        .filter(|text| is_valid_name(text))
+        .zip(offset..)
         .map_while(|(text, more)| {
-            let id = next_artifact_id(taken, more).ok()?;
+            let id = next_artifact_id(artifact_count, more).ok()?;
             let text = text.to_owned();
             Some(ArtifactReference { id, text })
         })
@@ -144,16 +152,18 @@ fn find_artifact_references(items: &[Value], taken: u32, more: usize) -> Vec<Art
 }
 
 /// Whether the length of `text` is within the limits for the name of an artifact.
-fn is_name(text: &str) -> bool {
+fn is_valid_name(text: &str) -> bool {
     (1..=limits::ARTIFACT_NAME_CHARS_MAX).contains(&text.chars().count())
 }
 
-fn next_artifact_id(taken: u32, more: usize) -> Result<u32> {
-    if more >= limits::OUTPUT_ARTIFACTS_MAX {
-        let most = limits::OUTPUT_ARTIFACTS_MAX;
-        return Err(Error::limit_exceeded(format!("an output may have {most} artifacts")));
+fn next_artifact_id(artifact_count: u32, offset: usize) -> Result<u32> {
+    if offset >= limits::OUTPUT_ARTIFACTS_MAX {
+        let max_artifacts = limits::OUTPUT_ARTIFACTS_MAX;
+        return Err(Error::limit_exceeded(format!("an output may have {max_artifacts} artifacts")));
     }
-    let id = u32::try_from(more).ok().and_then(|more| taken.checked_add(more)?.checked_add(1));
+    let id = u32::try_from(offset)
+        .ok()
+        .and_then(|more| artifact_count.checked_add(more)?.checked_add(1));
     id.filter(|id| *id <= limits::ARTIFACTS_MAX).ok_or_else(|| {
         Error::limit_exceeded(format!("an execution may have {} artifacts", limits::ARTIFACTS_MAX))
     })
@@ -186,25 +196,25 @@ impl<'a> ArtifactInput<'a> {
 
     /// Checks the limits of an artifact, which hold whatever schema the step declares. `most` is the limit on its
     /// content in bytes.
-    fn check_limits(self, most: usize) -> Result<Self> {
+    fn check_limits(self, max_bytes: usize) -> Result<Self> {
         let chars = limits::ARTIFACT_NAME_CHARS_MAX;
-        if !is_name(self.name) || !is_name(self.content_type) {
+        if !is_valid_name(self.name) || !is_valid_name(self.content_type) {
             return Err(Error::limit_exceeded(format!(
                 "an artifact's name and content_type have 1 to {chars} characters"
             )));
         }
         let bytes = self.content.len();
-        if bytes > most {
+        if bytes > max_bytes {
             return Err(Error::limit_exceeded(format!(
-                "an artifact may have {most} bytes, `{}` has {bytes}",
+                "an artifact may have {max_bytes} bytes, `{}` has {bytes}",
                 self.name
             )));
         }
-        let (bytes, most) =
+        let (bytes, max_metadata_bytes) =
             (self.metadata.map_or(0, json_length), limits::ARTIFACT_METADATA_BYTES_MAX);
-        if bytes > most {
+        if bytes > max_metadata_bytes {
             return Err(Error::limit_exceeded(format!(
-                "an artifact's metadata may have {most} bytes, that of `{}` has {bytes}",
+                "an artifact's metadata may have {max_metadata_bytes} bytes, that of `{}` has {bytes}",
                 self.name
             )));
         }
@@ -235,23 +245,23 @@ impl<'a> ArtifactInput<'a> {
 pub(super) fn artifact_from_response(
     (name, content_type): (&str, &str),
     content: &[u8],
-    taken: u32,
+    artifact_count: u32,
 ) -> Result<(Artifact, Arc<[u8]>)> {
-    let given = ArtifactInput {
+    let input = ArtifactInput {
         kind: ArtifactKind::File,
         name: &safe_file_name(name),
         content,
         content_type,
         metadata: None,
     };
-    let given = given.check_limits(limits::CALL_ARTIFACT_BYTES_MAX)?;
-    Ok(given.into_artifact(next_artifact_id(taken, 0)?))
+    let input = input.check_limits(limits::CALL_ARTIFACT_BYTES_MAX)?;
+    Ok(input.into_artifact(next_artifact_id(artifact_count, 0)?))
 }
 
 /// Makes a safe file name from the name that a service gave: no directories, no leading dots, no control characters, at
 /// most [`limits::ARTIFACT_NAME_CHARS_MAX`] characters.
-fn safe_file_name(said: &str) -> String {
-    let last = said.split(['/', '\\']).rfind(|part| !part.is_empty());
+fn safe_file_name(name: &str) -> String {
+    let last = name.split(['/', '\\']).rfind(|part| !part.is_empty());
     let plain = last.unwrap_or_default().chars();
     let plain: String = plain.filter(|letter| !letter.is_control()).collect();
     let plain = plain.trim().trim_start_matches('.').trim_start();
@@ -268,10 +278,10 @@ const FILE_NAME_DEFAULT: &str = "answer";
 const ARTIFACT_KEYS: &[&str] = &["type", "name", "content", "content_type", "metadata"];
 
 /// The reference that replaces the body in the output of an operation, including the URI where the body can be read.
-pub(super) fn reference_with_uri(artifact: &Artifact, execution: &ExecutionId) -> Value {
-    let mut located = reference_json(artifact);
-    located["uri"] = json!(artifact_uri(execution, artifact.id));
-    located
+pub(super) fn build_reference_with_uri(artifact: &Artifact, execution: &ExecutionId) -> Value {
+    let mut reference = build_reference(artifact);
+    reference["uri"] = json!(artifact_uri(execution, artifact.id));
+    reference
 }
 
 /// The URI of an artifact's content.
@@ -280,7 +290,7 @@ pub(super) fn artifact_uri(execution: &ExecutionId, artifact: u32) -> String {
 }
 
 /// The reference that replaces an artifact in a stored output.
-fn reference_json(artifact: &Artifact) -> Value {
+fn build_reference(artifact: &Artifact) -> Value {
     let mut reference = json!({
         "id": artifact.id,
         "type": artifact.kind,
@@ -295,7 +305,7 @@ fn reference_json(artifact: &Artifact) -> Value {
 }
 
 /// The schema of one item of `artifacts` where a step declares no schema of its own.
-pub(super) fn artifact_schema_json() -> Value {
+pub(super) fn build_artifact_schema() -> Value {
     let kinds = ArtifactKind::ALL.map(ArtifactKind::as_str);
     json!({
         "type": ["string", "object"],

@@ -36,7 +36,7 @@ pub use self::{
 use super::{
     definition::{Persona, Step, Workflow},
     draft::{PersonaDraft, StepDraft, WorkflowDraft, WorkflowFormat},
-    finding::{Finding, Rule, is_broken},
+    finding::{Finding, Rule, has_errors},
     grammar,
     id::StepId,
     node::DocumentNode,
@@ -50,20 +50,20 @@ pub fn check_workflow(
     known: KnownNames<'_>,
 ) -> (Option<Workflow>, Vec<Finding>) {
     let mut findings = Vec::new();
-    let found = &mut findings;
-    shape::check_record(found, &draft.document, "", draft.form.workflow_record());
-    found.extend(missing_description_finding(draft));
+    let sink = &mut findings;
+    shape::check_record(sink, &draft.document, "", draft.form.workflow_shape());
+    sink.extend(missing_description_finding(draft));
     let mut quota = PatternQuota::default();
-    let inputs = input::check_inputs(found, draft, &mut quota);
-    input::provider::check_providers(found, draft, known.abilities.operation_lookup());
-    commands::check_requirements(found, draft, known.abilities.operation_lookup());
-    let steps = check_steps(found, draft, known, &mut quota);
-    let hooks = beside::check_hooks(found, draft, known);
-    keep_one_finding_per_template(found);
+    let inputs = input::check_inputs(sink, draft, &mut quota);
+    input::provider::check_providers(sink, draft, known.abilities.operation_lookup());
+    commands::check_requirements(sink, draft, known.abilities.operation_lookup());
+    let steps = check_steps(sink, draft, known, &mut quota);
+    let hooks = beside::check_hooks(sink, draft, known);
+    keep_one_finding_per_template(sink);
     let accepted: Vec<String> =
         draft.document.deserialize_key(grammar::ACCEPT_KEY).unwrap_or_default();
-    found.retain(|one| !accepted.iter().any(|rule| rule == one.rule.as_str()));
-    if is_broken(&findings) {
+    sink.retain(|one| !accepted.iter().any(|rule| rule == one.rule.as_str()));
+    if has_errors(&findings) {
         return (None, findings);
     }
     let document = &draft.document;
@@ -89,7 +89,7 @@ pub fn check_workflow(
         timeout: document.deserialize_key("timeout"),
         max_visits: limit("max_visits"),
         max_steps: limit("max_steps"),
-        requires: commands::required_catalogs(draft),
+        requires: commands::parse_required_catalogs(draft),
         bodies: hooks,
         compensate_when: beside::read_compensate_when(draft),
     });
@@ -98,54 +98,54 @@ pub fn check_workflow(
 }
 
 /// Removes other findings at the path of an expression that is not evaluated, because the text is wrong as a whole.
-fn keep_one_finding_per_template(found: &mut Vec<Finding>) {
-    let told: BTreeSet<_> = { found.iter() }
+fn keep_one_finding_per_template(findings: &mut Vec<Finding>) {
+    let reported_paths: BTreeSet<_> = { findings.iter() }
         .filter(|one| one.rule == Rule::NotATemplate)
         .map(|one| one.path.clone())
         .collect();
-    found.retain(|one| one.rule == Rule::NotATemplate || !told.contains(&one.path));
+    findings.retain(|one| one.rule == Rule::NotATemplate || !reported_paths.contains(&one.path));
 }
 
 /// Checks only the shapes of a draft's own keys, for a draft that cannot be merged with its base.
 pub fn check_shapes(draft: &WorkflowDraft) -> Vec<Finding> {
     let mut findings = Vec::new();
-    shape::check_record(&mut findings, &draft.document, "", draft.form.workflow_record());
+    shape::check_record(&mut findings, &draft.document, "", draft.form.workflow_shape());
     findings
 }
 
 /// Checks an agent. `of_host` is the path of the file if the agent is written for a host.
 pub fn check_persona(
     draft: &PersonaDraft,
-    of_host: Option<String>,
+    host_file: Option<String>,
 ) -> (Option<Persona>, Vec<Finding>) {
     let mut findings = Vec::new();
-    let found = &mut findings;
-    let record = match of_host {
+    let sink = &mut findings;
+    let record = match host_file {
         Some(_) => &grammar::HOST_PERSONA_SHAPE,
         None => &grammar::PERSONA_SHAPE,
     };
-    shape::check_record(found, &draft.front, "", record);
+    shape::check_record(sink, &draft.front_matter, "", record);
     if draft.content.value.trim().is_empty() {
         let (place, message) = (draft.content.place, "the file has no text after its front matter");
         let finding = Finding::new(Rule::EmptyPersona, "", place, message);
-        found.push(finding.suggest("write the persona below the closing `---`".to_owned()));
+        sink.push(finding.suggest("write the persona below the closing `---`".to_owned()));
     }
-    if is_broken(&findings) {
+    if has_errors(&findings) {
         return (None, findings);
     }
-    let document = &draft.front;
-    let others = document.entries().unwrap_or_default().iter();
-    let others = others.filter(|entry| record.find_key(&entry.key).is_none());
+    let document = &draft.front_matter;
+    let extra_entries = document.entries().unwrap_or_default().iter();
+    let extra_entries = extra_entries.filter(|entry| record.find_key(&entry.key).is_none());
     let name = document.deserialize_key("name").zip(document.deserialize_key("description"));
     let persona = name.map(|(name, description): (_, String)| Persona {
         name,
         description: description[..description.floor_char_boundary(limits::DESCRIPTION_BYTES_MAX)]
             .to_owned(),
-        file: of_host,
+        file: host_file,
         tags: document.deserialize_key("tags").unwrap_or_default(),
         version: document.get("version").and_then(DocumentNode::text_or_number),
         content: draft.content.value.clone(),
-        extra: others.map(|entry| (entry.key.clone(), entry.value.to_json())).collect(),
+        extra: extra_entries.map(|entry| (entry.key.clone(), entry.value.to_json())).collect(),
     });
     debug_assert!(persona.is_some(), "a draft without errors is an agent");
     (persona, findings)
@@ -166,7 +166,7 @@ fn missing_description_finding(draft: &WorkflowDraft) -> Option<Finding> {
 
 /// The steps of a draft; `None` if one of them is broken.
 fn check_steps(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     known: KnownNames<'_>,
     quota: &mut PatternQuota,
@@ -175,27 +175,30 @@ fn check_steps(
     if list.len() > limits::STEPS_MAX {
         return None;
     }
-    let list = section::add_section_instructions(found, list, draft);
-    step::check_duplicate_ids(found, &list, draft.form);
-    let order = order::resolve_dependencies(found, &list, draft.form);
-    let mut flow = flow::FlowGraph::from_steps(found, &list, order);
-    flow.check_arms_and_reachability(found);
-    beside::check_joins_and_run_when(found, &list, &flow);
-    asking::check_asked_properties(found, draft, &list);
-    schema::check_result_schemas(found, &list, quota);
-    let calls = commands::check_run_steps(found, draft, &list, known.abilities.operation_lookup());
+    let list = section::add_section_instructions(findings, list, draft);
+    step::check_duplicate_ids(findings, &list, draft.form);
+    let order = order::resolve_dependencies(findings, &list, draft.form);
+    let mut flow = flow::FlowGraph::from_steps(findings, &list, order);
+    flow.check_arms_and_reachability(findings);
+    beside::check_joins_and_run_when(findings, &list, &flow);
+    asking::check_requested_inputs(findings, draft, &list);
+    schema::check_result_schemas(findings, &list, quota);
+    let calls =
+        commands::check_run_steps(findings, draft, &list, known.abilities.operation_lookup());
     let secrets = known.abilities.secrets.as_ref();
-    let uses = expression::check_expressions(found, draft, &list, (secrets, &calls), &mut flow);
-    change::check_side_effects(found, &list, (&calls, known.abilities), &flow);
-    doubt::warn_unused_inputs(found, draft, &list, &uses);
-    doubt::warn_short_loops(found, draft, &list, &flow);
+    let uses = expression::check_expressions(findings, draft, &list, (secrets, &calls), &mut flow);
+    change::check_side_effects(findings, &list, (&calls, known.abilities), &flow);
+    doubt::warn_unused_inputs(findings, draft, &list, &uses);
+    doubt::warn_short_loops(findings, draft, &list, &flow);
     let steps: Vec<_> = list
         .iter()
         .zip(flow.dependencies())
-        .map(|(step, before)| {
-            let before = before.iter().filter_map(|before| step_id_at(&list, before.position));
-            let made = step::check_step(found, step, draft.form, before.collect(), known);
-            made.map(|made| beside::set_run_when_failing(made, step))
+        .map(|(step, dependencies)| {
+            let predecessors =
+                dependencies.iter().filter_map(|before| step_id_at(&list, before.position));
+            let checked =
+                step::check_step(findings, step, draft.form, predecessors.collect(), known);
+            checked.map(|made| beside::set_run_when_failing(made, step))
         })
         .collect();
     steps.into_iter().collect()

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Class {
+pub enum OperationClass {
     /// It reads.
     Safe,
     /// It changes what can be changed back.
@@ -17,7 +17,7 @@ pub enum Class {
     Destructive,
 }
 
-impl Class {
+impl OperationClass {
     /// The name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -37,7 +37,7 @@ impl Timestamp {
 
     /// The instant `duration` later, at most the last one that there is.
     #[must_use]
-    pub fn after(self, duration: Duration) -> Self {
+    pub fn plus(self, duration: Duration) -> Self {
         let milliseconds = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(milliseconds))
     }
@@ -93,8 +93,8 @@ pub trait Clock: fmt::Debug + Send + Sync {
 
     /// Tells the clock an instant that was seen before, by an earlier process for example. A clock that never steps back
     /// returns no earlier instant from now on.
-    fn advance_to(&self, seen: Timestamp) {
-        let _ = seen;
+    fn advance_to(&self, recorded: Timestamp) {
+        let _ = recorded;
     }
 }
 
@@ -123,7 +123,7 @@ impl Clock for SystemClock {
 pub struct SteadyClock {
     wall: Box<dyn Clock>,
     /// The monotonic clock, which cannot be set.
-    passed: Box<dyn Fn() -> Duration + Send + Sync>,
+    elapsed: Box<dyn Fn() -> Duration + Send + Sync>,
     anchors: Mutex<ClockAnchors>,
 }
 
@@ -141,45 +141,45 @@ struct ClockAnchors {
 struct ClockAnchor(Timestamp, Duration);
 
 impl ClockAnchor {
-    fn timestamp_at(self, passed: Duration) -> Timestamp {
-        self.0.after(passed.saturating_sub(self.1))
+    fn timestamp_at(self, elapsed: Duration) -> Timestamp {
+        self.0.plus(elapsed.saturating_sub(self.1))
     }
 }
 
 impl ClockAnchors {
     /// The time if the wall clock reads `wall`.
-    fn follow_wall_clock(&mut self, wall: Timestamp, passed: Duration) -> Timestamp {
+    fn follow_wall_clock(&mut self, wall: Timestamp, elapsed: Duration) -> Timestamp {
         let Some(latest) = self.latest else {
-            self.latest = Some(ClockAnchor(wall, passed));
+            self.latest = Some(ClockAnchor(wall, elapsed));
             return wall;
         };
-        let steady = latest.timestamp_at(passed);
+        let steady = latest.timestamp_at(elapsed);
         let (ahead, behind) = (wall.since(steady), steady.since(wall));
         if ahead > limits::CLOCK_JUMP_MAX {
             tracing::warn!(?ahead, %wall, "the clock of the machine jumped forward: time follows it, and goes back with it if it is set right");
             self.trusted.get_or_insert(latest);
         } else if behind > limits::CLOCK_JUMP_MAX
             && let Some(trusted) = self.trusted
-            && trusted.timestamp_at(passed).since(wall) <= limits::CLOCK_JUMP_MAX
+            && trusted.timestamp_at(elapsed).since(wall) <= limits::CLOCK_JUMP_MAX
         {
             tracing::warn!(?behind, %wall, "the clock of the machine was wrong and is right again: time goes back with it");
-            let right = wall.max(trusted.timestamp_at(passed));
-            *self = Self { latest: Some(ClockAnchor(right, passed)), trusted: None };
-            return right;
+            let corrected = wall.max(trusted.timestamp_at(elapsed));
+            *self = Self { latest: Some(ClockAnchor(corrected, elapsed)), trusted: None };
+            return corrected;
         } else if ahead.is_zero() {
             return steady;
         }
-        self.latest = Some(ClockAnchor(wall, passed));
+        self.latest = Some(ClockAnchor(wall, elapsed));
         wall
     }
 
     /// Counts on from `seen`, the time of the last record of an earlier process, unless the clock of that process was wrong.
-    fn resume_from(&mut self, seen: Timestamp, wall: Timestamp, passed: Duration) {
-        let now = self.follow_wall_clock(wall, passed);
+    fn resume_from(&mut self, seen: Timestamp, wall: Timestamp, elapsed: Duration) {
+        let now = self.follow_wall_clock(wall, elapsed);
         if now.since(seen) > limits::CLOCK_JUMP_MAX {
-            self.trusted.get_or_insert(ClockAnchor(seen, passed));
+            self.trusted.get_or_insert(ClockAnchor(seen, elapsed));
         } else if seen.since(now) <= limits::CLOCK_JUMP_MAX {
-            self.follow_wall_clock(seen, passed);
+            self.follow_wall_clock(seen, elapsed);
         } else {
             tracing::warn!(%seen, %now, "the store has times that are far ahead of the machine's clock, which was wrong then or is now: time follows the clock");
         }
@@ -190,18 +190,18 @@ impl SteadyClock {
     /// A clock that follows `wall` and, while that is behind, the monotonic time `passed`.
     pub fn from_clocks(
         wall: impl Clock + 'static,
-        passed: impl Fn() -> Duration + Send + Sync + 'static,
+        elapsed: impl Fn() -> Duration + Send + Sync + 'static,
     ) -> Self {
-        Self { wall: Box::new(wall), passed: Box::new(passed), anchors: Mutex::default() }
+        Self { wall: Box::new(wall), elapsed: Box::new(elapsed), anchors: Mutex::default() }
     }
 
     /// Both clocks are read under the lock, so that no caller gets an instant before one that another caller got.
     fn with_both_clocks<T>(
         &self,
-        use_them: impl FnOnce(&mut ClockAnchors, Timestamp, Duration) -> T,
+        update: impl FnOnce(&mut ClockAnchors, Timestamp, Duration) -> T,
     ) -> T {
         let mut anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
-        use_them(&mut anchors, self.wall.now(), (self.passed)())
+        update(&mut anchors, self.wall.now(), (self.elapsed)())
     }
 }
 
@@ -222,8 +222,8 @@ impl Clock for SteadyClock {
         self.with_both_clocks(ClockAnchors::follow_wall_clock)
     }
 
-    fn advance_to(&self, seen: Timestamp) {
-        self.with_both_clocks(|anchors, wall, passed| anchors.resume_from(seen, wall, passed));
+    fn advance_to(&self, recorded: Timestamp) {
+        self.with_both_clocks(|anchors, wall, passed| anchors.resume_from(recorded, wall, passed));
     }
 }
 

@@ -99,16 +99,19 @@ pub struct Workflow {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bodies: BTreeMap<BodyKind, Step>,
     /// The final states that trigger the compensation of completed steps.
-    #[serde(default = "on_failure_alone", skip_serializing_if = "is_on_failure_alone")]
+    #[serde(
+        default = "default_compensate_when",
+        skip_serializing_if = "is_default_compensate_when"
+    )]
     pub compensate_when: Vec<State>,
 }
 
 /// The default of [`Workflow::compensate_when`]: compensation runs only after a failure.
-pub(crate) fn on_failure_alone() -> Vec<State> {
+pub(crate) fn default_compensate_when() -> Vec<State> {
     vec![State::Failed]
 }
 
-fn is_on_failure_alone(states: &[State]) -> bool {
+fn is_default_compensate_when(states: &[State]) -> bool {
     states == [State::Failed]
 }
 
@@ -153,7 +156,7 @@ pub struct Definition {
     schemas: OnceLock<Vec<Option<Schema>>>,
     /// Set if any part of the definition (the file, a persona or a base workflow) comes from a project. Not stored.
     #[serde(skip)]
-    of_project: OnceLock<()>,
+    project_mark: OnceLock<()>,
 }
 
 #[derive(Debug)]
@@ -165,10 +168,10 @@ struct CompiledParts {
     workflow: CompiledWorkflow,
     activities: BTreeSet<String>,
     /// The positions of its `branch` steps.
-    branching: Vec<usize>,
+    branch_positions: Vec<usize>,
     has_children: bool,
     /// For each step the positions of the steps that may follow it directly, computed on first use.
-    ways: OnceLock<Vec<Vec<usize>>>,
+    successors: OnceLock<Vec<Vec<usize>>>,
 }
 
 /// Compares the workflow and the personas. The derived data is a function of both and is not compared.
@@ -186,19 +189,19 @@ impl Definition {
             personas,
             compiled: OnceLock::new(),
             schemas: OnceLock::new(),
-            of_project: OnceLock::new(),
+            project_mark: OnceLock::new(),
         }
     }
 
     /// Marks the definition as one that comes, at least in part, from a project: its file, a persona or a base
     /// workflow.
-    pub fn mark_of_project(&self) {
-        self.of_project.get_or_init(|| ());
+    pub fn mark_from_project(&self) {
+        self.project_mark.get_or_init(|| ());
     }
 
     /// Whether any part of the definition comes from a project.
-    pub fn is_of_project(&self) -> bool {
-        self.of_project.get().is_some()
+    pub fn is_from_project(&self) -> bool {
+        self.project_mark.get().is_some()
     }
 
     fn compiled_parts(&self) -> &CompiledParts {
@@ -212,10 +215,10 @@ impl Definition {
                 graph: StepGraph::from_steps(&self.workflow.steps),
                 steps: steps.map(|step| CompiledStep::compile(step, &[])).collect(),
                 workflow: CompiledWorkflow::compile(&self.workflow),
-                activities: activities(self),
-                branching: find_branch_positions(&self.workflow),
-                has_children: self.acting().any(starts_child_workflow),
-                ways: OnceLock::new(),
+                activities: collect_activities(self),
+                branch_positions: find_branch_positions(&self.workflow),
+                has_children: self.acting_steps().any(starts_child_workflow),
+                successors: OnceLock::new(),
             }
         })
     }
@@ -232,13 +235,13 @@ impl Definition {
 
     /// The schema that the output of the step at `position` must satisfy: the declared one, else the default.
     pub fn output_schema(&self, position: usize) -> &Schema {
-        let own = self.schemas().get(position).and_then(Option::as_ref);
-        own.unwrap_or_else(|| default_output_schema())
+        let schema = self.schemas().get(position).and_then(Option::as_ref);
+        schema.unwrap_or_else(|| default_output_schema())
     }
 
     fn schemas(&self) -> &[Option<Schema>] {
         let schema = |step: &Step| {
-            let acting = step.acting();
+            let acting = step.acting_step();
             match (&acting.result, &acting.kind) {
                 (Some(result), _) => Schema::compile(result).ok(),
                 // The empty schema: the answer of a client's tool is accepted as it is.
@@ -251,11 +254,11 @@ impl Definition {
 
     /// Whether validating `value` against the schemas of the workflow may take long. The caller then validates outside
     /// of the async worker threads, so that other executions do not wait.
-    pub fn is_long(&self, value: &Value) -> bool {
+    pub fn is_slow_to_validate(&self, value: &Value) -> bool {
         let measure = ValueSize::from_value(value);
         let inputs = self.workflow.inputs.iter().flat_map(Inputs::all_compiled_constraints);
-        let mut all = self.schemas().iter().chain(inputs).flatten();
-        all.any(|schema| schema.is_slow_to_validate(measure))
+        let mut schemas = self.schemas().iter().chain(inputs).flatten();
+        schemas.any(|schema| schema.is_slow_to_validate(measure))
             || default_output_schema().is_slow_to_validate(measure)
     }
 
@@ -283,7 +286,7 @@ impl Definition {
         let (mut step, mut compiled) =
             (&self.workflow.steps[position], self.compiled_step(position));
         if is_item {
-            (step, compiled) = (step.acting(), compiled.body.as_deref()?);
+            (step, compiled) = (step.acting_step(), compiled.body.as_deref()?);
         }
         if body == BodyKind::Work {
             return Some((step, compiled));
@@ -292,21 +295,22 @@ impl Definition {
     }
 
     /// Every step that may act: the steps (of a `foreach` its body), all hooks and all compensations.
-    pub fn acting(&self) -> impl Iterator<Item = &Step> {
-        let steps = self.workflow.steps.iter().map(Step::acting);
-        steps.chain(self.beside())
+    pub fn acting_steps(&self) -> impl Iterator<Item = &Step> {
+        let steps = self.workflow.steps.iter().map(Step::acting_step);
+        steps.chain(self.hook_and_compensation_steps())
     }
 
     /// All hooks and compensations: of the steps, of the bodies of `foreach` steps and of the workflow.
-    pub fn beside(&self) -> impl Iterator<Item = &Step> {
+    pub fn hook_and_compensation_steps(&self) -> impl Iterator<Item = &Step> {
         let steps = self.workflow.steps.iter();
-        let own = steps.flat_map(|step| [Some(step), step.foreach_body()].into_iter().flatten());
-        own.flat_map(|step| step.bodies.values()).chain(self.workflow.bodies.values())
+        let steps_and_bodies =
+            steps.flat_map(|step| [Some(step), step.foreach_body()].into_iter().flatten());
+        steps_and_bodies.flat_map(|step| step.bodies.values()).chain(self.workflow.bodies.values())
     }
 
     /// The positions of its `branch` steps, in authoring order.
     pub(crate) fn branch_positions(&self) -> &[usize] {
-        &self.compiled_parts().branching
+        &self.compiled_parts().branch_positions
     }
 
     /// Whether any step, hook or compensation starts a child execution.
@@ -317,8 +321,8 @@ impl Definition {
     /// Whether control can reach the step at `to` from the step at `from`, through dependencies, jumps or error
     /// handlers.
     pub(crate) fn is_reachable(&self, from: usize, to: usize) -> bool {
-        let ways = self.compiled_parts().ways.get_or_init(|| direct_successors(self));
-        reachable_from(ways, from).contains(&to)
+        let successors = self.compiled_parts().successors.get_or_init(|| direct_successors(self));
+        reachable_from(successors, from).contains(&to)
     }
 
     /// The names of the activities that the definition uses.
@@ -327,8 +331,8 @@ impl Definition {
     }
 
     /// The names of the workflows that the definition starts as children.
-    pub fn children(&self) -> BTreeSet<&str> {
-        let names = self.acting().filter_map(|step| match &step.kind {
+    pub fn child_workflow_names(&self) -> BTreeSet<&str> {
+        let names = self.acting_steps().filter_map(|step| match &step.kind {
             StepKind::Workflow { name } => Some(name.as_str()),
             _ => None,
         });
@@ -336,8 +340,8 @@ impl Definition {
     }
 
     /// The steps that call an operation, each with the names of its catalog and operation.
-    pub fn calls(&self) -> impl Iterator<Item = (&Step, &str, &str)> {
-        self.acting().filter_map(|step| match &step.kind {
+    pub fn operation_calls(&self) -> impl Iterator<Item = (&Step, &str, &str)> {
+        self.acting_steps().filter_map(|step| match &step.kind {
             StepKind::Run { catalog, operation, .. } => {
                 Some((step, catalog.as_str(), operation.as_str()))
             }
@@ -396,8 +400,8 @@ fn starts_child_workflow(step: &Step) -> bool {
     matches!(step.kind, StepKind::Workflow { .. })
 }
 
-fn activities(definition: &Definition) -> BTreeSet<String> {
-    let names = definition.acting().filter_map(|step| match &step.kind {
+fn collect_activities(definition: &Definition) -> BTreeSet<String> {
+    let names = definition.acting_steps().filter_map(|step| match &step.kind {
         StepKind::Activity { name, .. } => Some(name.clone()),
         _ => None,
     });
@@ -417,7 +421,7 @@ pub fn output_schema_json() -> Value {
         "properties": {
             "summary": { "type": "string", "description": "What was accomplished, in brief" },
             "artifacts": {
-                "type": "array", "items": super::artifact::artifact_schema_json(), "maxItems": limits::OUTPUT_ARTIFACTS_MAX,
+                "type": "array", "items": super::artifact::build_artifact_schema(), "maxItems": limits::OUTPUT_ARTIFACTS_MAX,
                 "description": "What was produced: ids or paths as texts, or objects with their content"
             },
             "findings": {

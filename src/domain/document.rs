@@ -149,8 +149,9 @@ fn find_oversized_integer(json: &[u8]) -> Option<&str> {
         match json[at] {
             b'"' => at = string_literal_end(json, at),
             b'-' | b'0'..=b'9' => {
-                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
-                let length = json[at..].iter().take_while(|byte| is_part(byte)).count();
+                let is_number_byte =
+                    |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+                let length = json[at..].iter().take_while(|byte| is_number_byte(byte)).count();
                 let number = std::str::from_utf8(&json[at..at + length]).ok()?;
                 let digits = number.strip_prefix('-').unwrap_or(number);
                 let is_whole = digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -257,13 +258,13 @@ pub(crate) fn child_values(value: &Value) -> impl Iterator<Item = (Option<&Strin
 
 /// The depth of nesting of `value`; a scalar has depth 1. Does not recurse.
 pub fn nesting_depth(value: &Value) -> usize {
-    let mut deepest = 0;
-    let mut open = vec![(value, 1)];
-    while let Some((value, level)) = open.pop() {
-        deepest = deepest.max(level);
-        open.extend(child_values(value).map(|(_, part)| (part, level + 1)));
+    let mut max_depth = 0;
+    let mut pending = vec![(value, 1)];
+    while let Some((value, level)) = pending.pop() {
+        max_depth = max_depth.max(level);
+        pending.extend(child_values(value).map(|(_, part)| (part, level + 1)));
     }
-    deepest
+    max_depth
 }
 
 #[cfg(test)]

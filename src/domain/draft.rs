@@ -22,7 +22,7 @@ pub enum WorkflowFormat {
 
 impl WorkflowFormat {
     /// The keys of the workflow.
-    pub fn workflow_record(self) -> &'static MappingShape {
+    pub fn workflow_shape(self) -> &'static MappingShape {
         match self {
             Self::Phases => &grammar::FRONT_MATTER_SHAPE,
             Self::Manifest => &grammar::MANIFEST_SHAPE,
@@ -105,13 +105,13 @@ pub struct StepDraft {
     /// The keys of its record that it has, with their values.
     pub fields: Vec<RawField>,
     /// The body of a `foreach`, which is done for each item.
-    pub each: Option<Box<Self>>,
+    pub foreach_body: Option<Box<Self>>,
     /// Its hooks, and what takes its effect back.
-    pub beside: Vec<(BodyKind, Self)>,
+    pub bodies: Vec<(BodyKind, Self)>,
     /// Whether it is a step of the workflow's `on_failure`.
-    pub is_provision: bool,
+    pub is_failure_step: bool,
     /// Whether it is a hook or a compensation.
-    pub is_beside: bool,
+    pub is_hook_or_compensation: bool,
 }
 
 /// A key of a mapping with its value, unchecked.
@@ -142,7 +142,7 @@ pub struct MarkdownHeading {
     /// Its words.
     pub title: String,
     /// The lines as they are written.
-    pub written: LocatedValue<String>,
+    pub source: LocatedValue<String>,
     /// Whether a section takes it in.
     pub is_inside: bool,
 }
@@ -151,7 +151,7 @@ pub struct MarkdownHeading {
 #[derive(Clone, Debug)]
 pub struct PersonaDraft {
     /// The front matter.
-    pub front: DocumentNode,
+    pub front_matter: DocumentNode,
     /// The persona itself.
     pub content: LocatedValue<String>,
 }
@@ -161,12 +161,12 @@ impl WorkflowDraft {
     pub fn new(form: WorkflowFormat, document: DocumentNode, content: String) -> Self {
         let mut steps = read_steps(form, &document, form.steps_key());
         if let Some(steps) = &mut steps {
-            let provisions = read_steps(form, &document, ON_FAILURE_KEY).unwrap_or_default();
+            let failure_steps = read_steps(form, &document, ON_FAILURE_KEY).unwrap_or_default();
             steps.extend(
-                provisions.into_iter().map(|step| StepDraft { is_provision: true, ..step }),
+                failure_steps.into_iter().map(|step| StepDraft { is_failure_step: true, ..step }),
             );
         }
-        let fields = read_fields(form.workflow_record(), &document, "");
+        let fields = read_fields(form.workflow_shape(), &document, "");
         let hooks = fields.iter().find(|field| field.key.name == HOOKS_KEY);
         Self {
             form,
@@ -205,7 +205,7 @@ const COMPENSATE_KEY: &str = "compensate";
 
 /// The list of steps under `key`.
 fn read_steps(form: WorkflowFormat, document: &DocumentNode, key: &str) -> Option<Vec<StepDraft>> {
-    let ValueShape::Steps(record) = form.workflow_record().find_key(key)?.shape else {
+    let ValueShape::Steps(record) = form.workflow_shape().find_key(key)?.shape else {
         return None;
     };
     let items = document.get(key)?.items()?.iter().enumerate();
@@ -221,15 +221,15 @@ fn read_hooks(field: &RawField, form: WorkflowFormat) -> Vec<(BodyKind, StepDraf
         let path = format!("{}.{}", field.path, body.as_str());
         let node = field.value.get(body.as_str())?;
         let draft = StepDraft::from_node(&grammar::HOOK_SHAPE, node, path, form)?;
-        Some((body, draft.mark_beside_work()))
+        Some((body, draft.mark_as_hook()))
     };
-    let all = [BodyKind::OnSuccess, BodyKind::OnFailure, BodyKind::OnComplete];
-    all.into_iter().filter_map(hook).collect()
+    let kinds = [BodyKind::OnSuccess, BodyKind::OnFailure, BodyKind::OnComplete];
+    kinds.into_iter().filter_map(hook).collect()
 }
 
 impl StepDraft {
-    fn mark_beside_work(self) -> Self {
-        Self { is_beside: true, ..self }
+    fn mark_as_hook(self) -> Self {
+        Self { is_hook_or_compensation: true, ..self }
     }
 
     fn from_node(
@@ -242,25 +242,25 @@ impl StepDraft {
         let fields = read_fields(record, node, &path);
         let get = |key: &str| fields.iter().find(|field| field.key.name == key);
         let depends_on = get(form.depends_on_key()).or_else(|| get("dependsOn"));
-        let each = get("foreach").and_then(|foreach| {
+        let foreach_body = get("foreach").and_then(|foreach| {
             let path = format!("{}.do", foreach.path);
             Self::from_node(record, foreach.value.get("do")?, path, form)
         });
         let compensation = get(COMPENSATE_KEY).and_then(|field| {
             let path = field.path.clone();
             let draft = Self::from_node(&grammar::COMPENSATION_SHAPE, &field.value, path, form)?;
-            Some((BodyKind::Compensation, draft.mark_beside_work()))
+            Some((BodyKind::Compensation, draft.mark_as_hook()))
         });
-        let beside = get(HOOKS_KEY).map(|field| read_hooks(field, form));
-        let beside = beside.into_iter().flatten().chain(compensation).collect();
+        let bodies = get(HOOKS_KEY).map(|field| read_hooks(field, form));
+        let bodies = bodies.into_iter().flatten().chain(compensation).collect();
         Some(Self {
-            beside,
-            is_provision: false,
-            is_beside: false,
+            bodies,
+            is_failure_step: false,
+            is_hook_or_compensation: false,
             place: node.place,
             id: get(form.id_key()).and_then(|field| field.value.located_text(&field.path)),
             depends_on: depends_on.map(RawField::value_texts),
-            each: each.map(Box::new),
+            foreach_body: foreach_body.map(Box::new),
             fields,
             path,
         })
@@ -288,13 +288,13 @@ impl StepDraft {
 
     /// The step, and the body of a `foreach`.
     pub fn step_and_foreach_body(&self) -> impl Iterator<Item = &Self> {
-        [self].into_iter().chain(self.each.as_deref())
+        [self].into_iter().chain(self.foreach_body.as_deref())
     }
 
     /// The same, with their hooks and compensations.
     pub fn all_bodies_and_hooks(&self) -> impl Iterator<Item = &Self> {
-        let beside = self.step_and_foreach_body().flat_map(|step| &step.beside);
-        self.step_and_foreach_body().chain(beside.map(|(_, draft)| draft))
+        let bodies = self.step_and_foreach_body().flat_map(|step| &step.bodies);
+        self.step_and_foreach_body().chain(bodies.map(|(_, draft)| draft))
     }
 }
 
@@ -306,30 +306,30 @@ impl RawField {
 
     /// A finding about the value.
     pub fn value_finding(&self, rule: Rule, message: impl Into<String>) -> Finding {
-        self.value.finding(rule, &self.path, message)
+        self.value.new_finding(rule, &self.path, message)
     }
 
     /// The value as a list of texts: a text alone is one.
     fn value_texts(&self) -> Vec<LocatedValue<String>> {
-        let alone = self.value.located_text(&self.path);
+        let single = self.value.located_text(&self.path);
         let items = self.value.items().unwrap_or_default().iter().enumerate();
         let items =
             items.filter_map(|(at, item)| item.located_text(&format!("{}[{at}]", self.path)));
-        alone.into_iter().chain(items).collect()
+        single.into_iter().chain(items).collect()
     }
 }
 
 /// The entries of `node` whose keys `record` defines, in the order of the file. A repeated key has its first entry.
 /// Lists of steps are left out, because each step has its own fields.
 fn read_fields(record: &MappingShape, node: &DocumentNode, path: &str) -> Vec<RawField> {
-    let mut all: Vec<RawField> = Vec::new();
+    let mut fields: Vec<RawField> = Vec::new();
     for entry in node.entries().unwrap_or_default() {
         let key = record.find_key(&entry.key);
         let Some(key) = key.filter(|key| !matches!(key.shape, ValueShape::Steps(_))) else {
             continue;
         };
-        if all.iter().all(|field| field.key.name != key.name) {
-            all.push(RawField {
+        if fields.iter().all(|field| field.key.name != key.name) {
+            fields.push(RawField {
                 key,
                 path: join_path(path, key.name),
                 place: entry.place,
@@ -337,5 +337,5 @@ fn read_fields(record: &MappingShape, node: &DocumentNode, path: &str) -> Vec<Ra
             });
         }
     }
-    all
+    fields
 }

@@ -188,8 +188,8 @@ impl Error {
 
     /// Whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
-        let of_code = self.0.code.retryable();
-        self.0.is_retryable.unwrap_or(of_code)
+        let code_default = self.0.code.retryable();
+        self.0.is_retryable.unwrap_or(code_default)
     }
 
     /// Replaces the message.
@@ -269,18 +269,18 @@ impl Error {
     /// The call that lifts the pause of the context.
     fn pause_lifting_call(&self) -> NextCall {
         let first = self.first_pause_next_call();
-        let standing = read_resource(
+        let fallback = read_resource(
             address!("current_step/{execution_id}"),
             "it says where the execution stands",
         );
-        first.map_or(standing, |(_, call)| *call)
+        first.map_or(fallback, |(_, call)| *call)
     }
 
     /// The first reason that the execution is paused for, with the call that lifts it.
     pub fn first_pause_next_call(&self) -> Option<&'static (&'static str, NextCall)> {
         let reasons = self.context("pause_reasons").and_then(Value::as_array)?;
-        let holds = |name: &str| reasons.iter().any(|reason| reason == name);
-        NEXT_CALLS_BY_PAUSE_REASON.iter().find(|(name, _)| holds(name))
+        let is_paused_for = |name: &str| reasons.iter().any(|reason| reason == name);
+        NEXT_CALLS_BY_PAUSE_REASON.iter().find(|(name, _)| is_paused_for(name))
     }
 
     /// The context with the aliases `run_id` and `workflow_id` for the ids of execution and workflow.
@@ -331,8 +331,8 @@ impl Error {
         }
         error.0.next = text("suggested_action").map(|action| Next::Verbatim(action.to_owned()));
         error.0.is_retryable = payload.get("retryable").and_then(Value::as_bool);
-        if let Some(said) = payload.get(RESPONSE_CONTEXT_KEY) {
-            error.0.context.insert(RESPONSE_CONTEXT_KEY.to_owned(), said.clone());
+        if let Some(response) = payload.get(RESPONSE_CONTEXT_KEY) {
+            error.0.context.insert(RESPONSE_CONTEXT_KEY.to_owned(), response.clone());
         }
         let violations = payload.get("violations").cloned().map(serde_json::from_value);
         error.0.violations = violations.and_then(Result::ok).unwrap_or_default();

@@ -13,7 +13,7 @@ pub use super::body::BodyKind;
 use super::{
     artifact::{Artifact, ArtifactReference},
     complexity::Complexity,
-    cursor::Cursor,
+    cursor::PageCursor,
     document::{Digest, JsonText},
     id::{AgentName, ExecutionId, StepId, WorkflowName},
     state::State,
@@ -113,7 +113,7 @@ pub struct VisitId {
 /// The opening of the store that an engine works on, counted by the store: later openings have larger numbers. An
 /// attempt records it when it begins, so that no engine declares an attempt lost that another one is still working on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Owner(pub u64);
+pub struct OwnerEpoch(pub u64);
 
 impl VisitId {
     /// The visit of a step's work.
@@ -161,7 +161,7 @@ pub enum WaitCondition {
     /// The server, which is working on an attempt.
     Operation {
         /// The opening of the store under which the attempt began.
-        owner: Owner,
+        owner: OwnerEpoch,
     },
     /// An instant.
     Timer {
@@ -255,7 +255,7 @@ pub enum SkipReason {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// The execution was created.
-    Created(Box<Created>),
+    Created(Box<ExecutionCreated>),
     /// The state changed.
     StateChanged {
         /// The state before.
@@ -447,7 +447,7 @@ pub enum Event {
         /// The digest of its items.
         items: Digest,
         /// The cursor of the next page, with the marks of this one.
-        cursor: Cursor,
+        cursor: PageCursor,
     },
 }
 
@@ -538,7 +538,7 @@ impl PauseReason {
 
 /// The content of the first event of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Created {
+pub struct ExecutionCreated {
     /// The workflow's name.
     pub workflow: WorkflowName,
     /// The digest of its definition.

@@ -40,18 +40,18 @@ use serde::{Deserialize, Serialize};
 pub use self::answers::{Question, UTTERANCE_FIELD};
 pub use self::{
     command::{
-        Command, GateAnswer, Lifecycle, LifecycleChange, Report, Resolution, SignalRequest, Start,
-        Submission, Verdict,
+        Command, GateAnswer, LifecycleAction, LifecycleChange, Report, Resolution, SignalRequest,
+        StartArguments, Submission, Verdict,
     },
-    decision::{Decision, Facts, Need, Transition, Values},
-    list::Items,
+    decision::{Decision, DecisionContext, Transition, ValueReference, Values},
+    list::ItemVisits,
     offers::Offer,
     pages::FetchedPages,
-    rehearsal::{Rehearsal, RehearsedStep},
+    rehearsal::{DryRun, DryRunStep},
     visit::{RecordedCall, StepState, SupersededToken, Visit, VisitEnd},
     work::{
-        Attachment, AttemptId, BeginAttempt, Effect, EffectOutput, OperationFailure, OutputPage,
-        Safety,
+        Attachment, AttemptId, AttemptRequest, Effect, EffectOutput, OperationFailure, OutputPage,
+        RetrySafety,
     },
 };
 pub use super::state::StepStatus;
@@ -59,7 +59,7 @@ use super::{
     document::Digest,
     event::{
         BodyKind, ChildOrder, ConsumedCall, Event, Failure, OrderKind, Outcome, OutputFailure,
-        Owner, Parent, PauseReason, Payload, ReportedOutcome, Row, SkipReason, VisitId,
+        OwnerEpoch, Parent, PauseReason, Payload, ReportedOutcome, Row, SkipReason, VisitId,
         WaitCondition,
     },
     id::{ExecutionId, StepId, WorkflowName},
@@ -161,7 +161,7 @@ pub struct Compensation {
     /// The visit of the work.
     pub visit_id: VisitId,
     /// Where its output is stored, if it has one.
-    pub output: Option<Need>,
+    pub output: Option<ValueReference>,
     /// The list of the `foreach`, if the visit is one of its items.
     pub list: Option<Digest>,
 }
@@ -245,10 +245,10 @@ impl Execution {
 
     /// Replaces each of its steps that equals the one at the same place in `pending` by that shared one, so that
     /// executions of one definition share the memory of steps that were never entered.
-    pub fn share_pending(&mut self, pending: &[Arc<StepState>]) {
-        for (own, shared) in self.steps.iter_mut().zip(pending) {
-            if own == shared {
-                own.clone_from(shared);
+    pub fn share_pending_steps(&mut self, pending: &[Arc<StepState>]) {
+        for (step, shared) in self.steps.iter_mut().zip(pending) {
+            if step == shared {
+                step.clone_from(shared);
             }
         }
     }
@@ -262,7 +262,7 @@ impl Execution {
 
     /// Whether it is ending in another state than `Completed`. That state is then decided: later requests do not
     /// replace it.
-    fn is_ending_badly(&self) -> bool {
+    fn is_ending_unsuccessfully(&self) -> bool {
         self.ending_state().is_some_and(|to| to != State::Completed)
     }
 
@@ -272,16 +272,16 @@ impl Execution {
     }
 
     /// The step with this id and its position.
-    pub fn step(&self, id: &StepId) -> Option<(usize, &StepState)> {
+    pub fn find_step(&self, id: &StepId) -> Option<(usize, &StepState)> {
         let at = self.step_position(id)?;
         Some((at, &*self.steps[at]))
     }
 
     fn step_position(&self, id: &StepId) -> Option<usize> {
-        let is_meant = |step: &Arc<StepState>| step.id == *id;
+        let has_id = |step: &Arc<StepState>| step.id == *id;
         let (before, after) = self.steps.split_at_checked(self.hint.0)?;
-        let behind = after.iter().position(is_meant).map(|at| before.len() + at);
-        behind.or_else(|| before.iter().position(is_meant))
+        let after_hint = after.iter().position(has_id).map(|at| before.len() + at);
+        after_hint.or_else(|| before.iter().position(has_id))
     }
 
     /// The open visits, in authoring order, each before the visits of its items. Visits of the workflow's hooks come
@@ -291,8 +291,8 @@ impl Execution {
         steps
             .filter(|(_, step)| step.status == StepStatus::Running || !step.beside.is_empty())
             .flat_map(|(at, step)| {
-                let own = step.latest_visit().filter(|visit| visit.awaiting.is_some());
-                let open = own.into_iter().chain(step.items.open_items());
+                let latest_visit = step.latest_visit().filter(|visit| visit.awaiting.is_some());
+                let open = latest_visit.into_iter().chain(step.items.open_items());
                 open.chain(step.open_hook_visit()).map(move |visit| (at, &**step, visit))
             })
     }
@@ -300,19 +300,19 @@ impl Execution {
     /// The open visits for whose [`WaitCondition`] the closure `wanted` returns a value, each with that value.
     fn visits_awaiting<T>(
         &self,
-        wanted: impl Fn(&WaitCondition) -> Option<T>,
+        select: impl Fn(&WaitCondition) -> Option<T>,
     ) -> Vec<(VisitId, T)> {
-        let picked = self.open_visits().filter_map(|(_, step, visit)| {
-            let picked = wanted(visit.awaiting.as_ref()?)?;
-            Some((visit.visit_id(&step.id), picked))
+        let visits = self.open_visits().filter_map(|(_, step, visit)| {
+            let value = select(visit.awaiting.as_ref()?)?;
+            Some((visit.visit_id(&step.id), value))
         });
-        picked.collect()
+        visits.collect()
     }
 
     /// The visit with this id, with its step and the step's position.
-    pub fn visit(&self, visit_id: &VisitId) -> Option<(usize, &StepState, &Visit)> {
+    pub fn find_visit(&self, visit_id: &VisitId) -> Option<(usize, &StepState, &Visit)> {
         let (at, step) = match &visit_id.step {
-            Some(id) => self.step(id)?,
+            Some(id) => self.find_step(id)?,
             None => (self.steps.len(), self.whole.as_deref()?),
         };
         Some((at, step, step.find_visit(visit_id)?))

@@ -7,7 +7,7 @@ mod rule;
 
 use serde::Serialize;
 
-use self::edit::{EditManner, PendingChange};
+use self::edit::{EditMode, PendingChange};
 pub use self::place::first_line_end;
 pub use self::{
     place::{LineTable, Place},
@@ -50,7 +50,7 @@ pub struct Finding {
     /// The file that it is about: see [`Place::origin`].
     pub origin: u8,
     /// The part of a value that the finding is about, before its place in the text is known.
-    part: Option<PendingChange>,
+    pending_span: Option<PendingChange>,
     /// The changes that become `edits`.
     changes: Vec<PendingChange>,
 }
@@ -112,7 +112,7 @@ impl Finding {
             start: place.start,
             end: place.end,
             origin: place.origin,
-            part: None,
+            pending_span: None,
             changes: Vec::new(),
         }
     }
@@ -129,7 +129,7 @@ impl Finding {
     }
 
     /// A finding about the file as a whole.
-    pub fn of_file(rule: Rule, message: impl Into<String>) -> Self {
+    pub fn new_for_file(rule: Rule, message: impl Into<String>) -> Self {
         Self::new(rule, "", Place::START, message)
     }
 
@@ -164,14 +164,18 @@ impl Finding {
 
     /// Suggests `meant` for the word `wrong` at `place`, with an edit.
     #[must_use]
-    pub fn suggest_replacement(self, place: Place, wrong: &str, meant: &str) -> Self {
-        self.suggest(format!("did you mean `{meant}`?")).edit_replace(place, wrong, Some(meant))
+    pub fn suggest_replacement(self, place: Place, wrong: &str, replacement: &str) -> Self {
+        self.suggest(format!("did you mean `{replacement}`?")).edit_replace(
+            place,
+            wrong,
+            Some(replacement),
+        )
     }
 
     /// Offers an edit that puts `value`, which is written at `place`, between two texts; `None` for a list.
     #[must_use]
     pub fn edit_wrap(self, place: Place, value: Option<String>, before: &str, after: &str) -> Self {
-        self.push_change(PendingChange::Around {
+        self.push_change(PendingChange::Wrap {
             place,
             value,
             before: before.to_owned(),
@@ -182,7 +186,7 @@ impl Finding {
     /// Offers an edit that removes the entry whose key is at `entry`: up to the next entry's key, or with its line up to `end`.
     #[must_use]
     pub fn edit_remove_entry(self, entry: Place, next: Option<Place>, end: Place) -> Self {
-        self.push_change(PendingChange::Cut {
+        self.push_change(PendingChange::Remove {
             entry,
             next: next.map(|next| next.start),
             end: end.end,
@@ -192,37 +196,50 @@ impl Finding {
     /// Offers an edit that replaces `old` at the byte `start`, if the text has it there. Without `start` no edit is offered.
     #[must_use]
     pub fn edit_replace_bytes(self, start: Option<usize>, old: String, new: String) -> Self {
-        let change = start.map(|start| PendingChange::Raw { start, old, new });
-        self.push_change(change.unwrap_or(PendingChange::ByHand))
+        let change = start.map(|start| PendingChange::ReplaceBytes { start, old, new });
+        self.push_change(change.unwrap_or(PendingChange::Manual))
     }
 
     /// Offers no edit, in spite of all other changes.
     #[must_use]
     pub fn without_edit(self) -> Self {
-        self.push_change(PendingChange::ByHand)
+        self.push_change(PendingChange::Manual)
     }
 
     /// Offers an edit that replaces the value or key `old` at `place`, if there is a `new` one.
     #[must_use]
     pub fn edit_replace(self, place: Place, old: &str, new: Option<&str>) -> Self {
         match new {
-            Some(new) => {
-                self.push_change(PendingChange::replace_value(place, old, new, EditManner::Alike))
-            }
+            Some(new) => self.push_change(PendingChange::replace_value(
+                place,
+                old,
+                new,
+                EditMode::SameNotation,
+            )),
             None => self,
         }
     }
 
     /// Offers an edit that replaces the value `old` at `place`, which has no quotes, with `written` as it is.
     #[must_use]
-    pub fn edit_rewrite_unquoted(self, place: Place, old: &str, written: &str) -> Self {
-        self.push_change(PendingChange::replace_value(place, old, written, EditManner::AsIs))
+    pub fn edit_rewrite_unquoted(self, place: Place, old: &str, new_source: &str) -> Self {
+        self.push_change(PendingChange::replace_value(
+            place,
+            old,
+            new_source,
+            EditMode::VerbatimPlain,
+        ))
     }
 
     /// Offers an edit that replaces the text `old` at `place`, with its quotes, by `written` as it is.
     #[must_use]
-    pub fn edit_rewrite_quoted(self, place: Place, old: &str, written: &str) -> Self {
-        self.push_change(PendingChange::replace_value(place, old, written, EditManner::Whole))
+    pub fn edit_rewrite_quoted(self, place: Place, old: &str, new_source: &str) -> Self {
+        self.push_change(PendingChange::replace_value(
+            place,
+            old,
+            new_source,
+            EditMode::VerbatimWithQuotes,
+        ))
     }
 
     /// Narrows the finding to `length` bytes of the text `value` at `place`.
@@ -234,7 +251,7 @@ impl Finding {
         offset: usize,
         length: usize,
     ) -> Self {
-        self.part = Some(PendingChange::replace_part(place, value, (offset, length), ""));
+        self.pending_span = Some(PendingChange::replace_part(place, value, (offset, length), ""));
         self
     }
 
@@ -257,27 +274,27 @@ impl Finding {
             place,
             id,
             value,
-            EditManner::Key(key.to_owned()),
+            EditMode::InsertKey(key.to_owned()),
         ))
     }
 
     /// Offers an edit that inserts `item` into the list before the item at `place`.
     #[must_use]
     pub fn insert_before(self, place: Place, item: &str) -> Self {
-        self.push_change(PendingChange::replace_value(place, "", item, EditManner::Item))
+        self.push_change(PendingChange::replace_value(place, "", item, EditMode::InsertItem))
     }
 
     fn push_change(mut self, change: PendingChange) -> Self {
         // The edits of a finding are those of one text.
-        let is_elsewhere = change.place().is_some_and(|at| at.origin != self.origin);
-        let change = if is_elsewhere { PendingChange::ByHand } else { change };
+        let is_in_other_file = change.place().is_some_and(|at| at.origin != self.origin);
+        let change = if is_in_other_file { PendingChange::Manual } else { change };
         self.changes.push(change);
         self
     }
 
     /// The same about the text at another place, for which there are no edits.
     #[must_use]
-    pub fn at_other_place(self, path: impl Into<String>, place: Place) -> Self {
+    pub fn move_to(self, path: impl Into<String>, place: Place) -> Self {
         let moved = Self::new(self.rule, path, place, self.message);
         Self {
             severity: self.severity,
@@ -290,8 +307,8 @@ impl Finding {
 
     /// Computes the exact place and the edits from the text of the file. There are no edits if the text is not written as
     /// expected: an edit never guesses.
-    pub fn locate(&mut self, lines: &LineTable<'_>) {
-        if let Some(part) = self.part.take()
+    pub fn resolve_edits(&mut self, lines: &LineTable<'_>) {
+        if let Some(part) = self.pending_span.take()
             && let Some((start, end)) = part.span(lines.text())
         {
             let place = lines.place_of_bytes(start, end);
@@ -300,7 +317,7 @@ impl Finding {
         }
         let mut changes = std::mem::take(&mut self.changes);
         if changes.len() > limits::FINDING_EDITS_MAX {
-            changes = vec![PendingChange::ByHand];
+            changes = vec![PendingChange::Manual];
         }
         let edits: Option<Vec<_>> = changes.iter().map(|change| change.edits(lines)).collect();
         self.edits.extend(edits.unwrap_or_default().into_iter().flatten());
@@ -313,13 +330,13 @@ impl Finding {
     }
 
     /// Removes the position and the edits, for a finding about something that has no source text.
-    pub fn forget_place(&mut self) {
+    pub fn clear_location(&mut self) {
         (self.line, self.column) = (0, 0);
         self.edits.clear();
     }
 
     /// The finding as a violation of an error's wire form.
-    pub fn violation(&self) -> Violation {
+    pub fn to_violation(&self) -> Violation {
         Violation {
             path: self.path.clone(),
             rule: self.rule.as_str().to_owned(),
@@ -339,7 +356,7 @@ fn known_position(number: usize) -> Option<usize> {
 }
 
 /// The findings that are errors.
-pub fn errors(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
+pub fn filter_errors(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
     findings.iter().filter(|finding| !finding.is_warning())
 }
 
@@ -349,28 +366,29 @@ pub fn has_room_for_suggestions(findings: &[Finding]) -> bool {
 }
 
 /// Whether a definition with these findings cannot be used.
-pub fn is_broken(findings: &[Finding]) -> bool {
-    errors(findings).next().is_some()
+pub fn has_errors(findings: &[Finding]) -> bool {
+    filter_errors(findings).next().is_some()
 }
 
 /// Where a finding stands among those of its file; that more are not listed is said last.
 pub fn sort_position(finding: &Finding) -> (bool, usize, usize) {
-    let is_rest = finding.rule == Rule::TooManyFindings;
-    (is_rest, finding.line, finding.column)
+    let is_overflow_notice = finding.rule == Rule::TooManyFindings;
+    (is_overflow_notice, finding.line, finding.column)
 }
 
 /// Puts findings in the order of the file and lists at most [`limits::FINDINGS_MAX`] of them, warnings only where errors
 /// leave room; the last one then says how many more there are.
 pub fn sort_and_limit(mut findings: Vec<Finding>) -> Vec<Finding> {
-    let more = findings.len().saturating_sub(limits::FINDINGS_MAX);
-    findings
-        .sort_by_key(|finding| (more > 0 && finding.is_warning(), finding.line, finding.column));
+    let omitted_count = findings.len().saturating_sub(limits::FINDINGS_MAX);
+    findings.sort_by_key(|finding| {
+        (omitted_count > 0 && finding.is_warning(), finding.line, finding.column)
+    });
     findings.truncate(limits::FINDINGS_MAX);
     findings.sort_by_key(|finding| (finding.line, finding.column));
-    if more > 0 {
-        findings.push(Finding::of_file(
+    if omitted_count > 0 {
+        findings.push(Finding::new_for_file(
             Rule::TooManyFindings,
-            format!("{more} more findings are not listed"),
+            format!("{omitted_count} more findings are not listed"),
         ));
     }
     findings
@@ -386,7 +404,7 @@ mod tests {
         for (of, at, edits) in [(0, 0, 1), (0, 1, 0), (1, 0, 0)] {
             let finding = Finding::new(Rule::UnknownKey, "", place(of), "x");
             let mut finding = finding.edit_replace(place(at), "old", Some("new"));
-            finding.locate(&LineTable::new("old"));
+            finding.resolve_edits(&LineTable::new("old"));
             assert_eq!(finding.edits.len(), edits, "{of} {at}");
         }
     }

@@ -62,13 +62,13 @@ pub enum ValueShape {
     /// A whole number between these.
     Count(u32, u32),
     /// A whole number, 0 or more.
-    Whole,
+    NonNegativeInteger,
     /// A number.
     Number,
     /// A duration longer than nothing.
-    Span,
+    Duration,
     /// A duration, or a text that holds `${{ … }}`.
-    SpanOrTemplate,
+    DurationOrTemplate,
     /// An instant (RFC 3339), or a text that holds `${{ … }}`.
     InstantOrTemplate,
     /// A code or a class of failures, or a status of HTTP.
@@ -90,7 +90,7 @@ pub enum ValueShape {
     /// The list of the steps of a workflow.
     Steps(&'static MappingShape),
     /// What a `foreach` does: a [`STEP_SHAPE`] without an id.
-    Each,
+    ForeachBody,
     /// A JSON Schema.
     Schema,
     /// Nothing reads the key yet.
@@ -137,7 +137,7 @@ impl IdKind {
 #[derive(Debug)]
 pub struct MappingShape {
     /// What it is, for messages.
-    pub what: &'static str,
+    pub label: &'static str,
     /// Its keys.
     pub keys: &'static [MappingKey],
     /// Exactly one of them stands in it.
@@ -156,15 +156,15 @@ pub struct MappingKey {
     /// Whether it must be there.
     pub required: bool,
     /// The key of the same mapping that makes up for it where it is missing, though it is required.
-    pub unless: Option<&'static str>,
+    pub alternative_key: Option<&'static str>,
     /// The key of the same mapping without which it has no effect.
-    pub beside: Option<&'static str>,
+    pub required_key: Option<&'static str>,
     /// What it means, in a sentence.
-    pub what: &'static str,
+    pub description: &'static str,
     /// What to write instead, while nothing acts on the key.
-    pub unbuilt: Option<&'static str>,
+    pub unbuilt_advice: Option<&'static str>,
     /// What to do instead, where it may not stand in what a `foreach` does.
-    pub not_each: Option<&'static str>,
+    pub foreach_advice: Option<&'static str>,
     /// What it is to a step.
     pub role: KeyRole,
 }
@@ -193,8 +193,8 @@ impl MappingShape {
 
     /// This mapping and all that stand in it.
     pub fn self_and_nested_records(&'static self) -> Vec<&'static Self> {
-        let below = self.keys.iter().flat_map(|key| key.shape.nested_records());
-        [self].into_iter().chain(below).collect()
+        let nested = self.keys.iter().flat_map(|key| key.shape.nested_records());
+        [self].into_iter().chain(nested).collect()
     }
 }
 
@@ -210,7 +210,7 @@ impl ValueShape {
             | Self::Values
             | Self::Memory(_)
             | Self::Bindings(_)
-            | Self::SpanOrTemplate
+            | Self::DurationOrTemplate
             | Self::InstantOrTemplate => TemplateHandling::Evaluated,
             Self::Text(_)
             | Self::FreeText(_)
@@ -292,7 +292,7 @@ mod tests {
     fn names_are_distinct_and_every_field_has_kinds_that_exist() {
         for record in all_records() {
             let names: BTreeSet<_> = record.keys.iter().map(|key| key.name).collect();
-            assert_eq!(names.len(), record.keys.len(), "{}", record.what);
+            assert_eq!(names.len(), record.keys.len(), "{}", record.label);
         }
         let built = step_kinds().filter(|kind| !kind.is_planned());
         let built: BTreeSet<_> = built.map(|kind| kind.name).collect();
@@ -307,25 +307,29 @@ mod tests {
 
     #[test]
     fn foreign_words_lead_to_known_keys() {
-        for (place, key) in foreign::referenced_keys() {
-            let mut known = all_records().into_iter().filter(|record| record.what == place);
+        for (place, key) in foreign::all_referenced_keys() {
+            let mut known = all_records().into_iter().filter(|record| record.label == place);
             assert!(known.any(|record| record.find_key(key).is_some()), "{place}: {key}");
         }
     }
 
     #[test]
     fn documented_defaults_match_the_limits() {
-        let says = |record: &MappingShape, name: &str, default: String| {
+        let check_default = |record: &MappingShape, name: &str, default: String| {
             let key = record.keys.iter().find(|key| key.name == name).unwrap();
-            assert!(key.what.contains(&format!("{default} without it")), "{}", key.what);
+            assert!(
+                key.description.contains(&format!("{default} without it")),
+                "{}",
+                key.description
+            );
         };
         let span = |duration| crate::span::HumanDuration::from_duration(duration).to_string();
-        says(&FOREACH_SHAPE, "parallel", limits::FOREACH_PARALLEL_DEFAULT.to_string());
-        says(&RETRY_SHAPE, "max_attempts", limits::RETRY_ATTEMPTS_DEFAULT.to_string());
-        says(&RETRY_SHAPE, "backoff", span(limits::RETRY_BACKOFF_DEFAULT));
-        says(&RETRY_SHAPE, "max_backoff", span(limits::RETRY_BACKOFF_MAX_DEFAULT));
-        says(&REPEAT_SHAPE, "every", span(limits::REPEAT_EVERY_DEFAULT));
-        says(&REPEAT_SHAPE, "max_attempts", limits::REPEAT_ATTEMPTS_DEFAULT.to_string());
-        says(&LIMITS_SHAPE, "max_visits", limits::VISITS_DEFAULT.to_string());
+        check_default(&FOREACH_SHAPE, "parallel", limits::FOREACH_PARALLEL_DEFAULT.to_string());
+        check_default(&RETRY_SHAPE, "max_attempts", limits::RETRY_ATTEMPTS_DEFAULT.to_string());
+        check_default(&RETRY_SHAPE, "backoff", span(limits::RETRY_BACKOFF_DEFAULT));
+        check_default(&RETRY_SHAPE, "max_backoff", span(limits::RETRY_BACKOFF_MAX_DEFAULT));
+        check_default(&REPEAT_SHAPE, "every", span(limits::REPEAT_EVERY_DEFAULT));
+        check_default(&REPEAT_SHAPE, "max_attempts", limits::REPEAT_ATTEMPTS_DEFAULT.to_string());
+        check_default(&LIMITS_SHAPE, "max_visits", limits::VISITS_DEFAULT.to_string());
     }
 }

@@ -21,7 +21,7 @@ pub use self::{
 };
 pub use self::{
     output::WorkflowOutputPath,
-    provider::{ON_MISSING_VALUES, inputs_of_argument},
+    provider::{ON_MISSING_VALUES, find_argument_inputs},
 };
 use super::{
     id::{InputName, WorkflowName},
@@ -135,11 +135,11 @@ impl Input {
     /// The required type of the value: the declared one, else the type that the rules of `validate` apply to.
     pub fn effective_type(&self) -> Option<InputType> {
         let InputRules { pattern, min_length, max_length, min, max } = &self.validate;
-        let about_text = pattern.is_some() || min_length.is_some() || max_length.is_some();
-        let about_numbers = min.is_some() || max.is_some();
+        let has_text_rules = pattern.is_some() || min_length.is_some() || max_length.is_some();
+        let has_number_rules = min.is_some() || max.is_some();
         self.kind
-            .or(about_text.then_some(InputType::String))
-            .or(about_numbers.then_some(InputType::Number))
+            .or(has_text_rules.then_some(InputType::String))
+            .or(has_number_rules.then_some(InputType::Number))
     }
 
     /// Whether a start must provide the input.
@@ -183,32 +183,30 @@ impl Inputs {
     }
 
     /// Whether a start with these values needs a default from the history of the workflow.
-    pub fn need_history(&self, given: Option<&Value>) -> bool {
-        let defaults =
-            self.inputs_left_to_defaults(given).filter_map(|input| input.default.as_ref());
+    pub fn needs_history(&self, provided: Option<&Value>) -> bool {
+        let defaults = self.defaulted_inputs(provided).filter_map(|input| input.default.as_ref());
         let mut sources = defaults.map(|default| default.from);
         sources.any(|from| from == DefaultFrom::History)
     }
 
     /// The workflows whose latest outputs a start with these values needs as defaults.
-    pub fn needed_outputs(&self, given: Option<&Value>) -> Vec<WorkflowName> {
-        let outputs =
-            self.inputs_left_to_defaults(given).filter_map(Input::workflow_output_default);
+    pub fn required_outputs(&self, provided: Option<&Value>) -> Vec<WorkflowName> {
+        let outputs = self.defaulted_inputs(provided).filter_map(Input::workflow_output_default);
         outputs.map(|output| output.workflow).collect()
     }
 
     /// The inputs that these values leave to their defaults.
-    fn inputs_left_to_defaults(&self, given: Option<&Value>) -> impl Iterator<Item = &Input> {
+    fn defaulted_inputs(&self, provided: Option<&Value>) -> impl Iterator<Item = &Input> {
         self.list.iter().filter(move |input| {
-            let value = given.and_then(|given| given.get(input.key.as_str()));
+            let value = provided.and_then(|given| given.get(input.key.as_str()));
             value.is_none_or(Value::is_null)
         })
     }
 
     /// The input with this name, and its position.
-    fn find(&self, name: &str) -> Option<(usize, &Input)> {
-        let mut all = self.list.iter().enumerate();
-        all.find(|(_, input)| input.key.as_str() == name)
+    fn find_input(&self, name: &str) -> Option<(usize, &Input)> {
+        let mut inputs = self.list.iter().enumerate();
+        inputs.find(|(_, input)| input.key.as_str() == name)
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {

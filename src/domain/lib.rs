@@ -40,13 +40,14 @@ mod words;
 
 pub use self::{
     artifact::{Artifact, ArtifactKind, ArtifactReference},
-    class::Class,
+    class::OperationClass,
     complexity::Complexity,
     definition::{Definition, Persona, Step, StepKind, Workflow},
     document::{Digest, JsonText},
     event::{Event, Failure, Outcome, PauseReason, Payload, Row, Sequence, WaitCondition},
     execution::{
-        Command, Decision, Execution, Facts, Lifecycle, LifecycleChange, StepStatus, Transition,
+        Command, Decision, DecisionContext, Execution, LifecycleAction, LifecycleChange,
+        StepStatus, Transition,
     },
     expression::{Expression, Template},
     failure::FailureCode,

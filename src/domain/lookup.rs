@@ -37,9 +37,9 @@ pub struct ProjectDirectories {
 impl DefinitionDirectories {
     /// The directories that workflows are looked for in, nearest first; of the project's own the project.
     pub fn workflow_directories(&self) -> impl Iterator<Item = &Path> {
-        let named = self.workflows_dir.iter().chain(&self.registry_dir);
-        let named = named.chain(&self.named_by_project.workflows);
-        named.chain([&self.project_dir]).map(PathBuf::as_path)
+        let directories = self.workflows_dir.iter().chain(&self.registry_dir);
+        let directories = directories.chain(&self.named_by_project.workflows);
+        directories.chain([&self.project_dir]).map(PathBuf::as_path)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::limits;
 pub struct SecretMask {
     secrets: Vec<MaskedSecret>,
     /// For each byte value whether an occurrence of a secret, in any encoding, may begin with it.
-    begins: Vec<bool>,
+    possible_first_bytes: Vec<bool>,
 }
 
 #[derive(Clone)]
@@ -36,29 +36,29 @@ impl std::fmt::Debug for SecretMask {
 impl FromIterator<(String, String)> for SecretMask {
     /// Collects pairs of secrets and placeholders. Secrets shorter than [`limits::SECRET_COVERED_BYTES_MIN`] are
     /// ignored.
-    fn from_iter<I: IntoIterator<Item = (String, String)>>(given: I) -> Self {
-        let is_telling = |secret: &str| secret.len() >= limits::SECRET_COVERED_BYTES_MIN;
-        let given = given.into_iter().filter(|(secret, _)| is_telling(secret));
-        let mut given: Vec<_> = given.collect();
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
+        let is_long_enough = |secret: &str| secret.len() >= limits::SECRET_COVERED_BYTES_MIN;
+        let pairs = pairs.into_iter().filter(|(secret, _)| is_long_enough(secret));
+        let mut pairs: Vec<_> = pairs.collect();
         // Longer secrets first, so that a secret that contains another one is replaced as a whole.
-        given.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
-        given.dedup_by(|(a, _), (b, _)| a == b);
-        let secrets: Vec<_> = given
+        pairs.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
+        pairs.dedup_by(|(a, _), (b, _)| a == b);
+        let secrets: Vec<_> = pairs
             .into_iter()
             .map(|(secret, placeholder)| MaskedSecret::new(secret, placeholder))
             .collect();
-        let mut begins = vec![false; if secrets.is_empty() { 0 } else { 256 }];
+        let mut first_bytes = vec![false; if secrets.is_empty() { 0 } else { 256 }];
         for byte in secrets.iter().flat_map(MaskedSecret::first_bytes) {
-            begins[usize::from(byte)] = true;
+            first_bytes[usize::from(byte)] = true;
         }
-        Self { secrets, begins }
+        Self { secrets, possible_first_bytes: first_bytes }
     }
 }
 
 impl MaskedSecret {
     fn new(secret: String, placeholder: String) -> Self {
         let plain = secret.into_bytes();
-        let base64 = (0..3).flat_map(|place| base64_forms(&plain, place)).collect();
+        let base64 = (0..3).flat_map(|offset| base64_forms(&plain, offset)).collect();
         Self { plain, base64, placeholder }
     }
 
@@ -66,10 +66,10 @@ impl MaskedSecret {
     fn first_bytes(&self) -> impl Iterator<Item = u8> {
         let first = self.plain[0];
         let space = (first == b' ').then_some(b'+');
-        let digit = b"0123456789abcdef"[usize::from(first >> 4)];
-        let spelled = [first, b'%', b'\\', digit, digit.to_ascii_uppercase()];
-        let of_base64 = self.base64.iter().map(|text| text[0]);
-        spelled.into_iter().chain(space).chain(of_base64)
+        let hex_digit = b"0123456789abcdef"[usize::from(first >> 4)];
+        let first_bytes = [first, b'%', b'\\', hex_digit, hex_digit.to_ascii_uppercase()];
+        let base64_first_bytes = self.base64.iter().map(|text| text[0]);
+        first_bytes.into_iter().chain(space).chain(base64_first_bytes)
     }
 
     /// The length of the occurrence of the secret at the start of `text`, if there is one.
@@ -89,9 +89,9 @@ impl MaskedSecret {
 
 /// The base64 forms of `secret` at offset `place` (modulo 3) of a longer text, in both alphabets. Characters at the
 /// edges that depend on neighbouring bytes are left out.
-fn base64_forms(secret: &[u8], place: usize) -> [Vec<u8>; 2] {
-    let text = [&[0; 2][..place], secret].concat();
-    let (start, end) = ((place * 8).div_ceil(6), text.len() * 8 / 6);
+fn base64_forms(secret: &[u8], offset: usize) -> [Vec<u8>; 2] {
+    let text = [&[0; 2][..offset], secret].concat();
+    let (start, end) = ((offset * 8).div_ceil(6), text.len() * 8 / 6);
     [BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD]
         .map(|alphabet| alphabet.encode(&text).as_bytes()[start..end].to_vec())
 }
@@ -101,19 +101,19 @@ fn base64_forms(secret: &[u8], place: usize) -> [Vec<u8>; 2] {
 fn encoded_match_length(
     secret: &[u8],
     text: &[u8],
-    read: impl Fn(&[u8], u8) -> Option<(DecodedChar, usize)>,
+    decode_next: impl Fn(&[u8], u8) -> Option<(DecodedChar, usize)>,
 ) -> Option<usize> {
-    let (mut matched, mut at) = (0, 0);
-    while let Some(wanted) = secret.get(matched) {
-        let (spelled, length) = read(text.get(at..)?, *wanted)?;
-        let spelled = &spelled.0[..spelled.1];
-        if !secret[matched..].starts_with(spelled) {
+    let (mut matched, mut offset) = (0, 0);
+    while let Some(expected) = secret.get(matched) {
+        let (decoded, length) = decode_next(text.get(offset..)?, *expected)?;
+        let decoded = &decoded.0[..decoded.1];
+        if !secret[matched..].starts_with(decoded) {
             return None;
         }
-        matched += spelled.len();
-        at += length;
+        matched += decoded.len();
+        offset += length;
     }
-    Some(at)
+    Some(offset)
 }
 
 /// The bytes of one decoded character, and their number.
@@ -126,12 +126,12 @@ impl DecodedChar {
 }
 
 /// Decodes a byte that is literal, percent-encoded or in a JSON escape.
-fn decode_byte(text: &[u8], wanted: u8) -> Option<(DecodedChar, usize)> {
+fn decode_byte(text: &[u8], expected: u8) -> Option<(DecodedChar, usize)> {
     match *text.first()? {
-        b'%' => decode_hex(text.get(1..)?, wanted).map(|(byte, length)| (byte, length + 1)),
+        b'%' => decode_hex(text.get(1..)?, expected).map(|(byte, length)| (byte, length + 1)),
         b'\\' => decode_json_escape(text),
-        b'+' if wanted == b' ' => Some((DecodedChar::from_byte(b' '), 1)),
-        byte => (byte == wanted).then_some((DecodedChar::from_byte(byte), 1)),
+        b'+' if expected == b' ' => Some((DecodedChar::from_byte(b' '), 1)),
+        byte => (byte == expected).then_some((DecodedChar::from_byte(byte), 1)),
     }
 }
 
@@ -171,39 +171,39 @@ impl SecretMask {
 
     /// The bytes with placeholders in place of secrets; `None` if they contain no secret.
     pub fn mask_bytes(&self, text: &[u8]) -> Option<Vec<u8>> {
-        let (mut covered, mut kept, mut at) = (None::<Vec<u8>>, 0, 0);
-        while at < text.len() {
-            match self.find_secret_at(text, at) {
-                None => at += 1,
+        let (mut masked, mut copied_up_to, mut offset) = (None::<Vec<u8>>, 0, 0);
+        while offset < text.len() {
+            match self.find_secret_at(text, offset) {
+                None => offset += 1,
                 Some((placeholder, length)) => {
-                    let covered = covered.get_or_insert_default();
-                    covered.extend_from_slice(&text[kept..at]);
-                    covered.extend_from_slice(placeholder.as_bytes());
-                    at += length;
-                    kept = at;
+                    let masked = masked.get_or_insert_default();
+                    masked.extend_from_slice(&text[copied_up_to..offset]);
+                    masked.extend_from_slice(placeholder.as_bytes());
+                    offset += length;
+                    copied_up_to = offset;
                 }
             }
         }
-        covered.map(|mut covered| {
-            covered.extend_from_slice(&text[kept..]);
+        masked.map(|mut covered| {
+            covered.extend_from_slice(&text[copied_up_to..]);
             covered
         })
     }
 
-    fn find_secret_at(&self, text: &[u8], at: usize) -> Option<(&str, usize)> {
-        if !*self.begins.get(usize::from(text[at]))? {
+    fn find_secret_at(&self, text: &[u8], offset: usize) -> Option<(&str, usize)> {
+        if !*self.possible_first_bytes.get(usize::from(text[offset]))? {
             return None;
         }
-        let found = |secret: &MaskedSecret| secret.match_length(&text[at..]);
-        let mut found = self.secrets.iter().map(|secret| (secret, found(secret)));
-        found.find_map(|(secret, length)| Some((secret.placeholder.as_str(), length?)))
+        let find_match_length = |secret: &MaskedSecret| secret.match_length(&text[offset..]);
+        let mut matches = self.secrets.iter().map(|secret| (secret, find_match_length(secret)));
+        matches.find_map(|(secret, length)| Some((secret.placeholder.as_str(), length?)))
     }
 
     /// The text with placeholders in place of secrets.
     pub fn mask_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.mask_bytes(text.as_bytes()) {
             None => Cow::Borrowed(text),
-            Some(covered) => Cow::Owned(String::from_utf8_lossy(&covered).into_owned()),
+            Some(masked) => Cow::Owned(String::from_utf8_lossy(&masked).into_owned()),
         }
     }
 
@@ -211,13 +211,13 @@ impl SecretMask {
     pub fn mask_value(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
-                if let Cow::Owned(covered) = self.mask_text(text) {
-                    *text = covered;
+                if let Cow::Owned(masked) = self.mask_text(text) {
+                    *text = masked;
                 }
             }
             Value::Number(number) => {
-                if let Cow::Owned(covered) = self.mask_text(&number.to_string()) {
-                    *value = Value::String(covered);
+                if let Cow::Owned(masked) = self.mask_text(&number.to_string()) {
+                    *value = Value::String(masked);
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.mask_value(item)),

@@ -4,23 +4,27 @@
 const SUGGESTION_LETTERS_MIN: usize = 5;
 
 /// The one of `known` that is most similar to `name`, if it is similar enough to be what was meant.
-pub fn find_nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn find_nearest<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let wanted = normalize_name(name);
     // A third of the letters may differ: enough for a misspelling, too few for another word.
-    let far = if wanted.len() < SUGGESTION_LETTERS_MIN { 0 } else { wanted.len() / 3 + 1 };
-    let (mut most, mut nearest) = (far, None);
-    for known in known {
-        let letters = known.chars().count();
-        if known == name || letters.abs_diff(wanted.len()) > far {
+    let max_distance = if wanted.len() < SUGGESTION_LETTERS_MIN { 0 } else { wanted.len() / 3 + 1 };
+    let (mut distance_limit, mut nearest) = (max_distance, None);
+    for candidate in candidates {
+        let letters = candidate.chars().count();
+        if candidate == name || letters.abs_diff(wanted.len()) > max_distance {
             continue;
         }
-        if let Some(distance) = edit_distance_up_to(&wanted, &normalize_name(known), most)
+        if let Some(distance) =
+            edit_distance_up_to(&wanted, &normalize_name(candidate), distance_limit)
             && distance < letters
         {
-            nearest = Some(known);
+            nearest = Some(candidate);
             // Of two that are as similar the first is meant.
             match distance.checked_sub(1) {
-                Some(less) => most = less,
+                Some(lower_limit) => distance_limit = lower_limit,
                 None => break,
             }
         }
@@ -29,13 +33,19 @@ pub fn find_nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
 }
 
 /// The suggestion of the one of `known` that is most similar to `name`.
-pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    find_nearest(name, known).map(|nearest| format!("did you mean `{nearest}`?"))
+pub fn suggest_nearest<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    find_nearest(name, candidates).map(|nearest| format!("did you mean `{nearest}`?"))
 }
 
 /// The same as the end of a message; empty where none is similar.
-pub fn nearest_hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    did_you_mean(name, known).map_or_else(String::new, |hint| format!("; {hint}"))
+pub fn format_nearest_hint<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> String {
+    suggest_nearest(name, candidates).map_or_else(String::new, |hint| format!("; {hint}"))
 }
 
 /// Normalizes a name: `dependsOn`, `depends-on` and `depends_on` are the same word in three spellings.
@@ -49,35 +59,35 @@ pub fn normalize_name(text: &str) -> Vec<char> {
 
 /// The Damerau-Levenshtein distance, where it is at most `most`: insertions, deletions, replacements and swaps of neighbours.
 /// Words that differ more are told apart after some letters.
-fn edit_distance_up_to(a: &[char], b: &[char], most: usize) -> Option<usize> {
+fn edit_distance_up_to(a: &[char], b: &[char], max_distance: usize) -> Option<usize> {
     const DISTANCE_INFINITE: usize = usize::MAX / 2;
-    if a.len().abs_diff(b.len()) > most {
+    if a.len().abs_diff(b.len()) > max_distance {
         return None;
     }
     // The two rows of the matrix above the one that is made. Row 0 is the distances from the empty word.
-    let mut before = vec![DISTANCE_INFINITE; b.len() + 1];
-    let mut above: Vec<_> = (0..=b.len()).collect();
-    let mut row = before.clone();
+    let mut row_before_previous = vec![DISTANCE_INFINITE; b.len() + 1];
+    let mut previous_row: Vec<_> = (0..=b.len()).collect();
+    let mut row = row_before_previous.clone();
     for i in 1..=a.len() {
         row.fill(DISTANCE_INFINITE);
         row[0] = i;
         // Farther from the diagonal all are more than `most`.
-        let columns = i.saturating_sub(most).max(1)..=(i + most).min(b.len());
+        let columns = i.saturating_sub(max_distance).max(1)..=(i + max_distance).min(b.len());
         for j in columns {
-            let replaced = above[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = replaced.min(above[j] + 1).min(row[j - 1] + 1);
+            let replacement_distance = previous_row[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut distance = replacement_distance.min(previous_row[j] + 1).min(row[j - 1] + 1);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(before[j - 2] + 1);
+                distance = distance.min(row_before_previous[j - 2] + 1);
             }
-            row[j] = least;
+            row[j] = distance;
         }
-        if row.iter().chain(&above).all(|distance| *distance > most) {
+        if row.iter().chain(&previous_row).all(|distance| *distance > max_distance) {
             return None;
         }
-        std::mem::swap(&mut before, &mut above);
-        std::mem::swap(&mut above, &mut row);
+        std::mem::swap(&mut row_before_previous, &mut previous_row);
+        std::mem::swap(&mut previous_row, &mut row);
     }
-    above.pop().filter(|distance| *distance <= most)
+    previous_row.pop().filter(|distance| *distance <= max_distance)
 }
 
 #[cfg(test)]

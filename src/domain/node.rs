@@ -69,29 +69,33 @@ pub struct MappingEntry {
 
 impl<T> LocatedValue<T> {
     /// A finding about it.
-    pub fn finding(&self, rule: Rule, message: impl Into<String>) -> Finding {
+    pub fn new_finding(&self, rule: Rule, message: impl Into<String>) -> Finding {
         Finding::new(rule, &self.path, self.place, message)
     }
 }
 
 impl DocumentNode {
     /// A finding about it, where it stands at `path`.
-    pub fn finding(&self, rule: Rule, path: &str, message: impl Into<String>) -> Finding {
+    pub fn new_finding(&self, rule: Rule, path: &str, message: impl Into<String>) -> Finding {
         Finding::new(rule, path, self.place, message)
     }
 
     /// Calls `each` with every text in it, itself included, and the path of that text.
-    pub fn for_each_text<'a>(&'a self, path: &str, each: &mut impl FnMut(&'a Self, &'a str, &str)) {
+    pub fn for_each_text<'a>(
+        &'a self,
+        path: &str,
+        visit: &mut impl FnMut(&'a Self, &'a str, &str),
+    ) {
         match &self.content {
-            NodeContent::Text(text) => each(self, text, path),
+            NodeContent::Text(text) => visit(self, text, path),
             NodeContent::List(items) => {
-                for (at, item) in items.iter().enumerate() {
-                    item.for_each_text(&format!("{path}[{at}]"), each);
+                for (index, item) in items.iter().enumerate() {
+                    item.for_each_text(&format!("{path}[{index}]"), visit);
                 }
             }
             NodeContent::Map(entries) => {
                 for entry in entries {
-                    entry.value.for_each_text(&join_path(path, &entry.key), each);
+                    entry.value.for_each_text(&join_path(path, &entry.key), visit);
                 }
             }
             _ => {}
@@ -138,11 +142,11 @@ impl DocumentNode {
             return None;
         };
         // `3.0` is a whole number too.
-        let whole = |number: f64| {
+        let parse_whole = |number: f64| {
             let text = (number >= 0.0 && number.fract() == 0.0).then(|| format!("{number:.0}"));
             text.and_then(|text| text.parse().ok())
         };
-        number.as_u64().or_else(|| number.as_f64().and_then(whole))
+        number.as_u64().or_else(|| number.as_f64().and_then(parse_whole))
     }
 
     /// The items, where it is a list.
@@ -215,19 +219,19 @@ impl DocumentNode {
         let mut path = path.to_owned();
         for part in pointer.split('/').skip(1) {
             let part = part.replace("~1", "/").replace("~0", "~");
-            let next = match &node.content {
+            let child = match &node.content {
                 NodeContent::List(items) => part.parse().ok().and_then(|at: usize| items.get(at)),
                 NodeContent::Map(entries) => {
                     entries.iter().rfind(|entry| entry.key == part).map(|entry| &entry.value)
                 }
                 _ => None,
             };
-            let Some(next) = next else { break };
+            let Some(child) = child else { break };
             path = match node.content {
                 NodeContent::List(_) => format!("{path}[{part}]"),
                 _ => format!("{path}.{part}"),
             };
-            node = next;
+            node = child;
         }
         (node, path)
     }

@@ -110,11 +110,11 @@ impl OfferedOptions {
     /// the option in that note.
     pub fn add_option(&mut self, option: StepOption, what: &str) {
         let bytes = json_length(&self.options) + json_length(&option);
-        let (most, deepest) = (limits::STEP_OPTIONS_BYTES_MAX, limits::JSON_DEPTH_MAX);
-        let nested = option.parameters.values().map(nesting_depth).max();
-        let why = if bytes > most {
-            format!("{what}: the options of a step may have {most} bytes together")
-        } else if nested.unwrap_or_default() + PARAMETER_NESTING_LEVELS > deepest {
+        let (max_bytes, max_depth) = (limits::STEP_OPTIONS_BYTES_MAX, limits::JSON_DEPTH_MAX);
+        let depth = option.parameters.values().map(nesting_depth).max();
+        let why = if bytes > max_bytes {
+            format!("{what}: the options of a step may have {max_bytes} bytes together")
+        } else if depth.unwrap_or_default() + PARAMETER_NESTING_LEVELS > max_depth {
             format!("{what}: its parameters are nested too deep")
         } else {
             return self.options.push(option);
@@ -173,21 +173,21 @@ fn parse_suggestions(suggested: &Value) -> Result<Vec<SuggestedCall>, Vec<Violat
             return Err(vec![wrong_value_violation(&root, "type", "a list of suggestions")]);
         }
     };
-    let (count, bytes) = (limits::SUGGESTIONS_MAX, limits::SUGGESTIONS_BYTES_MAX);
-    if list.len() > count {
-        let expected = format!("at most {count} suggestions");
+    let (max_count, max_bytes) = (limits::SUGGESTIONS_MAX, limits::SUGGESTIONS_BYTES_MAX);
+    if list.len() > max_count {
+        let expected = format!("at most {max_count} suggestions");
         return Err(vec![wrong_value_violation(&root, "maxItems", &expected)]);
     }
-    if json_length(suggested) > bytes {
-        let expected = format!("at most {bytes} bytes of JSON");
+    if json_length(suggested) > max_bytes {
+        let expected = format!("at most {max_bytes} bytes of JSON");
         return Err(vec![wrong_value_violation(&root, "maxLength", &expected)]);
     }
     let mut violations = Vec::new();
     let each = list.iter().enumerate();
-    let read = each
+    let calls = each
         .filter_map(|(at, item)| parse_suggestion(&mut violations, item, &format!("{root}/{at}")));
-    let read: Vec<_> = read.collect();
-    if violations.is_empty() { Ok(read) } else { Err(violations) }
+    let calls: Vec<_> = calls.collect();
+    if violations.is_empty() { Ok(calls) } else { Err(violations) }
 }
 
 /// Reads one suggestion, or adds its violations. Unknown keys are ignored.
@@ -200,7 +200,7 @@ fn parse_suggestion(
         violations.push(wrong_value_violation(path, "type", "an object with a toolName"));
         return None;
     };
-    let before = violations.len();
+    let violation_count = violations.len();
     let tool = map.get("toolName").and_then(Value::as_str);
     let tool = tool.filter(|name| is_tool_name(name));
     if tool.is_none() {
@@ -229,12 +229,12 @@ fn parse_suggestion(
     let priority = match map.get("priority") {
         None | Some(Value::Null) => 0,
         Some(value) => parse_priority(value).unwrap_or_else(|| {
-            let most = limits::OPTION_PRIORITY_MAX;
-            refuse("priority", &format!("a whole number from -{most} to {most}"));
+            let max_priority = limits::OPTION_PRIORITY_MAX;
+            refuse("priority", &format!("a whole number from -{max_priority} to {max_priority}"));
             0
         }),
     };
-    (violations.len() == before).then(|| SuggestedCall {
+    (violations.len() == violation_count).then(|| SuggestedCall {
         tool_name: tool.unwrap_or_default().to_owned(),
         parameters,
         condition,
@@ -249,9 +249,9 @@ fn is_tool_name(name: &str) -> bool {
 
 fn parse_priority(value: &Value) -> Option<i32> {
     let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
-    let most = limits::OPTION_PRIORITY_MAX;
+    let max_priority = limits::OPTION_PRIORITY_MAX;
     #[expect(clippy::cast_possible_truncation, reason = "it is within the limit")]
-    (number.abs() <= f64::from(most)).then_some(number as i32)
+    (number.abs() <= f64::from(max_priority)).then_some(number as i32)
 }
 
 fn wrong_value_violation(path: &str, rule: &str, expected: &str) -> Violation {

@@ -5,7 +5,7 @@ use std::{fmt, future::Future, pin::Pin, time::Duration};
 
 use serde_json::Value;
 
-pub use crate::cursor::Cursor;
+pub use crate::cursor::PageCursor;
 use crate::{
     FailureCode,
     definition::PaginateOptions,
@@ -50,7 +50,7 @@ pub struct OperationCall {
     /// The limit of pages, if the step asks for all pages of a list.
     pub paginate: Option<PaginateOptions>,
     /// The page of the list to fetch; `None` for the first one.
-    pub cursor: Option<Cursor>,
+    pub cursor: Option<PageCursor>,
     /// Whether the output is the whole response, with status and headers, instead of the payload alone.
     pub whole: bool,
     /// How long it may take. The caller enforces this limit as well.

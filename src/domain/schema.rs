@@ -19,10 +19,12 @@ use serde_json::{Value, json};
 
 pub use self::{
     equal::{ValueSize, is_equal},
-    format::names as formats,
-    keyword::{KeywordValueForm, TYPE_NAMES, keyword_form},
+    format::format_names as formats,
+    keyword::{KeywordValueForm, TYPE_NAMES, find_keyword_form},
     quota::PatternQuota,
-    reference::{composed_schemas, follow_references, member_schemas, non_null_types, ref_target},
+    reference::{
+        composed_schemas, find_ref_target, follow_references, member_schemas, non_null_types,
+    },
     sample::sample_value,
 };
 use self::{
@@ -40,9 +42,9 @@ use crate::{
 pub struct Schema {
     program: SchemaProgram,
     /// An estimate of the steps that each value costs.
-    cost: u64,
+    cost_per_value: u64,
     /// The states of regular expressions that each byte of a text may have to be matched against.
-    states: u64,
+    states_per_byte: u64,
 }
 
 impl fmt::Debug for Schema {
@@ -65,14 +67,14 @@ pub struct SchemaFinding {
     /// A hint what to do instead.
     pub hint: Option<String>,
     /// The faulty text and its replacement, if a program may make it.
-    pub meant: Option<(String, String)>,
+    pub replacement: Option<(String, String)>,
 }
 
 impl SchemaFinding {
     /// Suggests `meant` for the word `wrong`, which a program may replace.
-    fn suggest_replacement(&mut self, wrong: &str, meant: &str) {
-        self.hint = Some(format!("did you mean `{meant}`?"));
-        self.meant = Some((wrong.to_owned(), meant.to_owned()));
+    fn suggest_replacement(&mut self, wrong: &str, replacement: &str) {
+        self.hint = Some(format!("did you mean `{replacement}`?"));
+        self.replacement = Some((wrong.to_owned(), replacement.to_owned()));
     }
 }
 
@@ -80,10 +82,10 @@ impl SchemaFinding {
 pub const BUDGET_RULE: &str = "schema_budget";
 
 /// The error for `what` if its validation exceeded the limits, as the first violation then says.
-pub fn budget_exceeded_error(what: &str, violations: &[Violation]) -> Option<Error> {
-    let spent = violations.first().filter(|first| first.rule == BUDGET_RULE)?;
+pub fn budget_exceeded_error(subject: &str, violations: &[Violation]) -> Option<Error> {
+    let budget_violation = violations.first().filter(|first| first.rule == BUDGET_RULE)?;
     let limit = format!("an evaluation of JSON Schema may take {} steps", limits::SCHEMA_STEPS_MAX);
-    let message = format!("{what}: {}", spent.message);
+    let message = format!("{subject}: {}", budget_violation.message);
     Some(Error::limit_exceeded(limit).with_message(message))
 }
 
@@ -97,8 +99,8 @@ impl Schema {
         let keywords = program.nodes.iter().flat_map(|node| &node.keywords);
         let patterns = program.patterns.iter().map(RegexPattern::states_per_byte_max);
         let schema = Self {
-            cost: program.nodes.iter().map(|node| node.cost).sum(),
-            states: keywords.map(Keyword::regex_states_per_byte).chain(patterns).sum(),
+            cost_per_value: program.nodes.iter().map(|node| node.cost).sum(),
+            states_per_byte: keywords.map(Keyword::regex_states_per_byte).chain(patterns).sum(),
             program,
         };
         (schema, faults)
@@ -107,65 +109,69 @@ impl Schema {
     /// Compiles a schema that was checked before; the error is its first fault. Unknown keywords have no effect.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         let (schema, faults) = Self::compile_with_faults(schema, &mut PatternQuota::default());
-        let mut grave = faults
+        let mut fatal = faults
             .into_iter()
             .filter(|fault| !matches!(fault.rule, Rule::UnknownKeyword | Rule::BareProperties));
-        match grave.next() {
+        match fatal.next() {
             Some(fault) => Err(format!("{}: {}", fault.pointer, fault.message)),
             None => Ok(schema),
         }
     }
 
     /// The fault of a regular expression; `None` if it has none.
-    pub fn pattern_fault(pattern: &str, quota: &mut PatternQuota) -> Option<SchemaFinding> {
+    pub fn check_pattern(pattern: &str, quota: &mut PatternQuota) -> Option<SchemaFinding> {
         let (_, faults) = Self::compile_with_faults(&json!({ "pattern": pattern }), quota);
         faults.into_iter().next()
     }
 
     /// All violations of the schema by `value`, at most [`limits::VIOLATIONS_MAX`] of them.
-    pub fn violations(&self, value: &Value) -> Vec<Violation> {
-        self.violations_named(value, "the value")
+    pub fn find_violations(&self, value: &Value) -> Vec<Violation> {
+        self.find_violations_named(value, "the value")
     }
 
     /// [`Self::violations`], whose messages call the value `name`.
-    pub fn violations_named(&self, value: &Value, name: &str) -> Vec<Violation> {
-        self.violations_within(value, name, limits::SCHEMA_STEPS_MAX)
+    pub fn find_violations_named(&self, value: &Value, name: &str) -> Vec<Violation> {
+        self.find_violations_within(value, name, limits::SCHEMA_STEPS_MAX)
     }
 
     /// [`Self::violations_named`] of a value that another judges in the end: several schemas of a `oneOf` may hold for it.
     /// Whether they did comes with the violations.
-    pub fn lenient_violations(&self, value: &Value, name: &str) -> (Vec<Violation>, bool) {
+    pub fn find_lenient_violations(&self, value: &Value, name: &str) -> (Vec<Violation>, bool) {
         let steps = limits::SCHEMA_STEPS_MAX;
         let mut evaluation = Evaluation::new(&self.program, name, steps).make_lenient();
-        let end = evaluation.run(value);
-        (collect_violations(&mut evaluation, end, (value, name, steps)), evaluation.has_several)
+        let outcome = evaluation.run(value);
+        (
+            collect_violations(&mut evaluation, outcome, (value, name, steps)),
+            evaluation.has_multiple_matches,
+        )
     }
 
     /// [`Self::violations_named`] within `steps`. If they do not suffice a violation says so, under [`BUDGET_RULE`].
-    pub fn violations_within(&self, value: &Value, name: &str, steps: u64) -> Vec<Violation> {
+    pub fn find_violations_within(&self, value: &Value, name: &str, steps: u64) -> Vec<Violation> {
         let mut evaluation = Evaluation::new(&self.program, name, steps);
-        let end = evaluation.run(value);
-        collect_violations(&mut evaluation, end, (value, name, steps))
+        let outcome = evaluation.run(value);
+        collect_violations(&mut evaluation, outcome, (value, name, steps))
     }
 
     /// Whether validating a value of this measure may take so long that other calls should not wait for it.
     pub fn is_slow_to_validate(&self, measure: ValueSize) -> bool {
-        let values = measure.values.saturating_mul(self.cost);
-        let texts = measure.bytes.saturating_mul(1 + self.states) / pattern::STATE_VISITS_PER_STEP;
+        let values = measure.values.saturating_mul(self.cost_per_value);
+        let texts =
+            measure.bytes.saturating_mul(1 + self.states_per_byte) / pattern::STATE_VISITS_PER_STEP;
         values.saturating_add(texts) > limits::SCHEMA_STEPS_INLINE_MAX
     }
 }
 
 fn collect_violations(
     evaluation: &mut Evaluation<'_>,
-    end: Result<bool, EvaluationStop>,
+    outcome: Result<bool, EvaluationStop>,
     (value, name, steps): (&Value, &str, u64),
 ) -> Vec<Violation> {
-    let mut found = std::mem::take(&mut evaluation.found);
-    if end == Err(EvaluationStop::Spent) {
-        found.insert(0, unfinished_violation(value, name, steps));
+    let mut violations = std::mem::take(&mut evaluation.violations);
+    if outcome == Err(EvaluationStop::BudgetExhausted) {
+        violations.insert(0, unfinished_violation(value, name, steps));
     }
-    found
+    violations
 }
 
 fn unfinished_violation(value: &Value, name: &str, steps: u64) -> Violation {

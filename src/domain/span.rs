@@ -39,9 +39,9 @@ impl HumanDuration {
     /// if that is not certain.
     pub fn guess_duration(text: &str) -> Option<Self> {
         let lower = text.trim().to_ascii_lowercase();
-        let words = iso_units(&lower)
+        let words = parse_iso_units(&lower)
             .unwrap_or_else(|| lower.replace([',', '_', '-'], " ").replace(" and ", " "));
-        let mut written = String::new();
+        let mut normalized = String::new();
         let mut rest = words.trim();
         while !rest.is_empty() {
             let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -49,7 +49,7 @@ impl HumanDuration {
             let letters =
                 after.len() - after.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
             let unit = match &after[..letters] {
-                "" if after.is_empty() && written.is_empty() => "s",
+                "" if after.is_empty() && normalized.is_empty() => "s",
                 word => {
                     DURATION_UNITS
                         .iter()
@@ -57,31 +57,31 @@ impl HumanDuration {
                         .0
                 }
             };
-            written.push_str(&rest[..digits]);
-            written.push_str(unit);
+            normalized.push_str(&rest[..digits]);
+            normalized.push_str(unit);
             rest = after[letters..].trim_start();
         }
-        written.parse().ok().filter(|span: &Self| !span.0.is_zero())
+        normalized.parse().ok().filter(|span: &Self| !span.0.is_zero())
     }
 }
 
 /// The units of an ISO 8601 duration: `5m` of `pt5m`. `None` if it has months, which an `m` before the `t` means.
-fn iso_units(lower: &str) -> Option<String> {
+fn parse_iso_units(lower: &str) -> Option<String> {
     let (days, times) = lower.strip_prefix('p')?.split_once('t').unwrap_or((&lower[1..], ""));
     (!days.contains('m')).then(|| format!("{days}{times}"))
 }
 
 /// Exponential backoff: the pause is `least` after the first failure, doubles with each further one, and is at most `most`.
-pub fn backoff_pause(failures: u32, least: Duration, most: Duration) -> Duration {
+pub fn compute_backoff(failures: u32, min_delay: Duration, max_delay: Duration) -> Duration {
     let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-    least.saturating_mul(factor).min(most)
+    min_delay.saturating_mul(factor).min(max_delay)
 }
 
 impl FromStr for HumanDuration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let fault = || {
+        let format_fault = || {
             format!(
                 "`{}` is not a duration: write a number and a unit, such as 250ms, 10s, 5m, 24h or 7d",
                 text.chars().take(limits::SPAN_SHOWN_CHARS).collect::<String>()
@@ -90,23 +90,24 @@ impl FromStr for HumanDuration {
         let mut rest = text.trim();
         let (mut total, mut units) = (0_u64, DURATION_UNITS.iter());
         if rest.is_empty() {
-            return Err(fault());
+            return Err(format_fault());
         }
         while !rest.is_empty() {
             let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
             let letters = rest[digits..].trim_start_matches(|c: char| c.is_ascii_alphabetic());
             let unit = &rest[digits..rest.len() - letters.len()];
             // Each unit stands once, and after every larger one.
-            let (_, milliseconds, _) = units.find(|(name, ..)| *name == unit).ok_or_else(fault)?;
-            let count: u64 = rest[..digits].parse().map_err(|_| fault())?;
-            let part = count.checked_mul(*milliseconds).ok_or_else(fault)?;
-            total = total.checked_add(part).ok_or_else(fault)?;
+            let (_, milliseconds, _) =
+                units.find(|(name, ..)| *name == unit).ok_or_else(format_fault)?;
+            let count: u64 = rest[..digits].parse().map_err(|_| format_fault())?;
+            let part = count.checked_mul(*milliseconds).ok_or_else(format_fault)?;
+            total = total.checked_add(part).ok_or_else(format_fault)?;
             rest = letters;
         }
         let duration = Duration::from_millis(total);
         if duration > limits::SPAN_MAX {
-            let most = Self(limits::SPAN_MAX);
-            return Err(format!("`{text}` is longer than the limit of {most}"));
+            let max_duration = Self(limits::SPAN_MAX);
+            return Err(format!("`{text}` is longer than the limit of {max_duration}"));
         }
         Ok(Self(duration))
     }
@@ -114,14 +115,14 @@ impl FromStr for HumanDuration {
 
 impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut left = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
-        if left == 0 {
+        let mut remaining = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
+        if remaining == 0 {
             return f.write_str("0s");
         }
         for (unit, milliseconds, _) in DURATION_UNITS {
-            if left >= milliseconds {
-                write!(f, "{}{unit}", left / milliseconds)?;
-                left %= milliseconds;
+            if remaining >= milliseconds {
+                write!(f, "{}{unit}", remaining / milliseconds)?;
+                remaining %= milliseconds;
             }
         }
         Ok(())

@@ -50,13 +50,13 @@ impl State {
     }
 
     /// The states that `vocabulary` calls `word`. Callers that need a single state take the first one.
-    pub fn from_word(word: &str, vocabulary: Vocabulary) -> impl Iterator<Item = Self> {
+    pub fn find_by_word(word: &str, vocabulary: Vocabulary) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |state| state.word(vocabulary) == word)
     }
 
     /// The state of this name on the wire.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::from_word(name, Vocabulary::Midex).next()
+        Self::find_by_word(name, Vocabulary::Midex).next()
     }
 
     /// Whether the state is final: an execution never leaves it.
@@ -65,7 +65,7 @@ impl State {
     }
 
     /// Whether the state machine allows the change to `next`. A final state never changes.
-    pub const fn may_become(self, next: Self) -> bool {
+    pub const fn can_become(self, next: Self) -> bool {
         match self {
             Self::Idle => matches!(next, Self::Running),
             Self::Running => next.is_final() || matches!(next, Self::Paused),
@@ -76,7 +76,7 @@ impl State {
 
     /// Refuses a change that the state machine does not allow, naming both states.
     pub fn check_transition(self, next: Self) -> Result<()> {
-        if self.may_become(next) {
+        if self.can_become(next) {
             return Ok(());
         }
         let article = if self.as_str().starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
@@ -177,14 +177,14 @@ mod tests {
         for (at, state) in State::ALL.into_iter().enumerate() {
             assert_eq!((state as usize, STATE_WORDS[at].0), (at, state));
             for vocabulary in Vocabulary::ALL {
-                let mut meant = State::from_word(state.word(vocabulary), vocabulary);
+                let mut meant = State::find_by_word(state.word(vocabulary), vocabulary);
                 assert!(meant.any(|one| one == state), "{state}");
             }
             assert_eq!(State::parse(state.as_str()), Some(state));
             // The stored name and the displayed name are the same.
             assert_eq!(serde_json::json!(state), state.as_str());
         }
-        let meant = |word, vocabulary| State::from_word(word, vocabulary).collect::<Vec<_>>();
+        let meant = |word, vocabulary| State::find_by_word(word, vocabulary).collect::<Vec<_>>();
         for (word, states) in [
             ("pending", vec![Idle]),
             ("running", vec![Running, Paused]),

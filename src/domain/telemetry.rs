@@ -53,7 +53,7 @@ impl EventType {
 
 /// One telemetry event, without its id and its time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Telemetry {
+pub struct TelemetryRecord {
     /// Its type.
     pub event_type: EventType,
     /// The step it is about.
@@ -65,67 +65,71 @@ pub struct Telemetry {
 }
 
 /// The telemetry of one transition, in the order of its events.
-pub fn telemetry_of_row(row: &Row) -> Vec<Telemetry> {
-    let mut told = Vec::new();
+pub fn build_row_telemetry(row: &Row) -> Vec<TelemetryRecord> {
+    let mut telemetry = Vec::new();
     let workflow = row.events.iter().find_map(|event| match event {
         Event::Created(created) => Some(&created.workflow),
         _ => None,
     });
     for event in &row.events {
-        push_event_telemetry(event, workflow.map(AsRef::as_ref), &mut told);
+        push_event_telemetry(event, workflow.map(AsRef::as_ref), &mut telemetry);
     }
-    told
+    telemetry
 }
 
-fn push_event_telemetry(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
+fn push_event_telemetry(
+    event: &Event,
+    workflow: Option<&str>,
+    telemetry: &mut Vec<TelemetryRecord>,
+) {
     match event {
         Event::Created(created) => {
             let metadata = json!({ "workflow_name": created.workflow });
-            told.push(execution_telemetry(EventType::WorkflowCreated, metadata));
+            telemetry.push(execution_telemetry(EventType::WorkflowCreated, metadata));
         }
         Event::StateChanged { from, to, failure, steps_total } => {
             let change = json!({ "old_state": from.as_str(), "new_state": to.as_str() });
-            told.push(execution_telemetry(EventType::WorkflowStateTransition, change));
+            telemetry.push(execution_telemetry(EventType::WorkflowStateTransition, change));
             let failure = failure.as_ref();
-            told.extend(state_entry_telemetry(*from, *to, failure, *steps_total, workflow));
+            telemetry.extend(state_entry_telemetry(*from, *to, failure, *steps_total, workflow));
         }
         Event::VisitOpened(opened) => {
             let (visit_id, agent) = (&opened.visit_id, opened.agent.as_ref());
             let step = visit_id.step();
             let started = step_telemetry(EventType::StepStarted, step, agent, Value::Null);
-            told.push(started.with_visit(visit_id));
-            told.extend(token_generated_telemetry(event));
+            telemetry.push(started.with_visit(visit_id));
+            telemetry.extend(token_generated_telemetry(event));
         }
-        Event::WaitingChanged { .. } => told.extend(token_generated_telemetry(event)),
+        Event::WaitingChanged { .. } => telemetry.extend(token_generated_telemetry(event)),
         Event::VisitClosed(closed) => {
             let visit_id = &closed.visit_id;
-            told.extend(token_validated_telemetry(visit_id.step(), closed.consumed));
-            let (agent, took) = (closed.agent.as_ref(), closed.duration_ms);
-            let outcome = outcome_telemetry(visit_id.step(), agent, &closed.outcome, took);
-            told.extend(outcome.map(|outcome| outcome.with_visit(visit_id)));
+            telemetry.extend(token_validated_telemetry(visit_id.step(), closed.consumed));
+            let (agent, duration_ms) = (closed.agent.as_ref(), closed.duration_ms);
+            let outcome = outcome_telemetry(visit_id.step(), agent, &closed.outcome, duration_ms);
+            telemetry.extend(outcome.map(|outcome| outcome.with_visit(visit_id)));
         }
         Event::StepDone { visit_id, outcome } => {
             let step = visit_id.step();
             let started = step_telemetry(EventType::StepStarted, step, None, Value::Null);
-            told.push(started.with_visit(visit_id));
+            telemetry.push(started.with_visit(visit_id));
             let outcome = outcome_telemetry(step, None, outcome, 0);
-            told.extend(outcome.map(|outcome| outcome.with_visit(visit_id)));
+            telemetry.extend(outcome.map(|outcome| outcome.with_visit(visit_id)));
         }
         Event::StepFailed { visit_id, failure } => {
             let outcome = Outcome::Failed(failure.clone());
             let outcome = outcome_telemetry(visit_id.step(), None, &outcome, 0);
-            told.extend(outcome.map(|outcome| outcome.with_visit(visit_id)));
+            telemetry.extend(outcome.map(|outcome| outcome.with_visit(visit_id)));
         }
         Event::AttemptEnded(ended) => {
-            told.extend(token_validated_telemetry(ended.visit_id.step(), ended.consumed));
+            telemetry.extend(token_validated_telemetry(ended.visit_id.step(), ended.consumed));
         }
         Event::OutputRefused { visit_id, .. } => {
             let step = visit_id.step();
             let metadata = json!({ "type": "step_output_invalid", "step_name": step });
-            told.push(step_telemetry(EventType::Error, step, None, metadata));
+            telemetry.push(step_telemetry(EventType::Error, step, None, metadata));
         }
         Event::ArtifactStored { visit_id, agent, artifact } => {
-            told.push(artifact_telemetry(visit_id.step(), agent.as_ref(), artifact));
+            telemetry.push(artifact_telemetry(visit_id.step(), agent.as_ref(), artifact));
         }
         // These events have no telemetry. The state change that comes with some of them has; reasons that people give
         // are shown in the status.
@@ -156,12 +160,12 @@ fn push_event_telemetry(event: &Event, workflow: Option<&str>, told: &mut Vec<Te
         Event::TokenRenewed { visit_id, .. } => {
             let step = visit_id.step();
             let metadata = json!({ "step_name": step, "renewed": true });
-            told.push(step_telemetry(EventType::TokenGenerated, step, None, metadata));
+            telemetry.push(step_telemetry(EventType::TokenGenerated, step, None, metadata));
         }
     }
 }
 
-impl Telemetry {
+impl TelemetryRecord {
     /// Adds to the metadata the number of the item, from 0, and the body if it is a hook or a compensation. Adds
     /// nothing for the work of a whole step.
     fn with_visit(mut self, visit_id: &VisitId) -> Self {
@@ -176,7 +180,11 @@ impl Telemetry {
     }
 }
 
-fn artifact_telemetry(step: &StepId, agent: Option<&AgentName>, artifact: &Artifact) -> Telemetry {
+fn artifact_telemetry(
+    step: &StepId,
+    agent: Option<&AgentName>,
+    artifact: &Artifact,
+) -> TelemetryRecord {
     let metadata = json!({
         "artifact_id": artifact.id, "artifact_type": artifact.kind, "name": artifact.name,
         "size_bytes": artifact.bytes
@@ -185,16 +193,19 @@ fn artifact_telemetry(step: &StepId, agent: Option<&AgentName>, artifact: &Artif
 }
 
 /// The telemetry of a token that an event issues to a model.
-fn token_generated_telemetry(event: &Event) -> Option<Telemetry> {
+fn token_generated_telemetry(event: &Event) -> Option<TelemetryRecord> {
     let (visit, _) = event.issued_token()?;
     Some(token_telemetry(EventType::TokenGenerated, visit.step()))
 }
 
-fn token_validated_telemetry(step: &StepId, consumed: Option<ConsumedCall>) -> Option<Telemetry> {
+fn token_validated_telemetry(
+    step: &StepId,
+    consumed: Option<ConsumedCall>,
+) -> Option<TelemetryRecord> {
     consumed.map(|_| token_telemetry(EventType::TokenValidated, step))
 }
 
-fn token_telemetry(event_type: EventType, step: &StepId) -> Telemetry {
+fn token_telemetry(event_type: EventType, step: &StepId) -> TelemetryRecord {
     step_telemetry(event_type, step, None, json!({ "step_name": step }))
 }
 
@@ -205,7 +216,7 @@ fn state_entry_telemetry(
     failure: Option<&Failure>,
     steps_total: u32,
     workflow: Option<&str>,
-) -> Option<Telemetry> {
+) -> Option<TelemetryRecord> {
     match (from, to) {
         (State::Idle, State::Running) => Some(execution_telemetry(
             EventType::WorkflowStarted,
@@ -219,7 +230,10 @@ fn state_entry_telemetry(
             let metadata =
                 json!({ "error": failure.map(|f| &f.message), "code": failure.map(|f| &f.code) });
             let step = failure.and_then(|failure| failure.step.clone());
-            Some(Telemetry { step, ..execution_telemetry(EventType::WorkflowFailed, metadata) })
+            Some(TelemetryRecord {
+                step,
+                ..execution_telemetry(EventType::WorkflowFailed, metadata)
+            })
         }
         _ => None,
     }
@@ -230,7 +244,7 @@ fn outcome_telemetry(
     agent: Option<&AgentName>,
     outcome: &Outcome,
     duration_ms: u64,
-) -> Option<Telemetry> {
+) -> Option<TelemetryRecord> {
     match outcome {
         Outcome::Completed(_) => Some(step_telemetry(
             EventType::StepCompleted,
@@ -246,8 +260,8 @@ fn outcome_telemetry(
     }
 }
 
-fn execution_telemetry(event_type: EventType, metadata: Value) -> Telemetry {
-    Telemetry { event_type, step: None, agent: None, metadata }
+fn execution_telemetry(event_type: EventType, metadata: Value) -> TelemetryRecord {
+    TelemetryRecord { event_type, step: None, agent: None, metadata }
 }
 
 fn step_telemetry(
@@ -255,17 +269,17 @@ fn step_telemetry(
     step: &StepId,
     agent: Option<&AgentName>,
     metadata: Value,
-) -> Telemetry {
-    Telemetry { event_type, step: Some(step.clone()), agent: agent.cloned(), metadata }
+) -> TelemetryRecord {
+    TelemetryRecord { event_type, step: Some(step.clone()), agent: agent.cloned(), metadata }
 }
 
 /// The telemetry of a refused call.
-pub fn refusal_telemetry(code: &str, message: &str, step: Option<&StepId>) -> Telemetry {
+pub fn refusal_telemetry(code: &str, message: &str, step: Option<&StepId>) -> TelemetryRecord {
     let expired = code == crate::error::Code::TokenExpired.as_str();
     let (event_type, metadata) = if expired {
         (EventType::TokenExpired, json!({ "error": message }))
     } else {
         (EventType::Error, json!({ "type": code, "error": message }))
     };
-    Telemetry { step: step.cloned(), ..execution_telemetry(event_type, metadata) }
+    TelemetryRecord { step: step.cloned(), ..execution_telemetry(event_type, metadata) }
 }

@@ -49,39 +49,39 @@ pub fn json_length(value: &impl Serialize) -> usize {
 }
 
 /// Divides `room` fairly: small wants are met, the others share the rest evenly.
-pub fn divide_fairly(wants: &[usize], room: usize) -> Vec<usize> {
+pub fn divide_fairly(wants: &[usize], max_bytes: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..wants.len()).collect();
     order.sort_by_key(|&at| wants[at]);
-    let (mut shares, mut left) = (vec![0; wants.len()], room);
-    for (served, &at) in order.iter().enumerate() {
-        let fair = left / (wants.len() - served);
-        shares[at] = wants[at].min(fair);
-        left -= shares[at];
+    let (mut shares, mut remaining) = (vec![0; wants.len()], max_bytes);
+    for (served_count, &at) in order.iter().enumerate() {
+        let fair_share = remaining / (wants.len() - served_count);
+        shares[at] = wants[at].min(fair_share);
+        remaining -= shares[at];
     }
     shares
 }
 
-fn cut_value(value: &Value, room: usize, depth: usize) -> Value {
+fn cut_value(value: &Value, max_bytes: usize, depth: usize) -> Value {
     match value {
-        _ if json_length(value) <= room => value.clone(),
-        Value::String(text) => Value::String(cut_text(text, room)),
-        Value::Array(items) if depth < SHOWN_DEPTH_MAX && room >= ITEM_BYTES_MIN => {
-            cut_items(items, room, depth)
+        _ if json_length(value) <= max_bytes => value.clone(),
+        Value::String(text) => Value::String(cut_text(text, max_bytes)),
+        Value::Array(items) if depth < SHOWN_DEPTH_MAX && max_bytes >= ITEM_BYTES_MIN => {
+            cut_items(items, max_bytes, depth)
         }
-        Value::Object(map) if depth < SHOWN_DEPTH_MAX && room >= ITEM_BYTES_MIN => {
-            cut_fields(map, room, depth)
+        Value::Object(map) if depth < SHOWN_DEPTH_MAX && max_bytes >= ITEM_BYTES_MIN => {
+            cut_fields(map, max_bytes, depth)
         }
         _ => CUT_MARK.into(),
     }
 }
 
 /// The longest beginning of `text` whose JSON text, with the mark behind it, has at most `room` bytes.
-fn cut_text(text: &str, room: usize) -> String {
-    let mut left = room.saturating_sub(2 + CUT_MARK.len());
+fn cut_text(text: &str, max_bytes: usize) -> String {
+    let mut remaining = max_bytes.saturating_sub(2 + CUT_MARK.len());
     let fits = |c: &char| {
         let bytes = json_char_bytes(*c);
-        let fits = bytes <= left;
-        left = left.saturating_sub(bytes);
+        let fits = bytes <= remaining;
+        remaining = remaining.saturating_sub(bytes);
         fits
     };
     text.chars().take_while(fits).chain(CUT_MARK.chars()).collect()
@@ -97,43 +97,47 @@ pub fn json_char_bytes(c: char) -> usize {
 }
 
 /// The first items of a list that fit, and the number of those that are missing.
-fn cut_items(items: &[Value], room: usize, depth: usize) -> Value {
-    let mut left = room.saturating_sub(ITEM_BYTES_MIN);
-    let mut kept = Vec::new();
+fn cut_items(items: &[Value], max_bytes: usize, depth: usize) -> Value {
+    let mut remaining = max_bytes.saturating_sub(ITEM_BYTES_MIN);
+    let mut shown_items = Vec::new();
     for item in items {
-        let want = json_length(item) + 1;
-        if want > left && left < ITEM_BYTES_MIN {
+        let needed = json_length(item) + 1;
+        if needed > remaining && remaining < ITEM_BYTES_MIN {
             break;
         }
-        let item = cut_value(item, left - 1, depth + 1);
-        left = left.saturating_sub(json_length(&item) + 1);
-        kept.push(item);
+        let item = cut_value(item, remaining - 1, depth + 1);
+        remaining = remaining.saturating_sub(json_length(&item) + 1);
+        shown_items.push(item);
     }
-    if kept.len() < items.len() {
-        kept.push(format!("{CUT_MARK} {} more", items.len() - kept.len()).into());
+    if shown_items.len() < items.len() {
+        shown_items.push(format!("{CUT_MARK} {} more", items.len() - shown_items.len()).into());
     }
-    Value::Array(kept)
+    Value::Array(shown_items)
 }
 
 /// All fields, with long ones cut; of very many fields the first ones.
-fn cut_fields(map: &Map<String, Value>, room: usize, depth: usize) -> Value {
-    let room = room.saturating_sub(ITEM_BYTES_MIN);
-    let shown = map.len().min(room / ITEM_BYTES_MIN);
+fn cut_fields(map: &Map<String, Value>, max_bytes: usize, depth: usize) -> Value {
+    let max_bytes = max_bytes.saturating_sub(ITEM_BYTES_MIN);
+    let shown_count = map.len().min(max_bytes / ITEM_BYTES_MIN);
     let key_bytes = |key: &String| json_length(&Value::String(key.clone())) + 2;
-    let wants: Vec<_> =
-        map.iter().take(shown).map(|(key, value)| key_bytes(key) + json_length(value)).collect();
-    let mut kept = Map::new();
-    for ((key, value), share) in map.iter().zip(divide_fairly(&wants, room)) {
+    let wants: Vec<_> = map
+        .iter()
+        .take(shown_count)
+        .map(|(key, value)| key_bytes(key) + json_length(value))
+        .collect();
+    let mut shown_fields = Map::new();
+    for ((key, value), share) in map.iter().zip(divide_fairly(&wants, max_bytes)) {
         // A key that leaves no room for its value is not worth showing.
-        let left = share.saturating_sub(key_bytes(key));
-        if left >= 8 || left >= json_length(value) {
-            kept.insert(key.clone(), cut_value(value, left, depth + 1));
+        let remaining = share.saturating_sub(key_bytes(key));
+        if remaining >= 8 || remaining >= json_length(value) {
+            shown_fields.insert(key.clone(), cut_value(value, remaining, depth + 1));
         }
     }
-    if kept.len() < map.len() {
-        kept.insert(CUT_MARK.into(), format!("{} more", map.len() - kept.len()).into());
+    if shown_fields.len() < map.len() {
+        shown_fields
+            .insert(CUT_MARK.into(), format!("{} more", map.len() - shown_fields.len()).into());
     }
-    Value::Object(kept)
+    Value::Object(shown_fields)
 }
 
 #[cfg(test)]

@@ -19,20 +19,23 @@ mod task;
 mod waits;
 
 pub use self::{
-    artifacts::{ArtifactContent, ArtifactView, artifact_content, artifacts},
+    artifacts::{ArtifactContent, ArtifactView, artifact_views, slice_artifact_content},
     execution::ExecutionView,
     failure::FailureView,
-    graph::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView, ON_FAILURE_TITLE, Standing},
-    history::{AnsweredView, HistoryRow, TelemetryEvent, history, telemetry_event},
+    graph::{EdgeKind, GraphBody, GraphEdge, GraphNode, GraphView, NodeProgress, ON_FAILURE_TITLE},
+    history::{GateAnswerView, HistoryRow, TelemetryEvent, build_history, telemetry_event},
     inputs::{InputView, InputsView, input_views},
-    listing::{ExecutionRow, Listing, OpenExecution, Resumed, execution_row, open_execution},
-    previous::{Previous, whole_output},
-    reply::{Advanced, ReadyStep, StepView, advanced_reply, current_state_reply},
-    status::{
-        ChildView, CurrentStep, Reader, StatusView, StepCounts, current_step,
-        current_step_for_people, status,
+    listing::{
+        ExecutionPage, ExecutionRow, OpenExecution, ResumeReply, build_open_execution,
+        execution_row,
     },
-    subject::{FoundValues, Shortened, Subject, ValueRequest},
+    previous::{PreviousOutput, full_output},
+    reply::{AdvanceReply, ReadyStep, StepView, build_advance_reply, build_current_reply},
+    status::{
+        ChildView, CurrentStep, Reader, StatusView, StepCounts, build_status, current_step,
+        current_step_for_people,
+    },
+    subject::{LoadedValues, TruncatedValue, ValueRequest, ViewContext},
     waits::{GateView, SignalView, WaitView},
 };
 use super::{

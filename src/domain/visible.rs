@@ -3,19 +3,19 @@
 
 /// `text` with U+FFFD in place of every control character and every invisible one.
 pub fn replace_hidden_chars(text: &str) -> String {
-    let shown = |(c, is_hidden)| if is_hidden { '\u{fffd}' } else { c };
-    mark_hidden_chars(text).map(shown).collect()
+    let to_visible = |(c, is_hidden)| if is_hidden { '\u{fffd}' } else { c };
+    mark_hidden_chars(text).map(to_visible).collect()
 }
 
 /// The characters of `text`, each with whether it is hidden. The joiners U+200C and U+200D are not where they shape what stands
 /// around them: in scripts whose letters join, and in emoji.
 pub fn mark_hidden_chars(text: &str) -> impl Iterator<Item = (char, bool)> {
-    let mut before = None;
+    let mut previous = None;
     text.char_indices().map(move |(at, c)| {
-        let mut around = before.into_iter().chain(text[at..].chars().nth(1));
-        let joins = matches!(c, '\u{200c}' | '\u{200d}') && around.clone().count() == 2;
-        before = Some(c);
-        (c, is_hidden(c) && !(joins && around.all(is_shaped_by_joiner)))
+        let mut neighbours = previous.into_iter().chain(text[at..].chars().nth(1));
+        let is_joiner = matches!(c, '\u{200c}' | '\u{200d}') && neighbours.clone().count() == 2;
+        previous = Some(c);
+        (c, is_hidden(c) && !(is_joiner && neighbours.all(is_shaped_by_joiner)))
     })
 }
 

@@ -16,28 +16,28 @@ type CodeFence = (char, usize);
 pub(crate) struct InstructionBuilder {
     text: String,
     /// The bytes of whole lines that were searched for fences.
-    searched: usize,
-    open: Option<CodeFence>,
+    scanned_bytes: usize,
+    open_fence: Option<CodeFence>,
 }
 
 impl InstructionBuilder {
     /// Adds text of the author.
-    pub(crate) fn push_author_text(&mut self, words: &str) {
-        self.text.push_str(words);
+    pub(crate) fn push_author_text(&mut self, text: &str) {
+        self.text.push_str(text);
     }
 
     /// Adds a value, and returns the byte at which it begins.
     pub(crate) fn push_value(&mut self, value: &str) -> usize {
         self.track_fences();
-        let begins_line = self.text[self.searched..].trim().is_empty();
-        match self.open {
+        let is_line_start = self.text[self.scanned_bytes..].trim().is_empty();
+        match self.open_fence {
             Some(fence) => {
-                let at = self.text.len();
-                self.text.push_str(&escape_closing_fences(value, fence, begins_line));
-                at
+                let start = self.text.len();
+                self.text.push_str(&escape_closing_fences(value, fence, is_line_start));
+                start
             }
-            None if value.trim_end().contains(is_line_end) => self.push_block(value, begins_line),
-            None if begins_line && is_markdown_structure(value) => self.push_inline_code(value),
+            None if value.trim_end().contains(is_line_end) => self.push_block(value, is_line_start),
+            None if is_line_start && is_markdown_structure(value) => self.push_inline_code(value),
             None => {
                 self.text.push_str(value);
                 self.text.len() - value.len()
@@ -50,7 +50,7 @@ impl InstructionBuilder {
         self.text.push('\n');
         self.track_fences();
         self.text.pop();
-        if let Some((sign, length)) = self.open {
+        if let Some((sign, length)) = self.open_fence {
             let fence = String::from(sign).repeat(length);
             let line = if self.text.ends_with('\n') { "" } else { "\n" };
             self.text.extend([line, &fence]);
@@ -58,26 +58,26 @@ impl InstructionBuilder {
         self.text
     }
 
-    fn push_block(&mut self, value: &str, begins_line: bool) -> usize {
+    fn push_block(&mut self, value: &str, is_line_start: bool) -> usize {
         let fence = make_fence(value);
-        let line = if begins_line { "" } else { "\n" };
+        let line = if is_line_start { "" } else { "\n" };
         self.text.extend([line, &fence, "\n"]);
-        let at = self.text.len();
+        let start = self.text.len();
         self.text.push_str(value.trim_end_matches(is_line_end));
         self.text.extend(["\n", &fence, "\n"]);
-        at
+        start
     }
 
     fn push_inline_code(&mut self, value: &str) -> usize {
-        let ticks = "`".repeat(longest_run(value, '`') + 1);
+        let ticks = "`".repeat(longest_run_length(value, '`') + 1);
         let (before, after) = match (value.starts_with('`'), value.ends_with('`')) {
             (false, false) => ("", ""),
             _ => (" ", " "),
         };
         self.text.extend([&ticks, before]);
-        let at = self.text.len();
+        let start = self.text.len();
         self.text.extend([value, after, &ticks]);
-        at
+        start
     }
 
     /// Tracks the fences in the lines that are complete by now.
@@ -85,23 +85,23 @@ impl InstructionBuilder {
         let Some(end) = self.text.rfind('\n').map(|at| at + 1) else {
             return;
         };
-        for line in self.text[self.searched.min(end)..end].lines() {
-            match self.open {
-                Some(fence) if is_closing_fence(line, fence) => self.open = None,
+        for line in self.text[self.scanned_bytes.min(end)..end].lines() {
+            match self.open_fence {
+                Some(fence) if is_closing_fence(line, fence) => self.open_fence = None,
                 Some(_) => {}
-                None => self.open = parse_opening_fence(line),
+                None => self.open_fence = parse_opening_fence(line),
             }
         }
-        self.searched = self.searched.max(end);
+        self.scanned_bytes = self.scanned_bytes.max(end);
     }
 }
 
 /// A fence of backticks that is longer than any run of backticks in the text.
 pub(crate) fn make_fence(text: &str) -> String {
-    "`".repeat(longest_run(text, '`').max(2) + 1)
+    "`".repeat(longest_run_length(text, '`').max(2) + 1)
 }
 
-fn longest_run(text: &str, sign: char) -> usize {
+fn longest_run_length(text: &str, sign: char) -> usize {
     text.split(|c| c != sign).map(str::len).max().unwrap_or(0)
 }
 
@@ -136,20 +136,20 @@ fn is_closing_fence(line: &str, (sign, length): CodeFence) -> bool {
 }
 
 /// A value for inside a fence, with a prefix on each line that would close the fence.
-fn escape_closing_fences(value: &str, fence: CodeFence, begins_line: bool) -> Cow<'_, str> {
+fn escape_closing_fences(value: &str, fence: CodeFence, is_line_start: bool) -> Cow<'_, str> {
     if !value.split(is_line_end).any(|line| is_closing_fence(line, fence)) {
         return Cow::Borrowed(value);
     }
-    let mut kept = String::with_capacity(value.len() + 8);
+    let mut escaped = String::with_capacity(value.len() + 8);
     for (number, line) in value.split_inclusive(is_line_end).enumerate() {
         if is_closing_fence(line.trim_end_matches(is_line_end), fence)
-            && (number > 0 || begins_line)
+            && (number > 0 || is_line_start)
         {
-            kept.push_str("    \u{b7} ");
+            escaped.push_str("    \u{b7} ");
         }
-        kept.push_str(line);
+        escaped.push_str(line);
     }
-    Cow::Owned(kept)
+    Cow::Owned(escaped)
 }
 
 #[cfg(test)]
@@ -163,7 +163,7 @@ mod tests {
             if number > 0 {
                 let at = all.push_value(value);
                 let first = value.lines().next().unwrap_or_default();
-                assert!(all.text[at..].starts_with(first) || all.open.is_some());
+                assert!(all.text[at..].starts_with(first) || all.open_fence.is_some());
             }
             all.push_author_text(part);
         }

@@ -21,7 +21,7 @@ use crate::store::{Commit, Position};
 use midex_domain::{
     Command, Decision, Definition, Execution, ExecutionId, Row, State, Transition,
     error::{Code, Error, Result},
-    execution::{AttemptId, BeginAttempt, Effect, Start, Values},
+    execution::{AttemptId, AttemptRequest, Effect, StartArguments, Values},
     expression::RenderedValue,
     limits,
 };
@@ -32,13 +32,13 @@ pub(super) struct ExecutionActor;
 pub(super) struct Arguments {
     pub(super) id: ExecutionId,
     pub(super) shared: Arc<Shared>,
-    pub(super) seen: watch::Sender<Option<DurableExecution>>,
+    pub(super) durable_sender: watch::Sender<Option<DurableExecution>>,
 }
 
 pub(super) struct ActorState {
     id: ExecutionId,
     shared: Arc<Shared>,
-    seen: watch::Sender<Option<DurableExecution>>,
+    durable_sender: watch::Sender<Option<DurableExecution>>,
     live: Option<LiveExecution>,
     /// Whether lost attempts were recovered since the execution was loaded, was last paused, or received
     /// [`Command::Recover`].
@@ -50,15 +50,15 @@ pub(super) struct ActorState {
 /// The execution as last made durable.
 #[derive(Clone)]
 struct LiveExecution {
-    seen: DurableExecution,
+    durable: DurableExecution,
     position: Position,
     /// The last row. A repeat of the last call is answered from it without a read.
-    last: Option<Arc<Row>>,
+    last_row: Option<Arc<Row>>,
 }
 
 /// Whether the actor may continue after an answer.
 enum AfterAnswer {
-    GoOn,
+    Continue,
     /// The durable state is unknown, or there is none. The actor ends, and the next call starts a new one, which loads
     /// the execution from the store.
     Stop,
@@ -74,8 +74,15 @@ impl Actor for ExecutionActor {
         _: ActorRef<ActorMessage>,
         arguments: Arguments,
     ) -> Result<ActorState, ActorProcessingErr> {
-        let Arguments { id, shared, seen } = arguments;
-        Ok(ActorState { id, shared, seen, live: None, is_recovered: false, values: Values::new() })
+        let Arguments { id, shared, durable_sender: seen } = arguments;
+        Ok(ActorState {
+            id,
+            shared,
+            durable_sender: seen,
+            live: None,
+            is_recovered: false,
+            values: Values::new(),
+        })
     }
 
     async fn handle(
@@ -85,27 +92,27 @@ impl Actor for ExecutionActor {
         state: &mut ActorState,
     ) -> Result<(), ActorProcessingErr> {
         let is_tick = message.is_tick();
-        if let ActorMessage::Command { command: Command::Recover { .. }, .. } = &message {
+        if let ActorMessage::Command { command: Command::RecoverAttempts { .. }, .. } = &message {
             state.is_recovered = false;
         }
         // Each live actor keeps the memory of this future, so the large futures inside it are boxed.
         let (reply, (answer, after)) = match message {
-            ActorMessage::Start { start, definition, named, reply } => {
-                (reply, Box::pin(state.start(start, definition, &named)).await)
+            ActorMessage::Start { start, definition, named_workflows, reply } => {
+                (reply, Box::pin(state.start(start, definition, &named_workflows)).await)
             }
             ActorMessage::Command { command, reply } => {
                 (reply, Box::pin(state.run_command(&command)).await)
             }
         };
-        let has_moved = matches!(&answer, Ok(Answer { row: Some(_), .. }));
+        let has_transition = matches!(&answer, Ok(Answer { row: Some(_), .. }));
         // Fails if the caller has gone away. The transition stands, and a repeat of the call gets the same answer.
         let _ = reply.send(answer);
         let after = match after {
-            AfterAnswer::GoOn => state.recover().await,
+            AfterAnswer::Continue => state.recover_lost_attempts().await,
             AfterAnswer::Stop => AfterAnswer::Stop,
         };
-        if matches!(after, AfterAnswer::GoOn) {
-            state.plan_next_deadline(is_tick && !has_moved);
+        if matches!(after, AfterAnswer::Continue) {
+            state.plan_next_deadline(is_tick && !has_transition);
         } else {
             // Messages that are already in the mailbox are answered from the store, and then the actor ends. `drain`
             // lets no new message in. It fails only if the actor is already ending.
@@ -122,7 +129,7 @@ impl Actor for ExecutionActor {
     ) -> Result<(), ActorProcessingErr> {
         if let Some(live) = &state.live
             && let Err(error) =
-                state.shared.store.checkpoint(live.seen.execution.clone(), live.position).await
+                state.shared.store.checkpoint(live.durable.execution.clone(), live.position).await
         {
             tracing::debug!(execution = %state.id, %error, "no snapshot at the end; the journal has it all");
         }
@@ -133,30 +140,30 @@ impl Actor for ExecutionActor {
 impl ActorState {
     async fn start(
         &mut self,
-        start: Start,
+        start: StartArguments,
         definition: Arc<Definition>,
-        named: &[Arc<Definition>],
+        named_workflows: &[Arc<Definition>],
     ) -> (Result<Answer>, AfterAnswer) {
-        match self.load().await {
+        match self.load_execution().await {
             Err(error) => (Err(error), AfterAnswer::Stop),
-            Ok(true) => (self.repeat_start(&definition, &start).await, AfterAnswer::GoOn),
+            Ok(true) => (self.repeat_start(&definition, &start).await, AfterAnswer::Continue),
             Ok(false) => {
-                let definition = self.shared.definitions.share(definition);
+                let definition = self.shared.definitions.intern(definition);
                 let is_long = start.inputs.as_ref();
-                let is_long = is_long.is_some_and(|inputs| definition.is_long(inputs));
+                let is_long = is_long.is_some_and(|inputs| definition.is_slow_to_validate(inputs));
                 let env = self.shared.environments.environment_of_project(start.project.as_deref());
                 let start = || {
-                    let facts = self.shared.facts(&definition, &self.values, &env);
+                    let facts = self.shared.build_facts(&definition, &self.values, &env);
                     Execution::start(facts, start, self.shared.clock.now(), &*self.shared.ids)
                 };
                 let transition = run_decision(&self.shared, is_long, start).await;
                 match transition {
                     Err(error) => (Err(error), AfterAnswer::Stop),
                     Ok(mut transition) => {
-                        self.shared.definitions.share_pending(&mut transition.next);
-                        let kept = named.iter().chain([&definition]);
-                        let kept = kept.map(|kept| (kept.digest(), kept.encode()));
-                        transition.contents.extend(kept);
+                        self.shared.definitions.share_pending_steps(&mut transition.execution);
+                        let definitions = named_workflows.iter().chain([&definition]);
+                        let encoded = definitions.map(|kept| (kept.digest(), kept.encode()));
+                        transition.contents.extend(encoded);
                         self.persist(transition, definition, Position::default()).await
                     }
                 }
@@ -166,33 +173,37 @@ impl ActorState {
 
     /// Takes up lost attempts again: the process that ran them has ended, or the execution was paused meanwhile. Runs
     /// after the reply to the caller has been sent.
-    async fn recover(&mut self) -> AfterAnswer {
+    async fn recover_lost_attempts(&mut self) -> AfterAnswer {
         let Some(live) = &self.live else {
-            return AfterAnswer::GoOn;
+            return AfterAnswer::Continue;
         };
-        let execution = &live.seen.execution;
+        let execution = &live.durable.execution;
         let is_worker = self.shared.runner.executors.is_worker;
         if !is_worker || self.missing_capability().is_some() {
-            return AfterAnswer::GoOn;
+            return AfterAnswer::Continue;
         }
         if execution.state() != State::Running {
             self.is_recovered = false;
-            return AfterAnswer::GoOn;
+            return AfterAnswer::Continue;
         }
         // Attempts that begin from here on are started in this process, so one recovery is enough.
         if mem::replace(&mut self.is_recovered, true) {
-            return AfterAnswer::GoOn;
+            return AfterAnswer::Continue;
         }
-        let (owner, alive) = (self.shared.owner, self.shared.runner.attempts_in_flight(&self.id));
-        if let Err(error) = self.restart_child_waits(execution, &live.seen.definition, &alive).await
+        let (owner, in_flight) =
+            (self.shared.owner, self.shared.runner.attempts_in_flight(&self.id));
+        if let Err(error) =
+            self.restart_child_waits(execution, &live.durable.definition, &in_flight).await
         {
             tracing::warn!(execution = %self.id, code = error.code().as_str(), "its children cannot be waited for now");
         }
-        if execution.lost_operations(owner, &alive).next().is_none() {
-            return AfterAnswer::GoOn;
+        if execution.find_lost_attempts(owner, &in_flight).next().is_none() {
+            return AfterAnswer::Continue;
         }
-        let alive = Arc::new(alive);
-        let (answer, after) = Box::pin(self.run_command(&Command::Recover { alive })).await;
+        let in_flight = Arc::new(in_flight);
+        let (answer, after) =
+            Box::pin(self.run_command(&Command::RecoverAttempts { live_attempts: in_flight }))
+                .await;
         if let Err(error) = answer {
             tracing::warn!(execution = %self.id, code = error.code().as_str(), "what was in work cannot be taken up again now");
         }
@@ -205,23 +216,26 @@ impl ActorState {
         &self,
         execution: &Execution,
         definition: &Definition,
-        alive: &BTreeSet<AttemptId>,
+        in_flight: &BTreeSet<AttemptId>,
     ) -> Result<()> {
-        for (attempt_id, kind, input) in execution.child_attempts_without_task(definition, alive) {
+        for (attempt_id, kind, input) in
+            execution.child_attempts_without_task(definition, in_flight)
+        {
             let input = match input {
                 Some(digest) => self.shared.contents.value(digest).await?,
                 None => None,
             };
-            let gone = || Error::internal("a value that the execution names is gone");
-            let input = input.ok_or_else(gone)?;
-            let begin = BeginAttempt {
+            let missing_value_error =
+                || Error::internal("a value that the execution names is gone");
+            let input = input.ok_or_else(missing_value_error)?;
+            let begin = AttemptRequest {
                 attempt_id,
-                kind,
+                step_kind: kind,
                 input: RenderedValue::from_stored_json(&input)?,
                 cursor: None,
                 timeout: None,
             };
-            Runner::carry_out_effect(&self.shared, &self.id, Effect::Begin(Box::new(begin)));
+            Runner::carry_out_effect(&self.shared, &self.id, Effect::BeginAttempt(Box::new(begin)));
         }
         Ok(())
     }
@@ -233,8 +247,8 @@ impl ActorState {
             return;
         };
         let (deadlines, now) = (&self.shared.deadlines, self.shared.clock.now());
-        let definition = &live.seen.definition;
-        let due = live.seen.execution.deadline(definition);
+        let definition = &live.durable.definition;
+        let due = live.durable.execution.deadline(definition);
         let due = due.filter(|_| self.missing_capability().is_none());
         if is_stuck && due.is_some_and(|due| due <= now) {
             deadlines.retry_later(&self.id, now);
@@ -243,14 +257,18 @@ impl ActorState {
         }
     }
 
-    async fn repeat_start(&self, definition: &Definition, start: &Start) -> Result<Answer> {
+    async fn repeat_start(
+        &self,
+        definition: &Definition,
+        start: &StartArguments,
+    ) -> Result<Answer> {
         let live = self.live()?;
-        let revision = live.seen.execution.revision_of_repeated_start(definition, start)?;
+        let revision = live.durable.execution.check_repeated_start(definition, start)?;
         self.replay(revision).await
     }
 
     async fn run_command(&mut self, command: &Command) -> (Result<Answer>, AfterAnswer) {
-        match self.load().await {
+        match self.load_execution().await {
             Err(error) => return (Err(error), AfterAnswer::Stop),
             Ok(false) => return (Err(execution_not_found(&self.id)), AfterAnswer::Stop),
             Ok(true) => {}
@@ -261,23 +279,30 @@ impl ActorState {
         let decided = match missing {
             Some(activity) => {
                 tracing::warn!(execution = %self.id, activity, "an open execution waits for a process that has its activity");
-                self.live().map(|live| (Decision::Stay, live.clone()))
+                self.live().map(|live| (Decision::NoChange, live.clone()))
             }
             None => self.decide(command).await,
         };
         match decided {
-            Err(error) => (Err(error), AfterAnswer::GoOn),
-            Ok((Decision::Replay(revision), _)) => (self.replay(revision).await, AfterAnswer::GoOn),
-            Ok((Decision::Stay, live)) => (
-                Ok(Answer { seen: live.seen, row: None, made: Values::new(), replayed: false }),
-                AfterAnswer::GoOn,
-            ),
-            Ok((Decision::Move(transition), live)) => {
-                self.persist(*transition, live.seen.definition, live.position).await
+            Err(error) => (Err(error), AfterAnswer::Continue),
+            Ok((Decision::Replay(revision), _)) => {
+                (self.replay(revision).await, AfterAnswer::Continue)
             }
-            Ok((Decision::Need(_), _)) => {
+            Ok((Decision::NoChange, live)) => (
+                Ok(Answer {
+                    durable: live.durable,
+                    row: None,
+                    new_values: Values::new(),
+                    is_replayed: false,
+                }),
+                AfterAnswer::Continue,
+            ),
+            Ok((Decision::Transition(transition), live)) => {
+                self.persist(*transition, live.durable.definition, live.position).await
+            }
+            Ok((Decision::MissingValues(_), _)) => {
                 let error = Error::internal("a decision still asks for values");
-                (Err(self.with_execution_context(error)), AfterAnswer::GoOn)
+                (Err(self.with_execution_context(error)), AfterAnswer::Continue)
             }
         }
     }
@@ -285,8 +310,9 @@ impl ActorState {
     /// Decides, after looking up the values that the decision needs.
     async fn decide(&mut self, command: &Command) -> Result<(Decision, LiveExecution)> {
         let live = self.live()?.clone();
-        let found = mem::take(&mut self.values).into();
-        let mut lookup = ValueLookup::new(&self.shared, &self.id, live.last.as_deref(), found);
+        let known_values = mem::take(&mut self.values).into();
+        let mut lookup =
+            ValueLookup::new(&self.shared, &self.id, live.last_row.as_deref(), known_values);
         let decision = self.decide_with(&mut lookup, &live, command).await;
         self.values = lookup.into_small_values();
         Ok((decision?, live))
@@ -298,22 +324,22 @@ impl ActorState {
         live: &LiveExecution,
         command: &Command,
     ) -> Result<Decision> {
-        let definition = &live.seen.definition;
+        let definition = &live.durable.definition;
         let is_long = command.schema_checked_value();
-        let is_long = is_long.is_some_and(|value| definition.is_long(value));
-        let env = self.shared.environments.environment_of_project(live.seen.execution.project());
+        let is_long = is_long.is_some_and(|value| definition.is_slow_to_validate(value));
+        let env = self.shared.environments.environment_of_project(live.durable.execution.project());
         loop {
             let decide = || {
-                let facts = self.shared.facts(definition, &lookup.found.values, &env);
+                let facts = self.shared.build_facts(definition, &lookup.found_values.values, &env);
                 let now = self.shared.clock.now();
-                live.seen.execution.decide(facts, command, now, &*self.shared.ids)
+                live.durable.execution.decide(facts, command, now, &*self.shared.ids)
             };
             let decision = run_decision(&self.shared, is_long, decide).await?;
-            let Decision::Need(needs) = decision else {
+            let Decision::MissingValues(needs) = decision else {
                 return Ok(decision);
             };
             lookup.look_up(needs.into_iter().map(Into::into).collect()).await?;
-            if !lookup.found.gone.is_empty() {
+            if !lookup.found_values.missing.is_empty() {
                 return Err(Error::internal("a value that the execution names is gone"));
             }
         }
@@ -326,10 +352,11 @@ impl ActorState {
         definition: Arc<Definition>,
         position: Position,
     ) -> (Result<Answer>, AfterAnswer) {
-        let Transition { next, row, contents, refusal, effects, made } = transition;
+        let Transition { execution: next, row, contents, refusal, effects, new_values: made } =
+            transition;
         let (next, row) = (Arc::new(next), Arc::new(row));
         let commit = Commit {
-            next: next.clone(),
+            execution: next.clone(),
             row: row.clone(),
             contents,
             due: next.wake_at(&definition),
@@ -348,60 +375,60 @@ impl ActorState {
                 return (Err(self.with_execution_context(error)), AfterAnswer::Stop);
             }
         };
-        let seen = DurableExecution { execution: next, definition };
+        let durable = DurableExecution { execution: next, definition };
         if self.values.len() >= limits::VALUES_KEPT_MAX {
             self.values = Values::new();
         }
-        let kept = made.iter().map(|(digest, value)| (*digest, value.clone()));
-        self.values.extend(kept);
+        let new_values = made.iter().map(|(digest, value)| (*digest, value.clone()));
+        self.values.extend(new_values);
         self.publish_state(LiveExecution {
-            seen: seen.clone(),
+            durable: durable.clone(),
             position: committed.position,
-            last: Some(row.clone()),
+            last_row: Some(row.clone()),
         });
         for effect in effects {
             Runner::carry_out_effect(&self.shared, &self.id, effect);
         }
         let answer = match refusal {
             Some(refusal) => {
-                Err(refusal.with_context("workflow_state", seen.execution.state().as_str()))
+                Err(refusal.with_context("workflow_state", durable.execution.state().as_str()))
             }
-            None => Ok(Answer { seen, row: Some(row), made, replayed: false }),
+            None => Ok(Answer { durable, row: Some(row), new_values: made, is_replayed: false }),
         };
-        (answer, AfterAnswer::GoOn)
+        (answer, AfterAnswer::Continue)
     }
 
     /// Repeats the answer of an earlier revision, with the execution as it was at that revision.
     async fn replay(&self, revision: u64) -> Result<Answer> {
-        let mut seen = self.live()?.seen.clone();
-        let row = match &self.live()?.last {
+        let mut durable = self.live()?.durable.clone();
+        let row = match &self.live()?.last_row {
             Some(last) if last.revision == revision => Some(last.clone()),
-            _ if seen.execution.revision() == revision => {
-                let rows = self.shared.store.rows(&self.id, [revision].into());
+            _ if durable.execution.revision() == revision => {
+                let rows = self.shared.store.load_rows(&self.id, [revision].into());
                 rows.await?.pop().map(Arc::new)
             }
             _ => {
-                let mut rows = self.shared.store.history(&self.id).await?;
+                let mut rows = self.shared.store.load_history(&self.id).await?;
                 rows.retain(|row| row.revision <= revision);
-                let then = Execution::replay(&rows);
-                seen.execution = then.map_or(seen.execution, Arc::new);
+                let earlier_execution = Execution::replay(&rows);
+                durable.execution = earlier_execution.map_or(durable.execution, Arc::new);
                 rows.pop().map(Arc::new)
             }
         };
         let row =
             row.ok_or_else(|| Error::internal("a journal row that the execution names is gone"))?;
-        Ok(Answer { seen, row: Some(row), made: Values::new(), replayed: true })
+        Ok(Answer { durable, row: Some(row), new_values: Values::new(), is_replayed: true })
     }
 
     /// The name of an activity that the workflow needs and this process lacks. Until a process that has it takes over,
     /// no attempt is started for the execution and no timer is applied to it.
     fn missing_capability(&self) -> Option<&str> {
-        let definition = &self.live.as_ref()?.seen.definition;
+        let definition = &self.live.as_ref()?.durable.definition;
         self.shared.runner.executors.missing_capability(definition)
     }
 
     /// Loads the execution from the store unless it is loaded already. Returns false if it does not exist.
-    async fn load(&mut self) -> Result<bool> {
+    async fn load_execution(&mut self) -> Result<bool> {
         if self.live.is_some() {
             return Ok(true);
         }
@@ -410,13 +437,13 @@ impl ActorState {
         };
         let definitions = &self.shared.definitions;
         let definition = definitions.get(stored.execution.definition()).await?;
-        definitions.share_pending(&mut stored.execution);
-        let seen = DurableExecution { execution: Arc::new(stored.execution), definition };
-        let has_orders = !seen.execution.orders().is_empty();
-        let awaited = seen.execution.open_attempts().collect();
+        definitions.share_pending_steps(&mut stored.execution);
+        let durable = DurableExecution { execution: Arc::new(stored.execution), definition };
+        let has_orders = !durable.execution.orders().is_empty();
+        let awaited_attempts = durable.execution.open_attempts().collect();
         self.is_recovered = false;
-        Runner::reconcile(&self.shared, &self.id, &awaited);
-        self.publish_state(LiveExecution { seen, position: stored.position, last: None });
+        Runner::reconcile(&self.shared, &self.id, &awaited_attempts);
+        self.publish_state(LiveExecution { durable, position: stored.position, last_row: None });
         if has_orders {
             self.shared.runner.start_order_delivery(&self.shared, &self.id);
         }
@@ -426,15 +453,15 @@ impl ActorState {
     /// Adds to the error which execution it concerns, and the state of that execution before the command.
     fn with_execution_context(&self, error: Error) -> Error {
         match &self.live {
-            Some(live) => live.seen.execution.with_execution_context(error),
+            Some(live) => live.durable.execution.with_execution_context(error),
             None => error.with_context("execution_id", self.id.as_str()),
         }
     }
 
     fn publish_state(&mut self, live: LiveExecution) {
-        self.seen.send_replace(Some(live.seen.clone()));
+        self.durable_sender.send_replace(Some(live.durable.clone()));
         self.shared.notifier.notify(&self.id);
-        let held_back = self.shared.descendants.record_execution(&live.seen.execution);
+        let held_back = self.shared.descendants.record_execution(&live.durable.execution);
         Runner::release_held_back_children(&self.shared, held_back);
         self.live = Some(live);
     }
@@ -455,7 +482,7 @@ async fn run_decision<T>(
         return catch_decision_panic(decide);
     }
     // The semaphore is never closed, so a permit is always granted.
-    let _turn = shared.long_decisions.acquire().await.ok();
+    let _permit = shared.long_decisions.acquire().await.ok();
     let runtime = tokio::runtime::Handle::current();
     if runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread {
         tokio::task::block_in_place(|| catch_decision_panic(decide))
@@ -467,8 +494,9 @@ async fn run_decision<T>(
 /// Turns a panic in the domain into an error. The state has not changed.
 fn catch_decision_panic<T>(decide: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(decide)).unwrap_or_else(|panic| {
-        let what = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Err(Error::internal(format!("the decision panicked: {what}")))
+        let panic_text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let panic_text =
+            panic_text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(Error::internal(format!("the decision panicked: {panic_text}")))
     })
 }

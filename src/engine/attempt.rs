@@ -17,7 +17,7 @@ use crate::activity::{Activities, Context};
 use midex_domain::{
     Definition, Digest, ExecutionId, FailureCode, StepKind,
     event::VisitId,
-    execution::{BeginAttempt, EffectOutput, OperationFailure, Safety},
+    execution::{AttemptRequest, EffectOutput, OperationFailure, RetrySafety},
     operation::{OperationCall, Operations},
 };
 
@@ -34,8 +34,8 @@ impl Executors {
     /// The name of an activity that a workflow names and this process lacks.
     pub(super) fn missing_capability<'a>(&self, definition: &'a Definition) -> Option<&'a str> {
         let mut names = definition.activities().iter();
-        let lacked = names.find(|name| self.activities.get(name).is_none());
-        lacked.map(String::as_str)
+        let missing_name = names.find(|name| self.activities.get(name).is_none());
+        missing_name.map(String::as_str)
     }
 
     /// Whether another process must run a step: this one is no worker, or lacks the activity.
@@ -45,8 +45,8 @@ impl Executors {
     }
 }
 
-impl Safety for Executors {
-    fn is_safe(&self, kind: &StepKind) -> bool {
+impl RetrySafety for Executors {
+    fn is_safe_to_retry(&self, kind: &StepKind) -> bool {
         match kind {
             StepKind::Activity { name, .. } => {
                 self.activities.get(name).is_some_and(|activity| activity.is_idempotent())
@@ -56,7 +56,7 @@ impl Safety for Executors {
         }
     }
 
-    fn lacks_catalog(&self, kind: &StepKind) -> bool {
+    fn is_catalog_missing(&self, kind: &StepKind) -> bool {
         matches!(kind, StepKind::Run { catalog, .. } if !self.operations.has_catalog(catalog))
     }
 }
@@ -65,13 +65,13 @@ impl Safety for Executors {
 pub(super) async fn run(
     executors: &Executors,
     id: &ExecutionId,
-    begin: BeginAttempt,
+    begin: AttemptRequest,
     cancelled: &CancellationToken,
 ) -> AttemptResult {
     // Cancelled when this function ends, so that work which an activity passed to another task learns that the attempt
     // is over or that its time is up.
     let cancelled = cancelled.child_token();
-    let _over = cancelled.clone().drop_guard();
+    let _cancel_guard = cancelled.clone().drop_guard();
     let limit = begin.timeout;
     let (input, mask) = executors.secrets.fill_secrets(&begin.input)?;
     let secrets = begin.input.secrets.iter().map(|place| place.name.clone());
@@ -99,11 +99,11 @@ struct FilledInput {
 async fn perform_attempt(
     executors: &Executors,
     id: &ExecutionId,
-    begin: BeginAttempt,
+    begin: AttemptRequest,
     FilledInput { mut input, secrets }: FilledInput,
     cancelled: CancellationToken,
 ) -> AttemptResult {
-    let BeginAttempt { attempt_id, kind, cursor, timeout, .. } = begin;
+    let AttemptRequest { attempt_id, step_kind: kind, cursor, timeout, .. } = begin;
     let idempotency_key = idempotency_key(id, &attempt_id.visit_id);
     let with = input["with"].take();
     match kind {
@@ -168,10 +168,10 @@ async fn catch_attempt_panic(work: impl Future<Output = AttemptResult>) -> Attem
 }
 
 fn panic_to_failure(panic: &(dyn Any + Send)) -> OperationFailure {
-    let what = panic.downcast_ref::<&str>().copied();
-    let what = what.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    let message = match what {
-        Some(what) => format!("it panicked: {what}"),
+    let panic_text = panic.downcast_ref::<&str>().copied();
+    let panic_text = panic_text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let message = match panic_text {
+        Some(panic_text) => format!("it panicked: {panic_text}"),
         None => "it panicked".to_owned(),
     };
     OperationFailure::new("panic", message).as_retryable()

@@ -15,17 +15,17 @@ use tokio::task::JoinSet;
 use super::{
     DurableExecution, Engine, Shared, StartRequest, Topic,
     descendants::{Announcement, is_over_budget},
-    message::Origin,
+    message::MessageOrigin,
     report::report_until_accepted,
 };
 use midex_domain::{
     Command, Definition, Execution, ExecutionId, FailureCode, State, WorkflowLookup,
     error::{Code, Error, Result},
     event::{ChildOrder, Parent},
-    execution::{BeginAttempt, EffectOutput, OperationFailure},
+    execution::{AttemptRequest, EffectOutput, OperationFailure},
     limits,
     operation::BoxFuture,
-    span::backoff_pause,
+    span::compute_backoff,
     view,
 };
 
@@ -68,66 +68,75 @@ pub(super) enum ChildWaitResult {
         root: ExecutionId,
     },
     /// The server is stopping, or an execution above no longer waits for the child.
-    GivenUp,
+    Abandoned,
 }
 
 /// Starts the child of an attempt, unless it exists, and waits until it has ended.
 pub(super) async fn wait_for_child(
     shared: &Arc<Shared>,
     parent: &ExecutionId,
-    begin: BeginAttempt,
-    mut announced: Announcement,
+    begin: AttemptRequest,
+    mut announcement: Announcement,
 ) -> ChildWaitResult {
     let engine = Engine::from_shared(shared.clone());
     let mut failures = 0;
     loop {
-        let came = tokio::select! {
+        let result = tokio::select! {
             biased;
-            () = shared.stopping.cancelled() => return ChildWaitResult::GivenUp,
-            came = engine.run_child(parent, &begin, &mut announced) => came,
+            () = shared.stopping.cancelled() => return ChildWaitResult::Abandoned,
+            result = engine.run_child(parent, &begin, &mut announcement) => result,
         };
-        match came {
-            Ok(came) => return came,
-            Err(error) if error.code() == Code::ServerStopping => return ChildWaitResult::GivenUp,
+        match result {
+            Ok(result) => return result,
+            Err(error) if error.code() == Code::ServerStopping => {
+                return ChildWaitResult::Abandoned;
+            }
             Err(error) => {
                 tracing::warn!(execution = %parent, code = error.code().as_str(), "a child cannot be waited for now; it is tried again");
                 failures += 1;
-                tokio::time::sleep(retry_pause(failures)).await;
+                tokio::time::sleep(compute_retry_delay(failures)).await;
             }
         }
     }
 }
 
-fn retry_pause(failures: u32) -> Duration {
-    backoff_pause(failures, limits::OUTCOME_RETRY_MIN, limits::OUTCOME_RETRY_MAX)
+fn compute_retry_delay(failures: u32) -> Duration {
+    compute_backoff(failures, limits::OUTCOME_RETRY_MIN, limits::OUTCOME_RETRY_MAX)
 }
 
 /// Delivers the orders of `parent` to its children, and reports each delivery to the parent, until no order is left
 /// that can be delivered now.
 pub(super) async fn deliver_orders(shared: Arc<Shared>, parent: ExecutionId) {
     loop {
-        let mut missing = BTreeSet::new();
+        let mut missing_children = BTreeSet::new();
         loop {
-            let due = orders_due(&shared, &parent, &missing).await;
-            if due.is_empty() {
+            let due_orders = load_due_orders(&shared, &parent, &missing_children).await;
+            if due_orders.is_empty() {
                 break;
             }
-            let mut telling = JoinSet::new();
-            for order in due {
+            let mut deliveries = JoinSet::new();
+            for order in due_orders {
                 let shared = shared.clone();
-                telling.spawn(async move {
-                    let what = Command::FromParent(order.what);
-                    let is_there = report_until_accepted(&shared, &order.child, what).await;
-                    (order, is_there)
+                deliveries.spawn(async move {
+                    let command = Command::ApplyParentOrder(order.what);
+                    let child_exists = report_until_accepted(&shared, &order.child, command).await;
+                    (order, child_exists)
                 });
             }
-            let mut told = telling.join_all().await;
+            let mut delivered = deliveries.join_all().await;
             // An order whose child is found missing for the first time is looked at again: the child of a visit that
             // still waits has yet to begin.
-            told.retain(|(order, is_there)| *is_there || !missing.insert(order.child.clone()));
-            if !told.is_empty() {
-                let told = told.into_iter().map(|(order, _)| order).collect();
-                report_until_accepted(&shared, &parent, Command::Told(told)).await;
+            delivered.retain(|(order, child_exists)| {
+                *child_exists || !missing_children.insert(order.child.clone())
+            });
+            if !delivered.is_empty() {
+                let delivered_orders = delivered.into_iter().map(|(order, _)| order).collect();
+                report_until_accepted(
+                    &shared,
+                    &parent,
+                    Command::MarkOrdersDelivered(delivered_orders),
+                )
+                .await;
             }
         }
         if shared.runner.end_order_delivery(&parent) {
@@ -136,21 +145,21 @@ pub(super) async fn deliver_orders(shared: Arc<Shared>, parent: ExecutionId) {
     }
 }
 
-async fn orders_due(
+async fn load_due_orders(
     shared: &Arc<Shared>,
     parent: &ExecutionId,
-    missing: &BTreeSet<ExecutionId>,
+    missing_children: &BTreeSet<ExecutionId>,
 ) -> Vec<ChildOrder> {
     let engine = Engine::from_shared(shared.clone());
     let mut failures = 0;
     loop {
-        match engine.see_execution(parent).await {
-            Ok(seen) => return seen.execution.orders_due(missing),
+        match engine.read_execution(parent).await {
+            Ok(durable) => return durable.execution.find_due_orders(missing_children),
             Err(error) if error.code() == Code::ExecutionNotFound => return Vec::new(),
             Err(error) => {
                 tracing::warn!(execution = %parent, code = error.code().as_str(), "its children cannot be told now; it is tried again");
                 failures += 1;
-                tokio::time::sleep(retry_pause(failures)).await;
+                tokio::time::sleep(compute_retry_delay(failures)).await;
             }
         }
     }
@@ -166,14 +175,14 @@ pub(super) async fn hold_back_children(
     descendants.hold_back_children(root, parent);
     let engine = Engine::from_shared(shared.clone());
     // Check the root after the parent was registered: a resume before that has not released this parent.
-    let is_held =
-        async || matches!(engine.execution(root).await, Ok(root) if is_over_budget(&root));
-    if is_held().await {
+    let is_root_over_budget =
+        async || matches!(engine.load_execution(root).await, Ok(root) if is_over_budget(&root));
+    if is_root_over_budget().await {
         return;
     }
     let open_max = descendants.open_max;
     report_until_accepted(shared, root, Command::PauseForBudget { open_max }).await;
-    if !is_held().await {
+    if !is_root_over_budget().await {
         tokio::time::sleep(limits::OUTCOME_RETRY_MAX).await;
         release_held_back_children(shared.clone(), BTreeSet::from([parent.clone()])).await;
     }
@@ -186,8 +195,8 @@ pub(super) async fn release_held_back_children(
 ) {
     for id in parents {
         let alive = Arc::new(shared.runner.attempts_in_flight(&id));
-        let recover = Command::Recover { alive };
-        if let Err(error) = shared.send(&id, Origin::Outside, recover).await {
+        let recover = Command::RecoverAttempts { live_attempts: alive };
+        if let Err(error) = shared.send(&id, MessageOrigin::External, recover).await {
             tracing::debug!(execution = %id, code = error.code().as_str(), "what was held back is begun when the execution is next woken");
         }
     }
@@ -203,27 +212,27 @@ impl Engine {
     async fn run_child(
         &self,
         parent: &ExecutionId,
-        begin: &BeginAttempt,
-        announced: &mut Announcement,
+        begin: &AttemptRequest,
+        announcement: &mut Announcement,
     ) -> Result<ChildWaitResult> {
         let id = begin.attempt_id.child_execution_id(parent);
-        let listener = self.shared.notifier.listener();
+        let listener = self.shared.notifier.new_listener();
         listener.subscribe(&id.as_str().into(), Some(Topic::Execution(id.clone())));
         if self.find_durable_execution(&id).await?.is_none() {
-            if let Some(came) = self.begin_child(parent, &id, begin, announced).await? {
-                return Ok(came);
+            if let Some(result) = self.begin_child(parent, &id, begin, announcement).await? {
+                return Ok(result);
             }
             // Deliver the orders that the parent gave before the child existed.
             self.shared.runner.start_order_delivery(&self.shared, parent);
         }
-        announced.end_announcement();
-        let mut seen = self.see_execution(&id).await?;
-        while !seen.execution.state().is_final() {
+        announcement.end_announcement();
+        let mut durable = self.read_execution(&id).await?;
+        while !durable.execution.state().is_final() {
             listener.wait_for_change().await;
             listener.take_marked_name();
-            seen = self.see_execution(&id).await?;
+            durable = self.read_execution(&id).await?;
         }
-        self.outcome_of_ended_child(&seen).await.map(ChildWaitResult::Ended)
+        self.build_child_outcome(&durable).await.map(ChildWaitResult::Ended)
     }
 
     /// Starts the child. Returns the result of the attempt's wait if the child may not begin. A fault of the child's
@@ -232,20 +241,21 @@ impl Engine {
         &self,
         parent: &ExecutionId,
         id: &ExecutionId,
-        begin: &BeginAttempt,
-        announced: &mut Announcement,
+        begin: &AttemptRequest,
+        announcement: &mut Announcement,
     ) -> Result<Option<ChildWaitResult>> {
-        let above = self.execution(parent).await?;
-        let as_parent = above.as_parent_of(&begin.attempt_id);
+        let parent_execution = self.load_execution(parent).await?;
+        let parent_link = parent_execution.build_parent_record(&begin.attempt_id);
         let descendants = &self.shared.descendants;
-        let failure = if let Err(failure) = check_child_allowed(&as_parent, begin) {
+        let failure = if let Err(failure) = check_child_allowed(&parent_link, begin) {
             failure
         } else {
-            let refusal = self.admit_child(above.clone(), &as_parent, id, announced);
+            let refusal =
+                self.admit_child(parent_execution.clone(), &parent_link, id, announcement);
             if let Some(refusal) = refusal.await? {
                 return Ok(Some(refusal));
             }
-            match self.start_child(id, &above, as_parent, begin).await {
+            match self.start_child(id, &parent_execution, parent_link, begin).await {
                 Ok(()) => return Ok(None),
                 Err(error) if error.code().retryable() => return Err(error),
                 Err(error) => start_error_to_failure(&error),
@@ -258,21 +268,21 @@ impl Engine {
     async fn start_child(
         &self,
         id: &ExecutionId,
-        above: &Execution,
-        as_parent: Parent,
-        begin: &BeginAttempt,
+        parent_execution: &Execution,
+        parent_link: Parent,
+        begin: &AttemptRequest,
     ) -> Result<()> {
         let name = begin.workflow().unwrap_or_default();
-        let lookup = self.lookup_of_execution(above).await?;
+        let lookup = self.load_workflow_lookup(parent_execution).await?;
         let definition = self.find_workflow(lookup.as_ref(), name).await?;
         let request = StartRequest {
             definition,
             execution_id: Some(id.clone()),
-            project: above.project().map(str::to_owned),
+            project: parent_execution.project().map(str::to_owned),
             inputs: begin.input.value.get("with").cloned(),
             lookup,
         };
-        self.start_as_child(request, Some(as_parent)).await.map(drop)
+        self.start_as_child(request, Some(parent_link)).await.map(drop)
     }
 
     /// Reserves room for the child. Returns the result of the attempt's wait if the child may not begin: each execution
@@ -280,35 +290,36 @@ impl Engine {
     /// open below the root.
     async fn admit_child(
         &self,
-        mut above: Arc<Execution>,
-        as_parent: &Parent,
+        mut ancestor: Arc<Execution>,
+        parent_link: &Parent,
         child: &ExecutionId,
-        announced: &mut Announcement,
+        announcement: &mut Announcement,
     ) -> Result<Option<ChildWaitResult>> {
         let descendants = &self.shared.descendants;
-        descendants.count(&*self.shared.store).await?;
-        let (mut visit_id, mut below) = (as_parent.visit_id.clone(), child.clone());
+        descendants.count_open_executions(&*self.shared.store).await?;
+        let (mut visit_id, mut current_child) = (parent_link.visit_id.clone(), child.clone());
         loop {
-            if !above.waits_for_child(&visit_id, &below) {
-                return Ok(Some(ChildWaitResult::GivenUp));
+            if !ancestor.waits_for_child(&visit_id, &current_child) {
+                return Ok(Some(ChildWaitResult::Abandoned));
             }
-            let Some(parent) = above.parent().cloned() else {
+            let Some(parent) = ancestor.parent().cloned() else {
                 break;
             };
-            (visit_id, below) = (parent.visit_id, above.id().clone());
-            above = self.execution(&parent.execution_id).await?;
+            (visit_id, current_child) = (parent.visit_id, ancestor.id().clone());
+            ancestor = self.load_execution(&parent.execution_id).await?;
         }
-        let root = above.id().clone();
-        if !is_over_budget(&above) && descendants.reserve_room(&root, announced) {
+        let root = ancestor.id().clone();
+        if !is_over_budget(&ancestor) && descendants.reserve_room(&root, announcement) {
             return Ok(None);
         }
-        let why = format!("its root '{root}' is paused, for too many executions below it are open");
-        descendants.note_not_begun(child, &root, &why);
+        let reason =
+            format!("its root '{root}' is paused, for too many executions below it are open");
+        descendants.note_not_begun(child, &root, &reason);
         Ok(Some(ChildWaitResult::HeldBack { root }))
     }
 
     /// Where an execution looks up workflows.
-    async fn lookup_of_execution(&self, execution: &Execution) -> Result<Option<WorkflowLookup>> {
+    async fn load_workflow_lookup(&self, execution: &Execution) -> Result<Option<WorkflowLookup>> {
         let Some(digest) = execution.lookup() else {
             return Ok(None);
         };
@@ -330,10 +341,10 @@ impl Engine {
             Ok(definition) => return Ok(definition),
             Err(error) => error,
         };
-        let kept = lookup.and_then(|lookup| lookup.kept.get(name));
-        match (error.code(), kept) {
-            (Code::WorkflowNotFound | Code::WorkflowValidationFailed, Some(kept)) => {
-                self.shared.definitions.get(*kept).await
+        let stored_digest = lookup.and_then(|lookup| lookup.kept.get(name));
+        match (error.code(), stored_digest) {
+            (Code::WorkflowNotFound | Code::WorkflowValidationFailed, Some(stored_digest)) => {
+                self.shared.definitions.get(*stored_digest).await
             }
             _ => Err(error),
         }
@@ -341,7 +352,7 @@ impl Engine {
 
     /// The lookup that an execution of this definition keeps, and the present definitions of the workflows that it
     /// names. A workflow that cannot be found now is looked up again when the child is to begin.
-    pub(super) async fn lookup_and_named_definitions(
+    pub(super) async fn resolve_named_definitions(
         &self,
         definition: &Definition,
         lookup: Option<WorkflowLookup>,
@@ -350,28 +361,28 @@ impl Engine {
             return (None, Vec::new());
         };
         lookup.kept.clear();
-        lookup.is_of_project |= definition.is_of_project();
-        let (mut kept, mut named) = (BTreeMap::new(), Vec::new());
-        for name in definition.children() {
+        lookup.is_of_project |= definition.is_from_project();
+        let (mut digests, mut definitions) = (BTreeMap::new(), Vec::new());
+        for name in definition.child_workflow_names() {
             if let Ok(child) = self.shared.workflows.find(Some(&lookup), name).await {
-                kept.insert(name.to_owned(), child.digest());
-                named.push(child);
+                digests.insert(name.to_owned(), child.digest());
+                definitions.push(child);
             }
         }
-        let lookup = WorkflowLookup { kept, ..lookup };
-        (Some(Box::new(lookup)), named)
+        let lookup = WorkflowLookup { kept: digests, ..lookup };
+        (Some(Box::new(lookup)), definitions)
     }
 
-    async fn outcome_of_ended_child(&self, seen: &DurableExecution) -> Result<AttemptOutcome> {
-        let execution = &seen.execution;
+    async fn build_child_outcome(&self, durable: &DurableExecution) -> Result<AttemptOutcome> {
+        let execution = &durable.execution;
         let (id, name) = (execution.id(), execution.workflow());
         if execution.state() == State::Completed {
-            let output = self.build_view(seen, None, view::whole_output).await?;
+            let output = self.build_view(durable, None, view::full_output).await?;
             return Ok(Ok(EffectOutput::Output(output.unwrap_or(Value::Null))));
         }
         let failure = if let Some(failure) = execution.failure() {
-            let why = &failure.message;
-            let message = format!("child '{id}' of workflow '{name}' failed: {why}");
+            let reason = &failure.message;
+            let message = format!("child '{id}' of workflow '{name}' failed: {reason}");
             OperationFailure {
                 code: Some(failure.code.clone()),
                 ..OperationFailure::new("child", message)
@@ -387,13 +398,13 @@ impl Engine {
 
 /// Refuses a child that is too deep or would be given a secret, before anything is looked up for it.
 fn check_child_allowed(
-    as_parent: &Parent,
-    begin: &BeginAttempt,
+    parent_link: &Parent,
+    begin: &AttemptRequest,
 ) -> std::result::Result<(), OperationFailure> {
-    if as_parent.depth > limits::CHILD_DEPTH_MAX {
-        let most = limits::CHILD_DEPTH_MAX;
+    if parent_link.depth > limits::CHILD_DEPTH_MAX {
+        let max_depth = limits::CHILD_DEPTH_MAX;
         let message =
-            format!("an execution may be {most} below its root, and this would be one more");
+            format!("an execution may be {max_depth} below its root, and this would be one more");
         return Err(OperationFailure::new("child", message).with_code(FailureCode::ChildTooDeep));
     }
     if let Some(place) = begin.input.secrets.first() {
@@ -410,8 +421,9 @@ fn check_child_allowed(
 /// retryable, because only the user can change that.
 fn start_error_to_failure(error: &Error) -> OperationFailure {
     let project = error.context("project_word").and_then(Value::as_str);
-    let trust = project.map(|project| format!("; if you trust it, run `midex trust {project}`"));
-    let message = error.message().to_owned() + &trust.unwrap_or_default();
+    let trust_hint =
+        project.map(|project| format!("; if you trust it, run `midex trust {project}`"));
+    let message = error.message().to_owned() + &trust_hint.unwrap_or_default();
     let failure = OperationFailure {
         code: Some(error.code().as_str().to_owned()),
         ..OperationFailure::new("child", message)

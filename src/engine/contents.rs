@@ -27,7 +27,7 @@ impl Contents {
         if let Some(value) = self.with_cache(|cache| cache.get(digest)) {
             return Ok(Some(value));
         }
-        let Some(bytes) = self.store.content(digest).await? else {
+        let Some(bytes) = self.store.load_content(digest).await? else {
             return Ok(None);
         };
         let Ok(value) = serde_json::from_slice(&bytes) else {
@@ -38,42 +38,48 @@ impl Contents {
         Ok(Some(value))
     }
 
-    fn with_cache<T>(&self, take: impl FnOnce(&mut LruCache) -> T) -> T {
-        take(&mut self.cache.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_cache<T>(&self, access: impl FnOnce(&mut LruCache) -> T) -> T {
+        access(&mut self.cache.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// The least recently used values are evicted first.
 struct LruCache {
-    most: usize,
+    capacity_bytes: usize,
     bytes: usize,
     /// The number of requests so far, used as a clock.
-    asked: u64,
+    request_count: u64,
     values: HashMap<Digest, CachedValue>,
     /// The digests by their last request.
-    in_order: BTreeMap<u64, Digest>,
+    by_last_use: BTreeMap<u64, Digest>,
 }
 
 struct CachedValue {
     value: Arc<Value>,
     bytes: usize,
-    asked: u64,
+    last_use: u64,
 }
 
 impl LruCache {
     /// The overhead that is counted for each value, so that the number of very small values is bounded too.
     const ENTRY_OVERHEAD_BYTES: usize = 128;
 
-    fn new(most: usize) -> Self {
-        Self { most, bytes: 0, asked: 0, values: HashMap::new(), in_order: BTreeMap::new() }
+    fn new(capacity_bytes: usize) -> Self {
+        Self {
+            capacity_bytes,
+            bytes: 0,
+            request_count: 0,
+            values: HashMap::new(),
+            by_last_use: BTreeMap::new(),
+        }
     }
 
     fn get(&mut self, digest: Digest) -> Option<Arc<Value>> {
         let entry = self.values.get_mut(&digest)?;
-        self.asked += 1;
-        self.in_order.remove(&entry.asked);
-        self.in_order.insert(self.asked, digest);
-        entry.asked = self.asked;
+        self.request_count += 1;
+        self.by_last_use.remove(&entry.last_use);
+        self.by_last_use.insert(self.request_count, digest);
+        entry.last_use = self.request_count;
         Some(entry.value.clone())
     }
 
@@ -81,21 +87,21 @@ impl LruCache {
     fn insert_value(&mut self, digest: Digest, value: &Arc<Value>, bytes: usize) {
         let bytes = bytes + Self::ENTRY_OVERHEAD_BYTES;
         // Another task may have looked up the same value meanwhile.
-        if bytes > self.most || self.values.contains_key(&digest) {
+        if bytes > self.capacity_bytes || self.values.contains_key(&digest) {
             return;
         }
-        while self.bytes + bytes > self.most {
+        while self.bytes + bytes > self.capacity_bytes {
             self.evict_oldest();
         }
-        self.asked += 1;
+        self.request_count += 1;
         self.bytes += bytes;
-        self.in_order.insert(self.asked, digest);
-        let entry = CachedValue { value: value.clone(), bytes, asked: self.asked };
+        self.by_last_use.insert(self.request_count, digest);
+        let entry = CachedValue { value: value.clone(), bytes, last_use: self.request_count };
         self.values.insert(digest, entry);
     }
 
     fn evict_oldest(&mut self) {
-        let oldest = self.in_order.pop_first();
+        let oldest = self.by_last_use.pop_first();
         if let Some(entry) = oldest.and_then(|(_, digest)| self.values.remove(&digest)) {
             self.bytes -= entry.bytes;
         }
@@ -134,7 +140,7 @@ mod tests {
         assert_eq!(cache.get(digest_of_name("a")).as_deref(), Some(&json!("a")));
         insert_named(&mut cache, "d", 400);
         assert_eq!(which_are_cached(&mut cache, &["a", "b", "c", "d"]), [true, false, true, true]);
-        assert_eq!((cache.bytes, cache.in_order.len()), (1000, 3));
+        assert_eq!((cache.bytes, cache.by_last_use.len()), (1000, 3));
     }
 
     #[test]
@@ -153,6 +159,6 @@ mod tests {
         let mut cache = LruCache::new(1000);
         insert_named(&mut cache, "a", 300);
         insert_named(&mut cache, "a", 300);
-        assert_eq!((cache.bytes, cache.in_order.len()), (300, 1));
+        assert_eq!((cache.bytes, cache.by_last_use.len()), (300, 1));
     }
 }

@@ -10,71 +10,71 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Shared, message::Origin};
+use super::{Shared, message::MessageOrigin};
 use midex_domain::{
     Command, ExecutionId,
     clock::Timestamp,
     error::{Code, Error, Result},
     limits,
-    span::backoff_pause,
+    span::compute_backoff,
 };
 
 /// The next deadline of each execution that has one, ordered by instant and id.
 #[derive(Default)]
 pub(super) struct Deadlines {
-    entries: Mutex<Schedule>,
+    schedule: Mutex<Schedule>,
     /// Notified when there is a new earliest deadline.
     changed: Notify,
 }
 
 #[derive(Default)]
 struct Schedule {
-    in_order: BTreeSet<(Timestamp, ExecutionId)>,
-    of: HashMap<ExecutionId, Timestamp>,
+    by_due: BTreeSet<(Timestamp, ExecutionId)>,
+    due_by_execution: HashMap<ExecutionId, Timestamp>,
     /// How many ticks of an execution failed in a row.
-    failed: HashMap<ExecutionId, u32>,
+    failure_counts: HashMap<ExecutionId, u32>,
 }
 
 impl Schedule {
     fn set(&mut self, id: &ExecutionId, due: Option<Timestamp>) {
-        if self.of.get(id).copied() == due {
+        if self.due_by_execution.get(id).copied() == due {
             return;
         }
-        if let Some(before) = self.of.remove(id) {
-            self.in_order.remove(&(before, id.clone()));
+        if let Some(previous_due) = self.due_by_execution.remove(id) {
+            self.by_due.remove(&(previous_due, id.clone()));
         }
         if let Some(due) = due {
-            self.of.insert(id.clone(), due);
-            self.in_order.insert((due, id.clone()));
+            self.due_by_execution.insert(id.clone(), due);
+            self.by_due.insert((due, id.clone()));
         }
     }
 
-    fn pop(&mut self, now: Timestamp) -> Option<ExecutionId> {
-        let (due, _) = self.in_order.first()?;
+    fn pop_due(&mut self, now: Timestamp) -> Option<ExecutionId> {
+        let (due, _) = self.by_due.first()?;
         if *due > now {
             return None;
         }
-        let (_, id) = self.in_order.pop_first()?;
-        self.of.remove(&id);
+        let (_, id) = self.by_due.pop_first()?;
+        self.due_by_execution.remove(&id);
         Some(id)
     }
 }
 
 impl Deadlines {
     fn lock_schedule(&self) -> MutexGuard<'_, Schedule> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the next deadline of an execution, or removes it (`None`). Resets the count of its failures.
     pub(super) fn set(&self, id: &ExecutionId, due: Option<Timestamp>) {
-        let mut entries = self.lock_schedule();
-        entries.failed.remove(id);
-        self.change_deadline(&mut entries, id, due);
+        let mut schedule = self.lock_schedule();
+        schedule.failure_counts.remove(id);
+        self.change_deadline(&mut schedule, id, due);
     }
 
-    fn change_deadline(&self, entries: &mut Schedule, id: &ExecutionId, due: Option<Timestamp>) {
-        let first = entries.in_order.first().map(|(due, _)| *due);
-        entries.set(id, due);
+    fn change_deadline(&self, schedule: &mut Schedule, id: &ExecutionId, due: Option<Timestamp>) {
+        let first = schedule.by_due.first().map(|(due, _)| *due);
+        schedule.set(id, due);
         if due.is_some_and(|due| first.is_none_or(|first| due < first)) {
             self.changed.notify_one();
         }
@@ -82,54 +82,54 @@ impl Deadlines {
 
     /// Adds a deadline that the store names, unless an earlier one is known.
     fn add_stored_deadline(&self, id: &ExecutionId, due: Timestamp) {
-        let mut entries = self.lock_schedule();
-        if entries.of.get(id).is_none_or(|known| due < *known) {
-            self.change_deadline(&mut entries, id, Some(due));
+        let mut schedule = self.lock_schedule();
+        if schedule.due_by_execution.get(id).is_none_or(|known| due < *known) {
+            self.change_deadline(&mut schedule, id, Some(due));
         }
     }
 
     /// Schedules another tick for an execution whose durable state is unknown, or whose tick failed or changed nothing.
     /// The delay grows with each failure in a row.
     pub(super) fn retry_later(&self, id: &ExecutionId, now: Timestamp) {
-        let mut entries = self.lock_schedule();
-        let count = entries.failed.entry(id.clone()).or_default();
+        let mut schedule = self.lock_schedule();
+        let count = schedule.failure_counts.entry(id.clone()).or_default();
         *count += 1;
-        let due = now.after(backoff_pause(*count, limits::TICK_RETRY_MIN, limits::TICK_RETRY_MAX));
-        if entries.of.get(id).is_none_or(|known| due < *known) {
-            self.change_deadline(&mut entries, id, Some(due));
+        let due = now.plus(compute_backoff(*count, limits::TICK_RETRY_MIN, limits::TICK_RETRY_MAX));
+        if schedule.due_by_execution.get(id).is_none_or(|known| due < *known) {
+            self.change_deadline(&mut schedule, id, Some(due));
         }
     }
 
     fn has_deadline(&self, id: &ExecutionId) -> bool {
-        self.lock_schedule().of.contains_key(id)
+        self.lock_schedule().due_by_execution.contains_key(id)
     }
 
     fn reset_failures(&self, id: &ExecutionId) {
-        self.lock_schedule().failed.remove(id);
+        self.lock_schedule().failure_counts.remove(id);
     }
 
     fn earliest_deadline(&self) -> Option<Timestamp> {
-        self.lock_schedule().in_order.first().map(|(due, _)| *due)
+        self.lock_schedule().by_due.first().map(|(due, _)| *due)
     }
 }
 
 /// Serves deadlines until the server stops.
-pub(super) async fn serve(shared: Arc<Shared>) {
-    let room = Arc::new(Semaphore::new(limits::TICKS_AT_ONCE_MAX));
+pub(super) async fn serve_deadlines(shared: Arc<Shared>) {
+    let permits = Arc::new(Semaphore::new(limits::TICKS_AT_ONCE_MAX));
     loop {
         tokio::select! {
             () = shared.stopping.cancelled() => return,
             () = wait_for_next_deadline(&shared) => {}
         }
         loop {
-            let Ok(permit) = room.clone().acquire_owned().await else {
+            let Ok(permit) = permits.clone().acquire_owned().await else {
                 return;
             };
-            let due = shared.deadlines.lock_schedule().pop(shared.clock.now());
+            let due = shared.deadlines.lock_schedule().pop_due(shared.clock.now());
             let Some(id) = due else { break };
             let shared = shared.clone();
             tokio::spawn(async move {
-                tick(&shared, id).await;
+                send_tick(&shared, id).await;
                 drop(permit);
             });
         }
@@ -150,8 +150,8 @@ async fn wait_for_next_deadline(shared: &Shared) {
     }
 }
 
-async fn tick(shared: &Shared, id: ExecutionId) {
-    match shared.send(&id, Origin::Outside, Command::Tick).await {
+async fn send_tick(shared: &Shared, id: ExecutionId) {
+    match shared.send(&id, MessageOrigin::External, Command::Tick).await {
         // The actor has scheduled the next deadline.
         Ok(_) => {}
         Err(error) if is_not_worth_retrying(&error) => shared.deadlines.reset_failures(&id),
@@ -183,14 +183,14 @@ pub(super) async fn schedule_catalog_waiters(shared: &Shared) -> Result<()> {
 pub(super) async fn schedule_stored_deadlines(shared: Arc<Shared>) {
     let mut failures = 0;
     loop {
-        let found = tokio::select! {
+        let due_executions = tokio::select! {
             () = shared.stopping.cancelled() => return,
-            found = shared.store.due_executions(Timestamp::MAX, usize::MAX) => found,
+            due_executions = shared.store.due_executions(Timestamp::MAX, usize::MAX) => due_executions,
         };
-        match found {
-            Ok(found) => {
+        match due_executions {
+            Ok(due_executions) => {
                 // A live execution has scheduled its own deadline, and may have moved since the store was read.
-                for (id, due) in found {
+                for (id, due) in due_executions {
                     if shared.directory.last_durable_state(&id).is_none() {
                         shared.deadlines.add_stored_deadline(&id, due);
                     }
@@ -203,7 +203,8 @@ pub(super) async fn schedule_stored_deadlines(shared: Arc<Shared>) {
                     code = error.code().as_str(),
                     "open executions cannot be looked for now; it is tried again"
                 );
-                let pause = backoff_pause(failures, limits::TICK_RETRY_MIN, limits::TICK_RETRY_MAX);
+                let pause =
+                    compute_backoff(failures, limits::TICK_RETRY_MIN, limits::TICK_RETRY_MAX);
                 tokio::select! {
                     () = shared.stopping.cancelled() => return,
                     () = tokio::time::sleep(pause) => {}

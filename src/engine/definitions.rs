@@ -13,20 +13,20 @@ use midex_domain::{
 };
 
 /// The definitions of live executions, held as weak references.
-pub(super) struct Definitions {
+pub(super) struct DefinitionInterner {
     store: Arc<dyn Store>,
-    known: Mutex<HashMap<Digest, CachedDefinition>>,
+    cache: Mutex<HashMap<Digest, CachedDefinition>>,
 }
 
 struct CachedDefinition {
     definition: Weak<Definition>,
     /// The initial states of its steps, shared by all its executions.
-    pending: Arc<[Arc<StepState>]>,
+    pending_steps: Arc<[Arc<StepState>]>,
 }
 
-impl Definitions {
+impl DefinitionInterner {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, known: Mutex::default() }
+        Self { store, cache: Mutex::default() }
     }
 
     /// The definition stored under `digest`.
@@ -34,39 +34,41 @@ impl Definitions {
         if let Some(definition) = self.find_cached(digest) {
             return Ok(definition);
         }
-        let bytes = self.store.content(digest).await?;
+        let bytes = self.store.load_content(digest).await?;
         let bytes = bytes
             .ok_or_else(|| Error::internal(format!("definition {digest} is not in the store")))?;
-        Ok(self.share(Arc::new(Definition::decode(&bytes)?)))
+        Ok(self.intern(Arc::new(Definition::decode(&bytes)?)))
     }
 
     /// The one shared instance of `definition`.
-    pub(super) fn share(&self, definition: Arc<Definition>) -> Arc<Definition> {
+    pub(super) fn intern(&self, definition: Arc<Definition>) -> Arc<Definition> {
         let digest = definition.digest();
         if let Some(known) = self.find_cached(digest) {
             return known;
         }
-        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, known| known.definition.strong_count() > 0);
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.retain(|_, known| known.definition.strong_count() > 0);
         let steps = definition.workflow.steps.iter();
         let known = CachedDefinition {
             definition: Arc::downgrade(&definition),
-            pending: steps.map(|step| Arc::new(StepState::pending(step.id.clone()))).collect(),
+            pending_steps: steps
+                .map(|step| Arc::new(StepState::pending(step.id.clone())))
+                .collect(),
         };
-        all.insert(digest, known);
+        cache.insert(digest, known);
         definition
     }
 
     /// Makes the steps that were not entered yet share their memory with those of other executions.
-    pub(super) fn share_pending(&self, execution: &mut Execution) {
-        let all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let pending = all.get(&execution.definition()).map(|known| known.pending.clone());
-        drop(all);
-        execution.share_pending(&pending.unwrap_or_default());
+    pub(super) fn share_pending_steps(&self, execution: &mut Execution) {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let pending = cache.get(&execution.definition()).map(|known| known.pending_steps.clone());
+        drop(cache);
+        execution.share_pending_steps(&pending.unwrap_or_default());
     }
 
     fn find_cached(&self, digest: Digest) -> Option<Arc<Definition>> {
-        let all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(&digest)?.definition.upgrade()
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.get(&digest)?.definition.upgrade()
     }
 }

@@ -29,12 +29,12 @@ pub(super) struct Descendants {
 #[derive(Default)]
 struct Families {
     /// Families by their root.
-    of: HashMap<ExecutionId, Family>,
+    by_root: HashMap<ExecutionId, Family>,
     /// The executions that ended while the store is being counted: a page that was read earlier may still list them as
     /// open.
     ended: Option<HashSet<ExecutionId>>,
     /// Children that are about to begin. The sender is dropped once the child has begun, or will not begin.
-    announced: HashMap<ExecutionId, watch::Sender<()>>,
+    announcements: HashMap<ExecutionId, watch::Sender<()>>,
     /// Why children have not begun, the latest last.
     not_begun: VecDeque<(ExecutionId, Error)>,
 }
@@ -50,23 +50,23 @@ struct Family {
 impl Families {
     /// Changes a family, and removes it once it is empty.
     fn change_family<T>(&mut self, root: &ExecutionId, change: impl FnOnce(&mut Family) -> T) -> T {
-        let family = self.of.entry(root.clone()).or_default();
-        let changed = change(family);
+        let family = self.by_root.entry(root.clone()).or_default();
+        let result = change(family);
         if family.open.is_empty() && family.held_back.is_empty() {
-            self.of.remove(root);
+            self.by_root.remove(root);
         }
-        changed
+        result
     }
 
     /// Counts an execution that the store holds as open.
-    fn count(&mut self, execution: &Execution) {
+    fn count_execution(&mut self, execution: &Execution) {
         let has_ended = |id: &ExecutionId| self.ended.as_ref().is_some_and(|all| all.contains(id));
         if has_ended(execution.id()) {
             return;
         }
         for child in execution.awaited_children() {
             if !has_ended(&child) {
-                self.announced.entry(child).or_default();
+                self.announcements.entry(child).or_default();
             }
         }
         if let Some(parent) = execution.parent() {
@@ -89,7 +89,7 @@ impl Descendants {
     ///
     /// # Errors
     /// Those of the store; the next caller counts again.
-    pub(super) async fn count(&self, store: &dyn Store) -> Result<()> {
+    pub(super) async fn count_open_executions(&self, store: &dyn Store) -> Result<()> {
         let counted = self.counted.get_or_try_init(async || {
             self.lock_families().ended = Some(HashSet::new());
             let mut query = ListQuery {
@@ -100,8 +100,8 @@ impl Descendants {
             loop {
                 let page = store.list(query.clone()).await?;
                 let mut families = self.lock_families();
-                page.executions.iter().for_each(|(_, one)| families.count(one));
-                query.before = page.next;
+                page.executions.iter().for_each(|(_, one)| families.count_execution(one));
+                query.before = page.next_key;
                 if query.before.is_none() {
                     families.ended = None;
                     return Ok(());
@@ -123,22 +123,22 @@ impl Descendants {
             families.change_family(&parent.root, |family| {
                 if is_final { family.open.remove(id) } else { family.open.insert(id.clone(), true) }
             });
-        } else if families.of.contains_key(id) && !is_over_budget(execution) {
+        } else if families.by_root.contains_key(id) && !is_over_budget(execution) {
             return families.change_family(id, |family| mem::take(&mut family.held_back));
         }
         BTreeSet::new()
     }
 
     /// Reserves room below the root for an announced child. Returns false if the maximum number of executions is open.
-    pub(super) fn reserve_room(&self, root: &ExecutionId, announced: &mut Announcement) -> bool {
+    pub(super) fn reserve_room(&self, root: &ExecutionId, announcement: &mut Announcement) -> bool {
         let is_admitted = self.lock_families().change_family(root, |family| {
             let has_room = family.open.len() < self.open_max;
             if has_room {
-                family.open.entry(announced.child.clone()).or_insert(false);
+                family.open.entry(announcement.child.clone()).or_insert(false);
             }
             has_room
         });
-        announced.root = is_admitted.then(|| root.clone());
+        announcement.root = is_admitted.then(|| root.clone());
         is_admitted
     }
 
@@ -150,13 +150,13 @@ impl Descendants {
 
     /// Announces a child. Readers of the child wait until the announcement ends.
     pub(super) fn announce(self: &Arc<Self>, child: ExecutionId) -> Announcement {
-        self.lock_families().announced.entry(child.clone()).or_default();
+        self.lock_families().announcements.entry(child.clone()).or_default();
         Announcement { descendants: self.clone(), child, root: None }
     }
 
     /// Records why a child of `parent` has not begun, for readers of the child.
-    pub(super) fn note_not_begun(&self, child: &ExecutionId, parent: &ExecutionId, why: &str) {
-        let message = format!("execution '{child}' has not begun: {why}");
+    pub(super) fn note_not_begun(&self, child: &ExecutionId, parent: &ExecutionId, reason: &str) {
+        let message = format!("execution '{child}' has not begun: {reason}");
         let error = Error::new(Code::ExecutionNotFound, message)
             .with_context("execution_id", parent.as_str())
             .with_next(read_resource(
@@ -175,21 +175,23 @@ impl Descendants {
     /// # Errors
     /// Why it has not begun, where that is known; `SERVER_BUSY` where it takes too long.
     pub(super) async fn wait_until_begun(&self, child: &ExecutionId) -> Result<()> {
-        let coming = self.lock_families().announced.get(child).map(watch::Sender::subscribe);
-        if let Some(mut coming) = coming {
+        let announcement_end =
+            self.lock_families().announcements.get(child).map(watch::Sender::subscribe);
+        if let Some(mut announcement_end) = announcement_end {
             // Nothing is ever sent: the sender is dropped.
-            let ended = tokio::time::timeout(limits::CHILD_BEGIN_WAIT_MAX, coming.changed());
+            let ended =
+                tokio::time::timeout(limits::CHILD_BEGIN_WAIT_MAX, announcement_end.changed());
             if ended.await.is_err() {
-                let within = limits::CHILD_BEGIN_WAIT_MAX.as_secs();
+                let seconds = limits::CHILD_BEGIN_WAIT_MAX.as_secs();
                 let message = format!(
-                    "execution '{child}' was announced and has not begun within {within} s"
+                    "execution '{child}' was announced and has not begun within {seconds} s"
                 );
                 return Err(Error::new(Code::ServerBusy, message));
             }
         }
         let families = self.lock_families();
-        let why = families.not_begun.iter().rev().find(|(id, _)| id == child);
-        why.map_or(Ok(()), |(_, error)| Err(error.clone()))
+        let reason = families.not_begun.iter().rev().find(|(id, _)| id == child);
+        reason.map_or(Ok(()), |(_, error)| Err(error.clone()))
     }
 }
 
@@ -210,7 +212,7 @@ impl Announcement {
     /// Ends the waits of readers, and frees the room of a child that has not become durable.
     pub(super) fn end_announcement(&mut self) {
         let mut families = self.descendants.lock_families();
-        families.announced.remove(&self.child);
+        families.announcements.remove(&self.child);
         if let Some(root) = self.root.take() {
             families.change_family(&root, |family| {
                 if family.open.get(&self.child) == Some(&false) {

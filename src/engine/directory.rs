@@ -19,37 +19,45 @@ use midex_domain::{ExecutionId, clock::Timestamp};
 pub(super) struct LiveActor {
     pub(super) id: ExecutionId,
     pub(super) actor: ActorRef<ActorMessage>,
-    seen: watch::Receiver<Option<DurableExecution>>,
-    used_at: Arc<AtomicI64>,
+    durable_receiver: watch::Receiver<Option<DurableExecution>>,
+    last_used_at: Arc<AtomicI64>,
 }
 
 impl LiveActor {
     pub(super) fn new(
         id: ExecutionId,
         actor: ActorRef<ActorMessage>,
-        seen: watch::Receiver<Option<DurableExecution>>,
+        durable_receiver: watch::Receiver<Option<DurableExecution>>,
         now: Timestamp,
     ) -> Self {
-        Self { id, actor, seen, used_at: Arc::new(AtomicI64::new(now.milliseconds())) }
+        Self {
+            id,
+            actor,
+            durable_receiver,
+            last_used_at: Arc::new(AtomicI64::new(now.milliseconds())),
+        }
     }
 
     fn record_use(&self, now: Timestamp) {
-        self.used_at.store(now.milliseconds(), Ordering::Relaxed);
+        self.last_used_at.store(now.milliseconds(), Ordering::Relaxed);
     }
 
     /// When the actor was last asked for.
-    pub(super) fn used_at(&self) -> Timestamp {
-        Timestamp::from_milliseconds(self.used_at.load(Ordering::Relaxed))
+    pub(super) fn last_used_at(&self) -> Timestamp {
+        Timestamp::from_milliseconds(self.last_used_at.load(Ordering::Relaxed))
     }
 
     /// Whether the actor has ever published a state.
-    pub(super) fn is_woken(&self) -> bool {
-        self.seen.borrow().is_some()
+    pub(super) fn has_state(&self) -> bool {
+        self.durable_receiver.borrow().is_some()
     }
 
     /// Whether its execution has ended.
     pub(super) fn is_finished(&self) -> bool {
-        self.seen.borrow().as_ref().is_some_and(|seen| seen.execution.state().is_final())
+        self.durable_receiver
+            .borrow()
+            .as_ref()
+            .is_some_and(|seen| seen.execution.state().is_final())
     }
 }
 
@@ -63,7 +71,11 @@ impl ActorDirectory {
     }
 
     /// The live actor of an execution. Records the time of this use.
-    pub(super) fn actor(&self, id: &ExecutionId, now: Timestamp) -> Option<ActorRef<ActorMessage>> {
+    pub(super) fn find_actor(
+        &self,
+        id: &ExecutionId,
+        now: Timestamp,
+    ) -> Option<ActorRef<ActorMessage>> {
         let entries = self.read();
         let entry = entries.get(id)?;
         entry.record_use(now);
@@ -72,7 +84,7 @@ impl ActorDirectory {
 
     /// The state that the live actor of an execution last made durable.
     pub(super) fn last_durable_state(&self, id: &ExecutionId) -> Option<DurableExecution> {
-        self.read().get(id)?.seen.borrow().clone()
+        self.read().get(id)?.durable_receiver.borrow().clone()
     }
 
     /// How many actors are awake.

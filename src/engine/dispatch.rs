@@ -4,7 +4,7 @@ use ractor::{ActorId, ActorRef, rpc::CallResult};
 
 use super::{
     Shared,
-    message::{ActorMessage, Answer, Origin, Reply},
+    message::{ActorMessage, Answer, MessageOrigin, ReplyPort},
     server_stopping_error,
     supervisor::SupervisorMessage,
 };
@@ -19,36 +19,36 @@ impl Shared {
     pub(super) async fn dispatch(
         &self,
         id: &ExecutionId,
-        origin: Origin,
-        message: impl Fn(Reply) -> ActorMessage,
+        origin: MessageOrigin,
+        message: impl Fn(ReplyPort) -> ActorMessage,
     ) -> Result<Answer> {
-        let mut stale = None;
-        let mut last = None;
+        let mut stale_actor = None;
+        let mut last_error = None;
         let mut attempts = 0;
         for _ in 0..limits::CALL_DELIVERIES_MAX {
-            if origin == Origin::Outside && self.stopping.is_cancelled() {
+            if origin == MessageOrigin::External && self.stopping.is_cancelled() {
                 return Err(server_stopping_error());
             }
-            let actor = self.find_or_wake_actor(id, origin, stale).await?;
+            let actor = self.find_or_wake_actor(id, origin, stale_actor).await?;
             match actor.call(&message, None).await {
                 // The actor was already ending. Nothing was done, so this does not count as an attempt, however many
                 // callers there are.
                 Err(_) => {
-                    stale = Some(actor.get_id());
+                    stale_actor = Some(actor.get_id());
                     continue;
                 }
                 Ok(CallResult::Success(Err(error))) if error.code() == Code::RevisionConflict => {
-                    last = Some(error);
+                    last_error = Some(error);
                 }
                 Ok(CallResult::Success(answer)) => return answer,
                 // The actor died with the outcome unknown. Every message may be sent again: the repeat of a start, a
                 // token or an outcome gets the same answer as the first call.
                 Ok(CallResult::SenderError | CallResult::Timeout) => {}
             }
-            stale = Some(actor.get_id());
+            stale_actor = Some(actor.get_id());
             attempts += 1;
             if attempts == limits::CALL_ATTEMPTS_MAX {
-                return Err(last.unwrap_or_else(|| unknown_outcome(id)));
+                return Err(last_error.unwrap_or_else(|| unknown_outcome_error(id)));
             }
         }
         let message = format!(
@@ -61,7 +61,7 @@ impl Shared {
     pub(super) async fn send(
         &self,
         id: &ExecutionId,
-        origin: Origin,
+        origin: MessageOrigin,
         command: Command,
     ) -> Result<Answer> {
         let message = |reply| ActorMessage::Command { command: command.clone(), reply };
@@ -71,11 +71,11 @@ impl Shared {
     async fn find_or_wake_actor(
         &self,
         id: &ExecutionId,
-        origin: Origin,
+        origin: MessageOrigin,
         stale: Option<ActorId>,
     ) -> Result<ActorRef<ActorMessage>> {
         if stale.is_none()
-            && let Some(actor) = self.directory.actor(id, self.clock.now())
+            && let Some(actor) = self.directory.find_actor(id, self.clock.now())
         {
             return Ok(actor);
         }
@@ -88,7 +88,7 @@ impl Shared {
     }
 }
 
-fn unknown_outcome(id: &ExecutionId) -> Error {
+fn unknown_outcome_error(id: &ExecutionId) -> Error {
     let message = format!("execution '{id}' could not be reached; what the call did is not known");
     Error::new(Code::StoreUnavailable, message).with_context("execution_id", id.as_str())
 }
@@ -108,7 +108,7 @@ mod tests {
         store::MemoryStore,
     };
     use midex_domain::{
-        Lifecycle, LifecycleChange,
+        LifecycleAction, LifecycleChange,
         clock::{SeededIds, SystemClock},
     };
 
@@ -122,23 +122,23 @@ mod tests {
         let engine = Engine::new(options).await.expect("an engine");
         let shared = &engine.shared;
         let id = ExecutionId::parse("e").expect("an id");
-        let (seen, watch) = watch::channel(None);
-        let arguments = Arguments { id: id.clone(), shared: shared.clone(), seen };
+        let (durable_sender, watch) = watch::channel(None);
+        let arguments = Arguments { id: id.clone(), shared: shared.clone(), durable_sender };
         let (actor, ended) = Actor::spawn(None, ExecutionActor, arguments).await.expect("an actor");
         actor.stop(None);
         ended.await.expect("its end");
         let number = actor.get_id();
         let entry = LiveActor::new(id.clone(), actor, watch, shared.clock.now());
         shared.directory.insert(entry);
-        let change = LifecycleChange { lifecycle: Lifecycle::Pause, reason: None };
-        let code = async || {
-            let command = Command::Change(change.clone());
-            let answer = shared.send(&id, Origin::Outside, command).await;
+        let change = LifecycleChange { action: LifecycleAction::Pause, reason: None };
+        let send_for_code = async || {
+            let command = Command::ChangeState(change.clone());
+            let answer = shared.send(&id, MessageOrigin::External, command).await;
             answer.map(drop).expect_err("there is no such execution").code()
         };
-        assert_eq!(code().await, Code::ServerBusy);
+        assert_eq!(send_for_code().await, Code::ServerBusy);
         shared.directory.remove(&id, number);
-        assert_eq!(code().await, Code::ExecutionNotFound);
+        assert_eq!(send_for_code().await, Code::ExecutionNotFound);
         engine.stop().await.expect("a stop");
     }
 }

@@ -10,26 +10,26 @@ use midex_domain::limits;
 /// Environment variables by name.
 pub type Environment = BTreeMap<String, String>;
 
-type ByProject = BTreeMap<String, Arc<Environment>>;
+type EnvironmentsByProject = BTreeMap<String, Arc<Environment>>;
 
 /// The environment variables that the executions of each project may see. Several programs share one engine, and none
 /// sees variables that only another one allowed. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Environments {
-    everywhere: Arc<Environment>,
-    by_project: Arc<RwLock<ByProject>>,
+    default_environment: Arc<Environment>,
+    by_project: Arc<RwLock<EnvironmentsByProject>>,
 }
 
 impl Environments {
     /// The variables for executions of projects without variables of their own.
     pub fn default_for_all_projects(environment: Environment) -> Self {
-        Self { everywhere: Arc::new(environment), by_project: Arc::default() }
+        Self { default_environment: Arc::new(environment), by_project: Arc::default() }
     }
 
     /// Sets the variables that the executions of `project` see from now on. An empty set changes nothing. If there are
     /// more than [`limits::ENVIRONMENTS_MAX`] projects, another one is forgotten.
     pub fn set(&self, project: &str, environment: Arc<Environment>) {
-        insert(&mut self.write(), project, environment);
+        insert_environment(&mut self.write(), project, environment);
     }
 
     /// Whether the executions of `project` see exactly these variables. If none were set for the project yet, sets
@@ -40,35 +40,39 @@ impl Environments {
         if let Some(known) = all.get(project) {
             return known == environment;
         }
-        insert(&mut all, project, environment.clone());
+        insert_environment(&mut all, project, environment.clone());
         true
     }
 
     /// The variables that an execution of this project sees.
     pub(super) fn environment_of_project(&self, project: Option<&str>) -> Arc<Environment> {
         let all = self.read();
-        let own = project.and_then(|project| all.get(project));
-        own.unwrap_or(&self.everywhere).clone()
+        let project_environment = project.and_then(|project| all.get(project));
+        project_environment.unwrap_or(&self.default_environment).clone()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, ByProject> {
+    fn read(&self) -> RwLockReadGuard<'_, EnvironmentsByProject> {
         self.by_project.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, ByProject> {
+    fn write(&self) -> RwLockWriteGuard<'_, EnvironmentsByProject> {
         self.by_project.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn insert(all: &mut ByProject, project: &str, environment: Arc<Environment>) {
+fn insert_environment(
+    all: &mut EnvironmentsByProject,
+    project: &str,
+    environment: Arc<Environment>,
+) {
     if environment.is_empty() {
         return;
     }
     all.insert(project.to_owned(), environment);
     if all.len() > limits::ENVIRONMENTS_MAX
-        && let Some(other) = all.keys().find(|other| *other != project).cloned()
+        && let Some(evicted) = all.keys().find(|other| *other != project).cloned()
     {
-        all.remove(&other);
+        all.remove(&evicted);
     }
 }
 

@@ -13,7 +13,7 @@ pub struct Examination {
     /// How many entries of the store.
     pub entries: u64,
     /// The open executions among them for which nothing happens.
-    pub stuck: Vec<Stuck>,
+    pub stuck: Vec<StuckExecution>,
     /// Where the next portion begins; null at the end.
     #[schemars(with = "Option<serde_json::Value>")]
     pub next: Option<ExaminationProgress>,
@@ -21,7 +21,7 @@ pub struct Examination {
 
 /// An open execution for which nothing happens, although it waits neither for a model nor for a person.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Stuck {
+pub struct StuckExecution {
     /// The execution.
     pub execution_id: String,
     /// The activity that it needs and that the owner of the store has not.
@@ -43,17 +43,17 @@ impl Engine {
         for execution in &examined.open {
             stuck.extend(self.find_stuck(execution).await?);
         }
-        Ok(Examination { entries: examined.entries, stuck, next: examined.next })
+        Ok(Examination { entries: examined.entries, stuck, next: examined.next_progress })
     }
 
-    async fn find_stuck(&self, execution: &Execution) -> Result<Option<Stuck>> {
+    async fn find_stuck(&self, execution: &Execution) -> Result<Option<StuckExecution>> {
         let definition = self.shared.definitions.get(execution.definition()).await?;
-        let lacked = self.shared.runner.executors.missing_capability(&definition);
-        let activity = lacked.map(str::to_owned);
+        let missing_activity = self.shared.runner.executors.missing_capability(&definition);
+        let activity = missing_activity.map(str::to_owned);
         let now = self.shared.clock.now();
         let is_overdue = |due: &Timestamp| *due <= now && now.since(*due) > limits::OVERDUE_AFTER;
         let due = execution.deadline(&definition).filter(is_overdue);
-        let stuck = Stuck {
+        let stuck = StuckExecution {
             execution_id: execution.id().to_string(),
             activity,
             catalog: execution.missing_catalog_name().map(str::to_owned),

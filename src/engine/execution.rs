@@ -13,17 +13,17 @@ impl Engine {
     /// # Errors
     /// `EXECUTION_NOT_FOUND`.
     pub async fn execution_view(&self, id: &ExecutionId) -> Result<ExecutionView> {
-        let seen = self.see_execution(id).await?;
-        let mut rows = self.rows(id).await?;
+        let durable = self.read_execution(id).await?;
+        let mut rows = self.load_rows(id).await?;
         // The execution may have moved since `see`.
-        rows.retain(|row| row.revision <= seen.execution.revision());
-        let artifacts = view::artifacts(rows.iter(), None);
+        rows.retain(|row| row.revision <= durable.execution.revision());
+        let artifacts = view::artifact_views(rows.iter(), None);
         Ok(ExecutionView {
-            status: self.status_of(&seen).await?,
-            history: self.history_of(&rows).await?,
+            status: self.build_status(&durable).await?,
+            history: self.build_history(&rows).await?,
             artifacts: artifacts.into_iter().map(|(view, _)| view).collect(),
-            current_step: self.build_view(&seen, None, view::current_step_for_people).await?,
-            graph: Some(self.build_view(&seen, None, GraphView::of_execution).await?),
+            current_step: self.build_view(&durable, None, view::current_step_for_people).await?,
+            graph: Some(self.build_view(&durable, None, GraphView::from_execution).await?),
         })
     }
 }

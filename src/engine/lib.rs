@@ -42,10 +42,10 @@ use self::{
     attempt::Executors,
     contents::Contents,
     deadlines::Deadlines,
-    definitions::Definitions,
+    definitions::DefinitionInterner,
     descendants::Descendants,
     directory::ActorDirectory,
-    message::{ActorMessage, Answer, Origin, Reply},
+    message::{ActorMessage, Answer, MessageOrigin, ReplyPort},
     runner::Runner,
     supervisor::{Supervisor, SupervisorMessage},
     wake_failures::WakeFailures,
@@ -53,7 +53,7 @@ use self::{
 pub use self::{
     children::{NoWorkflows, Workflows},
     environments::{Environment, Environments},
-    examine::{Examination, Stuck},
+    examine::{Examination, StuckExecution},
     notifier::{Listener, Notifier, Topic, TopicName},
     secrets::Secrets,
 };
@@ -62,15 +62,15 @@ use crate::{
     store::{RefusedCall, Store, TelemetryEntry, TelemetryQuery},
 };
 use midex_domain::{
-    Command, Definition, Execution, ExecutionId, Facts, Lifecycle, LifecycleChange, Token,
-    WorkflowLookup,
+    Command, DecisionContext, Definition, Execution, ExecutionId, LifecycleAction, LifecycleChange,
+    Token, WorkflowLookup,
     clock::{Clock, IdSource},
     error::{Code, Error, Result},
-    event::{Owner, Parent},
-    execution::{Start, Submission, Values},
+    event::{OwnerEpoch, Parent},
+    execution::{StartArguments, Submission, Values},
     limits,
     operation::{NoOperations, Operations},
-    view::{self, Advanced, StatusView, Subject},
+    view::{self, AdvanceReply, StatusView, ViewContext},
 };
 
 /// The configuration of an [`Engine`].
@@ -153,26 +153,26 @@ pub struct StartRequest {
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
-    admission: Arc<Semaphore>,
+    call_permits: Arc<Semaphore>,
 }
 
 /// The state that the engine's actors share.
 pub(crate) struct Shared {
     store: Arc<dyn Store>,
-    owner: Owner,
+    owner: OwnerEpoch,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     token_ttl: Duration,
     command_flags: Arc<str>,
     idle_max: Duration,
     environments: Environments,
-    definitions: Definitions,
+    definitions: DefinitionInterner,
     contents: Contents,
     directory: ActorDirectory,
     wake_failures: WakeFailures,
     notifier: Notifier,
     stopping: CancellationToken,
-    stopped: AtomicBool,
+    is_stopped: AtomicBool,
     runner: Runner,
     workflows: Arc<dyn Workflows>,
     deadlines: Deadlines,
@@ -184,19 +184,19 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// The facts that decisions may read besides the execution.
-    fn facts<'a>(
+    fn build_facts<'a>(
         &'a self,
         definition: &'a Definition,
         values: &'a Values,
         env: &'a Environment,
-    ) -> Facts<'a> {
-        Facts {
+    ) -> DecisionContext<'a> {
+        DecisionContext {
             values,
             owner: self.owner,
             env,
             secrets: self.runner.executors.secrets.names(),
             safety: &self.runner.executors,
-            ..Facts::new(definition, self.token_ttl)
+            ..DecisionContext::new(definition, self.token_ttl)
         }
     }
 }
@@ -221,7 +221,7 @@ impl Engine {
     pub async fn new(options: Options) -> Result<Self> {
         resume_clock_after_setback(&*options.store, &*options.clock).await;
         let shared = Arc::new(Shared {
-            definitions: Definitions::new(options.store.clone()),
+            definitions: DefinitionInterner::new(options.store.clone()),
             contents: Contents::new(options.store.clone()),
             owner: options.store.owner(),
             store: options.store,
@@ -235,7 +235,7 @@ impl Engine {
             wake_failures: WakeFailures::default(),
             notifier: options.notifier,
             stopping: options.stopping,
-            stopped: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
             runner: Runner::new(Executors {
                 activities: options.activities,
                 operations: options.operations,
@@ -256,7 +256,7 @@ impl Engine {
         // This is the only place that sets it, so `set` cannot fail.
         let _ = shared.supervisor.set(supervisor);
         if options.is_worker {
-            tokio::spawn(deadlines::serve(shared.clone()));
+            tokio::spawn(deadlines::serve_deadlines(shared.clone()));
             tokio::spawn(deadlines::schedule_stored_deadlines(shared.clone()));
         }
         Ok(Self::from_shared(shared))
@@ -264,14 +264,14 @@ impl Engine {
 
     fn from_shared(shared: Arc<Shared>) -> Self {
         let admission = Arc::new(Semaphore::new(limits::CALLS_IN_FLIGHT_MAX));
-        Self { shared, admission }
+        Self { shared, call_permits: admission }
     }
 
     /// Starts an execution and answers with its first step.
     ///
     /// # Errors
     /// `INPUTS_INVALID`, `EXECUTION_ID_TAKEN`, `LIMIT_EXCEEDED`, `STORE_UNAVAILABLE`, `SERVER_STOPPING`.
-    pub async fn start(&self, request: StartRequest) -> Result<Advanced> {
+    pub async fn start(&self, request: StartRequest) -> Result<AdvanceReply> {
         self.start_as_child(request, None).await
     }
 
@@ -280,16 +280,17 @@ impl Engine {
         &self,
         request: StartRequest,
         parent: Option<Parent>,
-    ) -> Result<Advanced> {
+    ) -> Result<AdvanceReply> {
         let StartRequest { definition, execution_id, project, inputs, lookup } = request;
         let now = self.shared.clock.now();
         let id =
             execution_id.clone().unwrap_or_else(|| ExecutionId::generate(now, &*self.shared.ids));
-        let given = execution_id.is_some();
-        let defaults =
-            self.defaults(&definition.workflow, inputs.as_ref(), project.as_deref()).await?;
-        let (lookup, named) = self.lookup_and_named_definitions(&definition, lookup).await;
-        let start = Start {
+        let has_requested_id = execution_id.is_some();
+        let defaults = self
+            .load_default_sources(&definition.workflow, inputs.as_ref(), project.as_deref())
+            .await?;
+        let (lookup, named_workflows) = self.resolve_named_definitions(&definition, lookup).await;
+        let start = StartArguments {
             id: id.clone(),
             project,
             inputs,
@@ -300,7 +301,7 @@ impl Engine {
         let message = |reply| ActorMessage::Start {
             start: start.clone(),
             definition: definition.clone(),
-            named: named.clone(),
+            named_workflows: named_workflows.clone(),
             reply,
         };
         let answer = match self.send_message(&id, message).await {
@@ -313,11 +314,11 @@ impl Engine {
         };
         // The id is named in the error if the caller gave it, or if the execution may exist. Otherwise it refers to
         // nothing.
-        let named = |error: Error| {
-            let known = given || error.code() == Code::StoreUnavailable;
-            if known { error.with_context("execution_id", id.as_str()) } else { error }
+        let add_execution_id = |error: Error| {
+            let is_id_known = has_requested_id || error.code() == Code::StoreUnavailable;
+            if is_id_known { error.with_context("execution_id", id.as_str()) } else { error }
         };
-        self.build_advanced_reply(answer.map_err(named)?).await
+        self.build_advanced_reply(answer.map_err(add_execution_id)?).await
     }
 
     /// Finishes a step and answers with what follows.
@@ -330,7 +331,7 @@ impl Engine {
         &self,
         token: &str,
         submission: impl Into<Submission>,
-    ) -> Result<Advanced> {
+    ) -> Result<AdvanceReply> {
         let parsed = Token::parse(token);
         let result = match &parsed {
             Ok(token) => self.advance_with_token(token, submission.into()).await,
@@ -339,10 +340,14 @@ impl Engine {
         result.inspect_err(|error| self.record_refusal(parsed.as_ref().ok(), error))
     }
 
-    async fn advance_with_token(&self, token: &Token, submission: Submission) -> Result<Advanced> {
+    async fn advance_with_token(
+        &self,
+        token: &Token,
+        submission: Submission,
+    ) -> Result<AdvanceReply> {
         let id = &token.execution_id;
         let command = Command::Advance { token: token.clone(), submission: Arc::new(submission) };
-        match self.send(id, command).await {
+        match self.send_command(id, command).await {
             // Refusals have an order: a token from the future is refused as such, even if its execution does not exist.
             Err(error) if error.code() == Code::ExecutionNotFound => {
                 let future = token.check_not_from_future(self.shared.clock.now());
@@ -362,33 +367,34 @@ impl Engine {
     /// `STATE_TRANSITION_REFUSED` where the seven states do not allow a change, `EXECUTION_PAUSED` where a resume does
     /// not lift the pause, `GATE_NOT_OPEN`, `GATE_CHANGED` where the gate changed after it was shown to the person,
     /// `OUTCOME_KNOWN` where no outcome is missing, `STEP_OUTPUT_INVALID`.
-    pub async fn command(
+    pub async fn apply_command(
         &self,
         id: &ExecutionId,
         command: impl Into<Command>,
     ) -> Result<StatusView> {
         let command = command.into();
-        if let Command::Change(LifecycleChange { lifecycle: Lifecycle::Resume, .. }) = &command
-            && self.shared.wake_failures.forgive(id)
-            && let Some(status) = self.wake(id).await?
+        if let Command::ChangeState(LifecycleChange { action: LifecycleAction::Resume, .. }) =
+            &command
+            && self.shared.wake_failures.reset_if_faulted(id)
+            && let Some(status) = self.retry_wake(id).await?
         {
             return Ok(status);
         }
-        let seen = self.send(id, command).await?.seen;
-        self.status_of(&seen).await
+        let durable = self.send_command(id, command).await?.durable;
+        self.build_status(&durable).await
     }
 
-    async fn send(&self, id: &ExecutionId, command: Command) -> Result<Answer> {
+    async fn send_command(&self, id: &ExecutionId, command: Command) -> Result<Answer> {
         let message = |reply| ActorMessage::Command { command: command.clone(), reply };
         self.send_message(id, message).await
     }
 
     /// Tries again to wake an execution that could not be woken. Returns its status if it is not paused for another
     /// reason, else `None`: the resume must then still be sent.
-    async fn wake(&self, id: &ExecutionId) -> Result<Option<StatusView>> {
-        let seen = self.send(id, Command::RenewTokens).await?.seen;
-        if seen.execution.pauses().is_empty() {
-            return self.status_of(&seen).await.map(Some);
+    async fn retry_wake(&self, id: &ExecutionId) -> Result<Option<StatusView>> {
+        let durable = self.send_command(id, Command::RenewTokens).await?.durable;
+        if durable.execution.pauses().is_empty() {
+            return self.build_status(&durable).await.map(Some);
         }
         Ok(None)
     }
@@ -417,7 +423,7 @@ impl Engine {
     /// and closes the store. A second stop does nothing more.
     pub async fn stop(&self) -> Result<()> {
         self.begin_stop();
-        if !self.shared.stopped.swap(true, Ordering::AcqRel) {
+        if !self.shared.is_stopped.swap(true, Ordering::AcqRel) {
             self.shared.runner.stop().await;
             self.stop_actors().await;
         }
@@ -440,18 +446,21 @@ impl Engine {
     async fn send_message(
         &self,
         id: &ExecutionId,
-        message: impl Fn(Reply) -> ActorMessage,
+        message: impl Fn(ReplyPort) -> ActorMessage,
     ) -> Result<Answer> {
-        let _permit = self.admission.acquire().await.map_err(|_| server_stopping_error())?;
-        self.shared.dispatch(id, Origin::Outside, message).await
+        let _permit = self.call_permits.acquire().await.map_err(|_| server_stopping_error())?;
+        self.shared.dispatch(id, MessageOrigin::External, message).await
     }
 
-    async fn build_advanced_reply(&self, answer: Answer) -> Result<Advanced> {
-        let Answer { seen, row: Some(row), made, replayed } = answer else {
+    async fn build_advanced_reply(&self, answer: Answer) -> Result<AdvanceReply> {
+        let Answer { durable: seen, row: Some(row), new_values: made, is_replayed: replayed } =
+            answer
+        else {
             return Err(missing_row_error());
         };
-        let advanced = |subject: &Subject<'_>| view::advanced_reply(subject, &row, replayed);
-        self.view_with(made.into(), &seen, Some(&row), advanced).await
+        let advanced =
+            |subject: &ViewContext<'_>| view::build_advance_reply(subject, &row, replayed);
+        self.build_view_with_values(made.into(), &seen, Some(&row), advanced).await
     }
 
     /// Records a refused call in telemetry, unless its error is retryable. An output that its schema refuses is counted
@@ -460,14 +469,16 @@ impl Engine {
         if error.code().retryable() || error.code() == Code::StepOutputInvalid {
             return;
         }
-        let known =
+        let is_execution_known =
             error.code() != Code::ExecutionNotFound && error.context("workflow_state").is_some();
         self.shared.store.note_refusal(RefusedCall {
             at: self.shared.clock.now(),
-            execution_id: token.filter(|_| known).map(|token| token.execution_id.clone()),
-            step: token.filter(|_| known).map(|token| token.step_name.clone()),
+            execution_id: token
+                .filter(|_| is_execution_known)
+                .map(|token| token.execution_id.clone()),
+            step: token.filter(|_| is_execution_known).map(|token| token.step_name.clone()),
             code: error.code().as_str().into(),
-            message: refusal_words(error).into(),
+            message: refusal_text(error).into(),
         });
     }
 }
@@ -475,23 +486,23 @@ impl Engine {
 /// If the machine's clock was set back, by at most [`limits::CLOCK_JUMP_MAX`], time continues from the latest entry of
 /// the store, so that deadlines are not delayed by the difference.
 async fn resume_clock_after_setback(store: &dyn Store, clock: &dyn Clock) {
-    let last = TelemetryQuery { limit: 1, ..TelemetryQuery::default() };
-    let last = store.telemetry(last).await.unwrap_or_default().pop();
-    let told = match last {
+    let query = TelemetryQuery { limit: 1, ..TelemetryQuery::default() };
+    let latest_entry = store.load_telemetry(query).await.unwrap_or_default().pop();
+    let stored_time = match latest_entry {
         Some((_, TelemetryEntry::Transition(row))) => row.at,
         Some((_, TelemetryEntry::Refusal(refusal))) => refusal.at,
         None => return,
     };
-    let behind = told.since(clock.now());
-    if !behind.is_zero() && behind <= limits::CLOCK_JUMP_MAX {
-        tracing::warn!(?behind, "the clock was set back: time goes on from what is stored");
+    let lag = stored_time.since(clock.now());
+    if !lag.is_zero() && lag <= limits::CLOCK_JUMP_MAX {
+        tracing::warn!(?lag, "the clock was set back: time goes on from what is stored");
     }
-    clock.advance_to(told);
+    clock.advance_to(stored_time);
 }
 
 /// The text of a refusal for telemetry. The reason of a pause is left out, because only the execution's status shows
 /// it.
-fn refusal_words(error: &Error) -> &str {
+fn refusal_text(error: &Error) -> &str {
     match error.code() {
         Code::ExecutionPaused => "the execution is paused",
         _ => error.message(),

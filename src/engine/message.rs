@@ -8,33 +8,33 @@ use super::DurableExecution;
 use midex_domain::{
     Command, Definition, Row,
     error::Result,
-    execution::{Start, Values},
+    execution::{StartArguments, Values},
 };
 
 /// Where a message comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum MessageOrigin {
     /// A call from outside, or a deadline. Refused once the server is stopping.
-    Outside,
+    External,
     /// A report of the runner. Accepted until all actors are being stopped.
     Runner,
 }
 
 /// A domain error is an answer, and never ends the actor.
-pub(super) type Reply = RpcReplyPort<Result<Answer>>;
+pub(super) type ReplyPort = RpcReplyPort<Result<Answer>>;
 
 /// A message to an execution's actor.
 pub(super) enum ActorMessage {
     /// Start the execution, or repeat the answer of its start.
     Start {
-        start: Start,
+        start: StartArguments,
         definition: Arc<Definition>,
         /// The workflows that the definition names, which are stored with it.
-        named: Vec<Arc<Definition>>,
-        reply: Reply,
+        named_workflows: Vec<Arc<Definition>>,
+        reply: ReplyPort,
     },
     /// Apply a command to the execution.
-    Command { command: Command, reply: Reply },
+    Command { command: Command, reply: ReplyPort },
 }
 
 impl ActorMessage {
@@ -46,11 +46,11 @@ impl ActorMessage {
 /// The answer of an execution's actor.
 pub(super) struct Answer {
     /// The execution after the transition that answers the call.
-    pub(super) seen: DurableExecution,
+    pub(super) durable: DurableExecution,
     /// The row of the transition that answers the call. `None` if nothing changed.
     pub(super) row: Option<Arc<Row>>,
     /// Small values that the transition made, so that the reply can show them without a lookup.
-    pub(super) made: Values,
+    pub(super) new_values: Values,
     /// Whether that transition was made by an earlier, equal call.
-    pub(super) replayed: bool,
+    pub(super) is_replayed: bool,
 }

@@ -32,9 +32,9 @@ pub struct Notifier(Arc<Mutex<Subscriptions>>);
 
 #[derive(Default)]
 struct Subscriptions {
-    one: HashMap<ExecutionId, Subscribers>,
-    all: Subscribers,
-    last: u64,
+    by_execution: HashMap<ExecutionId, Subscribers>,
+    all_executions: Subscribers,
+    last_number: u64,
 }
 
 /// Subscriptions by the number of their listener.
@@ -48,7 +48,7 @@ struct Subscription {
 
 impl fmt::Debug for Notifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Notifier({} executions)", self.lock().one.len())
+        write!(f, "Notifier({} executions)", self.lock().by_execution.len())
     }
 }
 
@@ -58,17 +58,21 @@ impl Notifier {
     }
 
     /// A new listener, without subscriptions.
-    pub fn listener(&self) -> Listener {
+    pub fn new_listener(&self) -> Listener {
         let mut subscriptions = self.lock();
-        subscriptions.last += 1;
-        Listener { number: subscriptions.last, notifier: self.clone(), pending: Arc::default() }
+        subscriptions.last_number += 1;
+        Listener {
+            number: subscriptions.last_number,
+            notifier: self.clone(),
+            pending: Arc::default(),
+        }
     }
 
     /// Marks the listeners of an execution, after a transition of it became durable.
     pub(super) fn notify(&self, id: &ExecutionId) {
         let subscriptions = self.lock();
-        let of_one = subscriptions.one.get(id).into_iter();
-        let all = of_one.chain([&subscriptions.all]);
+        let subscribers = subscriptions.by_execution.get(id).into_iter();
+        let all = subscribers.chain([&subscriptions.all_executions]);
         for subscription in all.flat_map(HashMap::values) {
             subscription.pending.mark(&subscription.names);
         }
@@ -77,15 +81,15 @@ impl Notifier {
     /// How many executions have listeners.
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.lock().one.len()
+        self.lock().by_execution.len()
     }
 }
 
 impl Subscriptions {
     fn subscribers(&mut self, topic: &Topic) -> &mut Subscribers {
         match topic {
-            Topic::Execution(id) => self.one.entry(id.clone()).or_default(),
-            Topic::Executions => &mut self.all,
+            Topic::Execution(id) => self.by_execution.entry(id.clone()).or_default(),
+            Topic::Executions => &mut self.all_executions,
         }
     }
 
@@ -98,9 +102,9 @@ impl Subscriptions {
             }
         }
         if let Topic::Execution(id) = topic
-            && self.one.get(id).is_some_and(HashMap::is_empty)
+            && self.by_execution.get(id).is_some_and(HashMap::is_empty)
         {
-            self.one.remove(id);
+            self.by_execution.remove(id);
         }
     }
 }
@@ -114,14 +118,14 @@ struct PendingNames {
 
 #[derive(Default)]
 struct PendingState {
-    names: HashMap<TopicName, TopicChange>,
+    names: HashMap<TopicName, NamedTopic>,
     /// The marked names, the longest waiting first. Each name is in the queue at most once.
     queue: VecDeque<TopicName>,
 }
 
-struct TopicChange {
+struct NamedTopic {
     topic: Option<Topic>,
-    is_waiting: bool,
+    is_marked: bool,
 }
 
 impl PendingNames {
@@ -132,10 +136,10 @@ impl PendingNames {
     fn mark<'a>(&self, names: impl IntoIterator<Item = &'a TopicName>) {
         let mut state = self.lock();
         for name in names {
-            if let Some(heard) = state.names.get_mut(name)
-                && !heard.is_waiting
+            if let Some(named_topic) = state.names.get_mut(name)
+                && !named_topic.is_marked
             {
-                heard.is_waiting = true;
+                named_topic.is_marked = true;
                 state.queue.push_back(name.clone());
             }
         }
@@ -175,8 +179,8 @@ impl Listener {
             });
             subscription.names.insert(name.clone());
         }
-        let heard = TopicChange { topic, is_waiting: false };
-        state.names.insert(name.clone(), heard);
+        let named_topic = NamedTopic { topic, is_marked: false };
+        state.names.insert(name.clone(), named_topic);
         true
     }
 
@@ -184,13 +188,13 @@ impl Listener {
     pub fn remove(&self, name: &str) -> bool {
         let mut subscriptions = self.notifier.lock();
         let mut state = self.pending.lock();
-        let Some((name, heard)) = state.names.remove_entry(name) else {
+        let Some((name, named_topic)) = state.names.remove_entry(name) else {
             return false;
         };
-        if heard.is_waiting {
+        if named_topic.is_marked {
             state.queue.retain(|waiting| *waiting != name);
         }
-        if let Some(topic) = &heard.topic {
+        if let Some(topic) = &named_topic.topic {
             subscriptions.unsubscribe(self.number, topic, &name);
         }
         true
@@ -202,7 +206,7 @@ impl Listener {
     }
 
     /// Whether the listener has this name.
-    pub fn has(&self, name: &str) -> bool {
+    pub fn has_name(&self, name: &str) -> bool {
         self.pending.lock().names.contains_key(name)
     }
 
@@ -217,7 +221,7 @@ impl Listener {
     }
 
     /// Whether a name is marked, so that [`Listener::take_marked_name`] returns one.
-    pub fn has_changed(&self) -> bool {
+    pub fn has_marked_name(&self) -> bool {
         !self.pending.lock().queue.is_empty()
     }
 
@@ -225,15 +229,15 @@ impl Listener {
     pub fn take_marked_name(&self) -> Option<TopicName> {
         let mut state = self.pending.lock();
         let name = state.queue.pop_front()?;
-        if let Some(heard) = state.names.get_mut(&name) {
-            heard.is_waiting = false;
+        if let Some(named_topic) = state.names.get_mut(&name) {
+            named_topic.is_marked = false;
         }
         Some(name)
     }
 
     /// Waits until a name is marked. Only one task may wait at a time.
     pub async fn wait_for_change(&self) {
-        while !self.has_changed() {
+        while !self.has_marked_name() {
             // A mark between the check and this wait is not lost: `Notify` stores its permit.
             self.pending.wake.notified().await;
         }
@@ -244,8 +248,8 @@ impl Drop for Listener {
     fn drop(&mut self) {
         let mut subscriptions = self.notifier.lock();
         let names = std::mem::take(&mut self.pending.lock().names);
-        for (name, heard) in &names {
-            if let Some(topic) = &heard.topic {
+        for (name, named_topic) in &names {
+            if let Some(topic) = &named_topic.topic {
                 subscriptions.unsubscribe(self.number, topic, name);
             }
         }
@@ -272,7 +276,7 @@ mod tests {
     async fn listeners_are_notified_and_leave_no_entries() {
         let notifier = Notifier::default();
         notifier.notify(&execution_id("one"));
-        let (first, second) = (notifier.listener(), notifier.listener());
+        let (first, second) = (notifier.new_listener(), notifier.new_listener());
         assert!(first.subscribe(&"a".into(), Some(execution_topic("one"))));
         assert!(!first.subscribe(&"a".into(), Some(execution_topic("two"))), "it has the name");
         assert!(second.subscribe(&"b".into(), Some(execution_topic("one"))));
@@ -294,7 +298,8 @@ mod tests {
     #[test]
     fn only_listeners_of_an_execution_are_notified() {
         let notifier = Notifier::default();
-        let (mine, yours, all) = (notifier.listener(), notifier.listener(), notifier.listener());
+        let (mine, yours, all) =
+            (notifier.new_listener(), notifier.new_listener(), notifier.new_listener());
         mine.subscribe(&"mine".into(), Some(execution_topic("mine")));
         yours.subscribe(&"yours".into(), Some(execution_topic("yours")));
         all.subscribe(&"list".into(), Some(Topic::Executions));
@@ -310,7 +315,7 @@ mod tests {
     #[test]
     fn repeated_changes_mark_a_name_once_in_order() {
         let notifier = Notifier::default();
-        let listener = notifier.listener();
+        let listener = notifier.new_listener();
         for name in ["a", "b", "c"] {
             listener.subscribe(&name.into(), Some(execution_topic(name)));
         }
@@ -327,7 +332,7 @@ mod tests {
     #[test]
     fn removed_names_are_forgotten() {
         let notifier = Notifier::default();
-        let listener = notifier.listener();
+        let listener = notifier.new_listener();
         listener.subscribe(&"a".into(), Some(execution_topic("a")));
         listener.subscribe(&"b".into(), Some(execution_topic("a")));
         notifier.notify(&execution_id("a"));
@@ -335,28 +340,28 @@ mod tests {
         assert!(listener.subscribe(&"a".into(), Some(execution_topic("a"))));
         assert_eq!(take_all_names(&listener), ["b"]);
         notifier.notify(&execution_id("a"));
-        let mut heard = take_all_names(&listener);
-        heard.sort();
-        assert_eq!(heard, ["a", "b"]);
+        let mut names = take_all_names(&listener);
+        names.sort();
+        assert_eq!(names, ["a", "b"]);
     }
 
     #[tokio::test]
     async fn a_change_before_the_wait_is_not_missed() {
         let notifier = Notifier::default();
-        let listener = notifier.listener();
+        let listener = notifier.new_listener();
         listener.subscribe(&"a".into(), Some(execution_topic("a")));
         for _ in 0..1000 {
-            let telling = tokio::spawn({
+            let notification = tokio::spawn({
                 let notifier = notifier.clone();
                 async move { notifier.notify(&execution_id("a")) }
             });
-            let heard = tokio::time::timeout(
+            let wait_result = tokio::time::timeout(
                 std::time::Duration::from_secs(60),
                 listener.wait_for_change(),
             );
-            heard.await.expect("it is heard");
+            wait_result.await.expect("it is heard");
             assert_eq!(take_all_names(&listener), ["a"]);
-            telling.await.expect("no panic");
+            notification.await.expect("no panic");
         }
     }
 }

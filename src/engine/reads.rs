@@ -22,8 +22,9 @@ use midex_domain::{
     limits,
     telemetry::{self, EventType},
     view::{
-        self, Advanced, ArtifactContent, ArtifactView, CurrentStep, FoundValues, GraphView,
-        HistoryRow, Listing, OpenExecution, Reader, Resumed, StatusView, Subject, TelemetryEvent,
+        self, AdvanceReply, ArtifactContent, ArtifactView, CurrentStep, ExecutionPage, GraphView,
+        HistoryRow, LoadedValues, OpenExecution, Reader, ResumeReply, StatusView, TelemetryEvent,
+        ViewContext,
     },
 };
 
@@ -35,51 +36,54 @@ impl Engine {
 
     /// The current step, in the wording for this reader. For [`Reader::Person`] no token is replaced.
     pub async fn current_step_for(&self, id: &ExecutionId, reader: Reader) -> Result<CurrentStep> {
-        let seen = match reader {
-            Reader::Person => self.see_execution(id).await?,
-            Reader::Model | Reader::Worker => self.see_renewed(id).await?,
+        let durable = match reader {
+            Reader::Person => self.read_execution(id).await?,
+            Reader::Model | Reader::Worker => self.renew_and_read_execution(id).await?,
         };
         let view = match reader {
             Reader::Model => view::current_step,
             Reader::Person | Reader::Worker => view::current_step_for_people,
         };
-        self.build_view(&seen, None, view).await
+        self.build_view(&durable, None, view).await
     }
 
     /// The answer to the execution's last transition, with every other open step.
-    pub async fn last_reply(&self, id: &ExecutionId) -> Result<Advanced> {
-        let seen = self.see_execution(id).await?;
-        let row = self.row(id, seen.execution.revision()).await?;
+    pub async fn last_reply(&self, id: &ExecutionId) -> Result<AdvanceReply> {
+        let durable = self.read_execution(id).await?;
+        let row = self.load_row(id, durable.execution.revision()).await?;
         let row = row.ok_or_else(missing_row_error)?;
-        let standing = |subject: &Subject<'_>| view::current_state_reply(subject, &row);
-        self.build_view(&seen, Some(&row), standing).await
+        let build_reply = |subject: &ViewContext<'_>| view::build_current_reply(subject, &row);
+        self.build_view(&durable, Some(&row), build_reply).await
     }
 
     /// The execution, after its expired tokens were replaced.
-    pub(super) async fn see_renewed(&self, id: &ExecutionId) -> Result<DurableExecution> {
-        let seen = self.see_execution(id).await?;
-        if seen.execution.has_expired_token(self.shared.token_ttl, self.shared.clock.now()) {
-            return Ok(self.send(id, Command::RenewTokens).await?.seen);
+    pub(super) async fn renew_and_read_execution(
+        &self,
+        id: &ExecutionId,
+    ) -> Result<DurableExecution> {
+        let durable = self.read_execution(id).await?;
+        if durable.execution.has_expired_token(self.shared.token_ttl, self.shared.clock.now()) {
+            return Ok(self.send_command(id, Command::RenewTokens).await?.durable);
         }
-        Ok(seen)
+        Ok(durable)
     }
 
     /// The status of the execution. Wakes no actor.
     pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
-        self.status_of(&self.see_execution(id).await?).await
+        self.build_status(&self.read_execution(id).await?).await
     }
 
     /// The graph of the definition that the execution keeps, with the state of each step. Wakes no actor.
     pub async fn graph(&self, id: &ExecutionId) -> Result<GraphView> {
-        let seen = self.see_execution(id).await?;
-        self.build_view(&seen, None, GraphView::of_execution).await
+        let durable = self.read_execution(id).await?;
+        self.build_view(&durable, None, GraphView::from_execution).await
     }
 
-    pub(super) async fn status_of(&self, seen: &DurableExecution) -> Result<StatusView> {
-        let state = seen.execution.state();
-        let mut status = self.build_view(seen, None, view::status).await?;
+    pub(super) async fn build_status(&self, durable: &DurableExecution) -> Result<StatusView> {
+        let state = durable.execution.state();
+        let mut status = self.build_view(durable, None, view::build_status).await?;
         // An attempt may have failed before its child began. Such a child does not exist, and is left out.
-        let awaited: BTreeSet<_> = seen.execution.awaited_children().collect();
+        let awaited: BTreeSet<_> = durable.execution.awaited_children().collect();
         let mut children = Vec::new();
         for child in std::mem::take(&mut status.children) {
             let id = ExecutionId::parse(&child.execution_id)?;
@@ -88,7 +92,7 @@ impl Engine {
             }
         }
         status.children = children;
-        if self.shared.wake_failures.is_faulted(seen.execution.id()) && !state.is_final() {
+        if self.shared.wake_failures.is_faulted(durable.execution.id()) && !state.is_final() {
             // An execution that cannot be woken cannot be moved. This pause is not durable: only this process knows it.
             status.state = State::Paused.as_str().into();
             status.pause_reasons.push(PauseReason::EngineFault);
@@ -105,12 +109,12 @@ impl Engine {
         timeout: Duration,
     ) -> Result<StatusView> {
         // Subscribe before the first read, so that no change between the two is missed.
-        let listener = self.shared.notifier.listener();
+        let listener = self.shared.notifier.new_listener();
         listener.subscribe(&id.as_str().into(), Some(Topic::Execution(id.clone())));
-        let seen = self.see_execution(id).await?;
-        let since = since_revision.unwrap_or(seen.execution.revision());
+        let durable = self.read_execution(id).await?;
+        let since = since_revision.unwrap_or(durable.execution.revision());
         tokio::select! {
-            moved = self.wait_past_revision(seen, since, &listener) => moved?,
+            result = self.wait_past_revision(durable, since, &listener) => result?,
             () = tokio::time::sleep(timeout.min(limits::WAIT_MAX)) => {}
             () = self.shared.stopping.cancelled() => return Err(server_stopping_error()),
         }
@@ -120,26 +124,26 @@ impl Engine {
     /// Returns once the execution that `listener` is subscribed to is past revision `since`, or has ended.
     async fn wait_past_revision(
         &self,
-        mut seen: DurableExecution,
+        mut durable: DurableExecution,
         since: u64,
         listener: &Listener,
     ) -> Result<()> {
-        while seen.execution.revision() <= since && !seen.execution.state().is_final() {
+        while durable.execution.revision() <= since && !durable.execution.state().is_final() {
             listener.wait_for_change().await;
             listener.take_marked_name();
-            seen = self.see_execution(seen.execution.id()).await?;
+            durable = self.read_execution(durable.execution.id()).await?;
         }
         Ok(())
     }
 
     /// A page of executions, the most recently moved first. It has at most [`limits::LIST_LIMIT_MAX`] entries, and may
     /// have fewer than `query.limit` although more follow.
-    pub async fn list(&self, query: ListQuery) -> Result<Listing> {
+    pub async fn list(&self, query: ListQuery) -> Result<ExecutionPage> {
         let limit = query.limit.clamp(1, limits::LIST_LIMIT_MAX);
         let page = self.shared.store.list(ListQuery { limit, ..query }).await?;
-        Ok(Listing {
+        Ok(ExecutionPage {
             executions: page.executions.iter().map(|(_, one)| view::execution_row(one)).collect(),
-            next_cursor: page.next.map(|key| key.0.to_string()),
+            next_cursor: page.next_key.map(|key| key.0.to_string()),
         })
     }
 
@@ -156,14 +160,14 @@ impl Engine {
             ..ListQuery::default()
         };
         let open = self.shared.store.list(query).await?.executions;
-        let mut here = open.iter().filter(|(_, one)| !one.waits_for_children());
-        let only = here.next().map(|(_, only)| only.id().clone());
-        Ok(only.filter(|_| here.next().is_none()))
+        let mut candidates = open.iter().filter(|(_, one)| !one.waits_for_children());
+        let only = candidates.next().map(|(_, only)| only.id().clone());
+        Ok(only.filter(|_| candidates.next().is_none()))
     }
 
     /// The open executions of a project (of all projects if `None`), in a form short enough for a model that lost its
     /// context. Replaces expired tokens.
-    pub async fn open_executions(&self, project: Option<String>) -> Result<Resumed> {
+    pub async fn open_executions(&self, project: Option<String>) -> Result<ResumeReply> {
         let query = ListQuery {
             open_only: true,
             project,
@@ -173,47 +177,47 @@ impl Engine {
         let mut open = self.shared.store.list(query).await?.executions;
         // Leave out executions that wait for their children: the work to be done is in the children.
         open.retain(|(_, one)| !one.waits_for_children());
-        let mut told = Vec::new();
+        let mut views = Vec::new();
         // The most recently moved execution is renewed last: a renewal is a transition, and must not change the order.
         for (_, execution) in open.iter().take(limits::RESUME_EXECUTIONS_MAX).rev() {
             match self.open_execution_view(execution.id()).await {
-                Ok(open) => told.extend(open),
+                Ok(open) => views.extend(open),
                 // An execution that cannot be read must not hide the others.
                 Err(error) => {
                     tracing::warn!(execution = %execution.id(), code = error.code().as_str(), "an open execution cannot be told of");
                 }
             }
         }
-        told.reverse();
-        Ok(Resumed::open_executions_page(told, open.len()))
+        views.reverse();
+        Ok(ResumeReply::from_open_executions(views, open.len()))
     }
 
     /// The view of one open execution. `None` if it has ended meanwhile.
     async fn open_execution_view(&self, id: &ExecutionId) -> Result<Option<OpenExecution>> {
-        let seen = self.see_renewed(id).await?;
-        if seen.execution.state().is_final() {
+        let durable = self.renew_and_read_execution(id).await?;
+        if durable.execution.state().is_final() {
             return Ok(None);
         }
-        self.build_view(&seen, None, view::open_execution).await.map(Some)
+        self.build_view(&durable, None, view::build_open_execution).await.map(Some)
     }
 
     /// The sources of the defaults for the inputs of a new execution. Earlier executions are read only if a default
     /// needs them.
-    pub async fn defaults(
+    pub async fn load_default_sources(
         &self,
         workflow: &Workflow,
-        given: Option<&Value>,
+        given_inputs: Option<&Value>,
         project: Option<&str>,
     ) -> Result<DefaultSources> {
         let inputs = workflow.inputs.as_ref();
-        let history = if inputs.is_some_and(|inputs| inputs.need_history(given)) {
-            self.inputs_of_last_execution(workflow, project).await?
+        let history = if inputs.is_some_and(|inputs| inputs.needs_history(given_inputs)) {
+            self.load_last_inputs(workflow, project).await?
         } else {
             Map::new()
         };
         let mut outputs = BTreeMap::new();
-        for name in inputs.map_or_else(Vec::new, |inputs| inputs.needed_outputs(given)) {
-            if let Some(output) = self.last_output(&name, project).await? {
+        for name in inputs.map_or_else(Vec::new, |inputs| inputs.required_outputs(given_inputs)) {
+            if let Some(output) = self.load_last_output(&name, project).await? {
                 outputs.insert(name, output);
             }
         }
@@ -226,7 +230,7 @@ impl Engine {
 
     /// The final output of the project's most recently completed execution of a workflow. `None` if it is too large to
     /// be shown whole.
-    async fn last_output(
+    async fn load_last_output(
         &self,
         workflow: &WorkflowName,
         project: Option<&str>,
@@ -247,7 +251,7 @@ impl Engine {
     }
 
     /// The inputs of the project's most recently moved execution of this workflow. Empty if there is none.
-    async fn inputs_of_last_execution(
+    async fn load_last_inputs(
         &self,
         workflow: &Workflow,
         project: Option<&str>,
@@ -263,7 +267,7 @@ impl Engine {
         let Some(digest) = last.and_then(|(_, last)| last.inputs()) else {
             return Ok(Map::new());
         };
-        let bytes = self.shared.store.content(digest).await?;
+        let bytes = self.shared.store.load_content(digest).await?;
         match bytes.and_then(|bytes| parse_json_value(&bytes)) {
             Some(Value::Object(inputs)) => Ok(inputs),
             _ => Ok(Map::new()),
@@ -281,15 +285,15 @@ impl Engine {
         step: Option<&StepId>,
     ) -> Result<Vec<ArtifactView>> {
         if let Some(step) = step
-            && self.execution(id).await?.step(step).is_none()
+            && self.load_execution(id).await?.find_step(step).is_none()
         {
             let message = format!("execution '{id}' has no step '{step}'");
             return Err(Error::new(Code::ResourceNotFound, message)
                 .with_context("execution_id", id.as_str()));
         }
-        let rows = self.rows(id).await?;
-        let found = view::artifacts(rows.iter(), step);
-        Ok(found.into_iter().map(|(view, _)| view).collect())
+        let rows = self.load_rows(id).await?;
+        let artifacts = view::artifact_views(rows.iter(), step);
+        Ok(artifacts.into_iter().map(|(view, _)| view).collect())
     }
 
     /// A part of an artifact's content. `which` is the id of the artifact, or its name (the latest counts if several
@@ -301,50 +305,50 @@ impl Engine {
     pub async fn artifact(
         &self,
         id: &ExecutionId,
-        which: &str,
+        id_or_name: &str,
         offset: u64,
         limit: usize,
     ) -> Result<ArtifactContent> {
-        let rows = self.rows(id).await?;
-        let found = view::artifacts(rows.iter(), None);
+        let rows = self.load_rows(id).await?;
+        let artifacts = view::artifact_views(rows.iter(), None);
         let is_reference = |(view, kept): &(ArtifactView, Option<_>)| {
-            kept.is_none() && view.id.to_string() == which
+            kept.is_none() && view.id.to_string() == id_or_name
         };
-        let missing = if found.iter().any(is_reference) {
+        let missing_reason = if artifacts.iter().any(is_reference) {
             "keeps no content of the reference"
         } else {
             "has no artifact"
         };
-        let kept = found.into_iter().filter_map(|(view, artifact)| Some((view, artifact?)));
-        let mut kept: Vec<_> = kept.collect();
-        let by_id = kept.iter().position(|(view, _)| view.id.to_string() == which);
-        let at = by_id.or_else(|| kept.iter().rposition(|(view, _)| view.name == which));
-        let missing = || {
-            let shown: String = which.chars().take(limits::ARTIFACT_NAME_CHARS_MAX).collect();
-            let message = format!("execution '{id}' {missing} '{shown}'");
+        let stored = artifacts.into_iter().filter_map(|(view, artifact)| Some((view, artifact?)));
+        let mut stored: Vec<_> = stored.collect();
+        let by_id = stored.iter().position(|(view, _)| view.id.to_string() == id_or_name);
+        let index = by_id.or_else(|| stored.iter().rposition(|(view, _)| view.name == id_or_name));
+        let not_found_error = || {
+            let shown: String = id_or_name.chars().take(limits::ARTIFACT_NAME_CHARS_MAX).collect();
+            let message = format!("execution '{id}' {missing_reason} '{shown}'");
             Error::new(Code::ResourceNotFound, message).with_context("execution_id", id.as_str())
         };
-        let (view, artifact) = kept.swap_remove(at.ok_or_else(missing)?);
-        let content = self.shared.store.content(artifact.digest).await?;
+        let (view, artifact) = stored.swap_remove(index.ok_or_else(not_found_error)?);
+        let content = self.shared.store.load_content(artifact.digest).await?;
         let content = content
             .ok_or_else(|| Error::internal("the content of an artifact is not in the store"))?;
         let limit = limit.min(limits::ARTIFACT_SHOWN_BYTES_MAX);
-        Ok(view::artifact_content(view, &content, offset, limit))
+        Ok(view::slice_artifact_content(view, &content, offset, limit))
     }
 
     /// Every visit of every step, with outputs. Wakes no actor.
     pub async fn history(&self, id: &ExecutionId) -> Result<Vec<HistoryRow>> {
-        self.history_of(&self.rows(id).await?).await
+        self.build_history(&self.load_rows(id).await?).await
     }
 
     /// Every visit of every step in these rows, with outputs.
-    pub(super) async fn history_of(&self, rows: &[Row]) -> Result<Vec<HistoryRow>> {
-        let contents = self.outputs_outside_rows(rows).await?;
+    pub(super) async fn build_history(&self, rows: &[Row]) -> Result<Vec<HistoryRow>> {
+        let contents = self.load_outputs_outside_rows(rows).await?;
         // A content that several rows name is read once, and counts each time that it is shown.
-        let room = Cell::new(limits::HISTORY_OUTPUT_BYTES_MAX);
-        Ok(view::history(rows.iter(), |digest| {
+        let bytes_left = Cell::new(limits::HISTORY_OUTPUT_BYTES_MAX);
+        Ok(view::build_history(rows.iter(), |digest| {
             let (value, bytes) = contents.get(digest)?;
-            room.set(room.get().checked_sub(*bytes)?);
+            bytes_left.set(bytes_left.get().checked_sub(*bytes)?);
             Some(value.clone())
         }))
     }
@@ -361,37 +365,37 @@ impl Engine {
     ) -> Result<Vec<TelemetryEvent>> {
         let limit = limit.clamp(1, limits::TELEMETRY_LIMIT_MAX);
         if let Some(id) = id {
-            self.execution(id).await?;
+            self.load_execution(id).await?;
         }
         let query = TelemetryQuery { execution_id: id.cloned(), event_type, limit };
-        let told = self.shared.store.telemetry(query).await?;
-        let mut events: Vec<_> = told
+        let entries = self.shared.store.load_telemetry(query).await?;
+        let mut events: Vec<_> = entries
             .iter()
-            .flat_map(telemetry_events)
+            .flat_map(build_telemetry_events)
             .filter(|event| event_type.is_none_or(|wanted| wanted == event.event_type))
             .collect();
         Ok(events.split_off(events.len().saturating_sub(limit)))
     }
 
     /// The execution as last made durable, with its definition: from memory if it is live, else from the store.
-    pub async fn see_execution(&self, id: &ExecutionId) -> Result<DurableExecution> {
-        if let Some(seen) = self.shared.directory.last_durable_state(id) {
-            return Ok(seen);
+    pub async fn read_execution(&self, id: &ExecutionId) -> Result<DurableExecution> {
+        if let Some(durable) = self.shared.directory.last_durable_state(id) {
+            return Ok(durable);
         }
-        let execution = self.execution(id).await?;
+        let execution = self.load_execution(id).await?;
         let definition = self.shared.definitions.get(execution.definition()).await?;
         Ok(DurableExecution { execution, definition })
     }
 
     /// The execution as last made durable. If its parent has announced it, waits until it has begun.
-    pub(super) async fn execution(&self, id: &ExecutionId) -> Result<Arc<Execution>> {
+    pub(super) async fn load_execution(&self, id: &ExecutionId) -> Result<Arc<Execution>> {
         if let Some(found) = self.find_durable_execution(id).await? {
             return Ok(found);
         }
         // The parent may not have been woken since the store was opened. `count` finds the children that such parents
         // announced.
         let descendants = &self.shared.descendants;
-        descendants.count(&*self.shared.store).await?;
+        descendants.count_open_executions(&*self.shared.store).await?;
         descendants.wait_until_begun(id).await?;
         self.find_durable_execution(id).await?.ok_or_else(|| execution_not_found(id))
     }
@@ -401,78 +405,81 @@ impl Engine {
         &self,
         id: &ExecutionId,
     ) -> Result<Option<Arc<Execution>>> {
-        if let Some(seen) = self.shared.directory.last_durable_state(id) {
-            return Ok(Some(seen.execution));
+        if let Some(durable) = self.shared.directory.last_durable_state(id) {
+            return Ok(Some(durable.execution));
         }
         let stored = self.shared.store.load(id).await?;
         Ok(stored.map(|stored| Arc::new(stored.execution)))
     }
 
-    async fn row(&self, id: &ExecutionId, revision: u64) -> Result<Option<Row>> {
-        let rows = self.shared.store.rows(id, [revision].into());
+    async fn load_row(&self, id: &ExecutionId, revision: u64) -> Result<Option<Row>> {
+        let rows = self.shared.store.load_rows(id, [revision].into());
         Ok(rows.await?.pop())
     }
 
-    pub(super) async fn rows(&self, id: &ExecutionId) -> Result<Vec<Row>> {
-        let rows = self.shared.store.history(id).await?;
+    pub(super) async fn load_rows(&self, id: &ExecutionId) -> Result<Vec<Row>> {
+        let rows = self.shared.store.load_history(id).await?;
         if !rows.is_empty() {
             return Ok(rows);
         }
-        self.execution(id).await?;
-        self.shared.store.history(id).await
+        self.load_execution(id).await?;
+        self.shared.store.load_history(id).await
     }
 
     /// Builds `view` of an execution, and repeats that as long as `view` asks for values that have not been looked up.
     pub(super) async fn build_view<T>(
         &self,
-        seen: &DurableExecution,
+        durable: &DurableExecution,
         row: Option<&Row>,
-        view: impl Fn(&Subject<'_>) -> T,
+        view: impl Fn(&ViewContext<'_>) -> T,
     ) -> Result<T> {
-        self.view_with(FoundValues::default(), seen, row, view).await
+        self.build_view_with_values(LoadedValues::default(), durable, row, view).await
     }
 
     /// Like `view`, with values that were found before.
-    pub(super) async fn view_with<T>(
+    pub(super) async fn build_view_with_values<T>(
         &self,
-        found: FoundValues,
-        seen: &DurableExecution,
+        known_values: LoadedValues,
+        durable: &DurableExecution,
         row: Option<&Row>,
-        view: impl Fn(&Subject<'_>) -> T,
+        view: impl Fn(&ViewContext<'_>) -> T,
     ) -> Result<T> {
-        let mut lookup = ValueLookup::new(&self.shared, seen.execution.id(), row, found);
+        let mut lookup = ValueLookup::new(&self.shared, durable.execution.id(), row, known_values);
         loop {
-            let asked = RefCell::default();
-            let shown = view(&Subject {
-                definition: &seen.definition,
-                execution: &seen.execution,
+            let requests = RefCell::default();
+            let result = view(&ViewContext {
+                definition: &durable.definition,
+                execution: &durable.execution,
                 row,
-                found: &lookup.found,
-                asked: &asked,
+                loaded: &lookup.found_values,
+                requested: &requests,
                 ttl: self.shared.token_ttl,
                 command_flags: &self.shared.command_flags,
             });
-            let asked = asked.into_inner();
-            if asked.is_empty() {
-                return Ok(shown);
+            let requests = requests.into_inner();
+            if requests.is_empty() {
+                return Ok(result);
             }
-            lookup.look_up(asked).await?;
+            lookup.look_up(requests).await?;
         }
     }
 
     /// The outputs that are stored outside of the rows, each with its length, as long as their total stays within
     /// [`limits::HISTORY_OUTPUT_BYTES_MAX`].
-    async fn outputs_outside_rows(&self, rows: &[Row]) -> Result<HashMap<Digest, (Value, usize)>> {
+    async fn load_outputs_outside_rows(
+        &self,
+        rows: &[Row],
+    ) -> Result<HashMap<Digest, (Value, usize)>> {
         let mut contents = HashMap::new();
-        let mut room = limits::HISTORY_OUTPUT_BYTES_MAX;
+        let mut bytes_left = limits::HISTORY_OUTPUT_BYTES_MAX;
         for payload in rows.iter().flat_map(|row| &row.events).filter_map(payload_outside_row) {
             let bytes = usize::try_from(payload.bytes).unwrap_or(usize::MAX);
-            if bytes <= room
+            if bytes <= bytes_left
                 && !contents.contains_key(&payload.digest)
-                && let Some(bytes) = self.shared.store.content(payload.digest).await?
+                && let Some(bytes) = self.shared.store.load_content(payload.digest).await?
                 && let Some(value) = parse_json_value(&bytes)
             {
-                room -= bytes.len();
+                bytes_left -= bytes.len();
                 contents.insert(payload.digest, (value, bytes.len()));
             }
         }
@@ -490,10 +497,10 @@ fn payload_outside_row(event: &Event) -> Option<&Payload> {
     payload.inline.is_none().then_some(payload)
 }
 
-fn telemetry_events((at, entry): &PlacedEntry) -> Vec<TelemetryEvent> {
-    let first_id = at.0.saturating_mul(limits::TELEMETRY_IDS_PER_ROW);
+fn build_telemetry_events((position, entry): &PlacedEntry) -> Vec<TelemetryEvent> {
+    let first_id = position.0.saturating_mul(limits::TELEMETRY_IDS_PER_ROW);
     match entry {
-        TelemetryEntry::Transition(row) => telemetry::telemetry_of_row(row)
+        TelemetryEntry::Transition(row) => telemetry::build_row_telemetry(row)
             .into_iter()
             .zip(first_id..)
             .map(|(telemetry, id)| {

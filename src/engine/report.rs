@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Shared, message::Origin};
+use super::{Shared, message::MessageOrigin};
 use midex_domain::{
     Command, ExecutionId,
     error::{Code, Error},
     execution::OperationFailure,
     limits,
-    span::backoff_pause,
+    span::compute_backoff,
 };
 
 /// Sends `command` until the execution has accepted it, so that no outcome is lost while the process lives. Returns
@@ -20,7 +20,7 @@ pub(super) async fn report_until_accepted(
 ) -> bool {
     let (mut failures, mut faults) = (0, 0);
     loop {
-        let Err(error) = shared.send(id, Origin::Runner, command.clone()).await else {
+        let Err(error) = shared.send(id, MessageOrigin::Runner, command.clone()).await else {
             return true;
         };
         if error.code() == Code::ExecutionNotFound {
@@ -32,7 +32,7 @@ pub(super) async fn report_until_accepted(
         if faults >= limits::OUTCOME_FAULTS_MAX {
             command = replace_repeated_failure(command, &error);
         }
-        let pause = backoff_pause(failures, limits::OUTCOME_RETRY_MIN, limits::OUTCOME_RETRY_MAX);
+        let pause = compute_backoff(failures, limits::OUTCOME_RETRY_MIN, limits::OUTCOME_RETRY_MAX);
         tokio::time::sleep(pause).await;
     }
 }
@@ -40,10 +40,10 @@ pub(super) async fn report_until_accepted(
 /// Replaces an outcome that the execution repeatedly fails to accept by a failure of the attempt.
 fn replace_repeated_failure(command: Command, error: &Error) -> Command {
     match command {
-        Command::Outcome { attempt_id, outcome } if outcome.is_ok() => {
+        Command::RecordOutcome { attempt_id, outcome } if outcome.is_ok() => {
             let message = format!("what it brought could not be taken in: {}", error.message());
             let failure = OperationFailure::new("internal", message);
-            Command::Outcome { attempt_id, outcome: Arc::new(Err(failure)) }
+            Command::RecordOutcome { attempt_id, outcome: Arc::new(Err(failure)) }
         }
         command => command,
     }

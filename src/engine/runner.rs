@@ -18,7 +18,7 @@ use super::{
 };
 use midex_domain::{
     Command, ExecutionId,
-    execution::{AttemptId, BeginAttempt, Effect},
+    execution::{AttemptId, AttemptRequest, Effect},
     limits,
 };
 
@@ -26,42 +26,42 @@ use midex_domain::{
 pub(super) struct Runner {
     /// The activities, operations and secrets that attempts use.
     pub(super) executors: Executors,
-    work: Mutex<HashMap<ExecutionId, InFlight>>,
+    tasks_by_execution: Mutex<HashMap<ExecutionId, InFlightTasks>>,
     /// Limits how many attempts run at once. Further attempts wait in FIFO order.
-    room: Arc<Semaphore>,
+    attempt_permits: Arc<Semaphore>,
     tasks: TaskTracker,
     /// Parent of every attempt's token. Cancelled at shutdown, after the grace period.
-    end: CancellationToken,
+    shutdown: CancellationToken,
 }
 
 /// The tasks in flight for one execution.
 #[derive(Default)]
-struct InFlight {
+struct InFlightTasks {
     /// Attempts in flight, each until its outcome is recorded.
     attempts: HashMap<AttemptId, CancellationToken>,
     /// Attempts of a transition whose commit failed, so that it is unknown whether the transition is durable. None of
     /// them was started.
-    indeterminate: Vec<BeginAttempt>,
+    indeterminate: Vec<AttemptRequest>,
     /// Whether a task delivers the orders of this execution to its children. Only one task does so at a time: otherwise
     /// a child could receive a resume before the pause that precedes it.
-    telling: OrderDelivery,
+    order_delivery: OrderDelivery,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum OrderDelivery {
     #[default]
-    Nobody,
+    Idle,
     /// A task is delivering orders.
-    Somebody,
+    Running,
     /// A task is delivering orders, and must check for new ones before it ends.
-    Again,
+    RunningOutdated,
 }
 
-impl InFlight {
+impl InFlightTasks {
     fn is_empty(&self) -> bool {
         self.attempts.is_empty()
             && self.indeterminate.is_empty()
-            && self.telling == OrderDelivery::Nobody
+            && self.order_delivery == OrderDelivery::Idle
     }
 }
 
@@ -69,31 +69,31 @@ impl Runner {
     pub(super) fn new(executors: Executors) -> Self {
         Self {
             executors,
-            work: Mutex::default(),
-            room: Arc::new(Semaphore::new(limits::ATTEMPTS_AT_ONCE_MAX)),
+            tasks_by_execution: Mutex::default(),
+            attempt_permits: Arc::new(Semaphore::new(limits::ATTEMPTS_AT_ONCE_MAX)),
             tasks: TaskTracker::new(),
-            end: CancellationToken::new(),
+            shutdown: CancellationToken::new(),
         }
     }
 
-    fn lock_tasks(&self) -> MutexGuard<'_, HashMap<ExecutionId, InFlight>> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_tasks(&self) -> MutexGuard<'_, HashMap<ExecutionId, InFlightTasks>> {
+        self.tasks_by_execution.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The ids of the attempts in flight for an execution.
     pub(super) fn attempts_in_flight(&self, id: &ExecutionId) -> BTreeSet<AttemptId> {
-        let work = self.lock_tasks();
-        let attempts = work.get(id).into_iter().flat_map(|work| work.attempts.keys());
+        let all_tasks = self.lock_tasks();
+        let attempts = all_tasks.get(id).into_iter().flat_map(|work| work.attempts.keys());
         attempts.cloned().collect()
     }
 
     /// Keeps the attempts that a transition would have started, until it is known whether the transition is durable.
     pub(super) fn keep_indeterminate(&self, id: &ExecutionId, effects: Vec<Effect>) {
         let begins = effects.into_iter().filter_map(|effect| match effect {
-            Effect::Begin(begin) => Some(*begin),
+            Effect::BeginAttempt(begin) => Some(*begin),
             // Orders are part of the execution's state, and loading the execution sends them. On loading, `reconcile`
             // cancels attempts that are no longer awaited.
-            Effect::Cancel(_) | Effect::Order(_) => None,
+            Effect::CancelAttempt(_) | Effect::SendOrder(_) => None,
         });
         let begins: Vec<_> = begins.collect();
         if !begins.is_empty() {
@@ -106,25 +106,25 @@ impl Runner {
     pub(super) fn reconcile(shared: &Arc<Shared>, id: &ExecutionId, awaited: &BTreeSet<AttemptId>) {
         let indeterminate = {
             let mut all = shared.runner.lock_tasks();
-            let Some(work) = all.get_mut(id) else {
+            let Some(in_flight) = all.get_mut(id) else {
                 return;
             };
-            work.attempts.retain(|attempt_id, cancelled| {
+            in_flight.attempts.retain(|attempt_id, cancelled| {
                 let is_awaited = awaited.contains(attempt_id);
                 if !is_awaited {
                     cancelled.cancel();
                 }
                 is_awaited
             });
-            let indeterminate = std::mem::take(&mut work.indeterminate);
-            if work.is_empty() {
+            let indeterminate = std::mem::take(&mut in_flight.indeterminate);
+            if in_flight.is_empty() {
                 all.remove(id);
             }
             indeterminate
         };
         for begin in indeterminate {
             if awaited.contains(&begin.attempt_id) {
-                Self::begin(shared, id, begin);
+                Self::begin_attempt(shared, id, begin);
             }
         }
     }
@@ -132,10 +132,10 @@ impl Runner {
     /// Carries out an effect: starts an attempt, cancels one, or delivers orders.
     pub(super) fn carry_out_effect(shared: &Arc<Shared>, id: &ExecutionId, effect: Effect) {
         match effect {
-            Effect::Begin(begin) => Self::begin(shared, id, *begin),
-            Effect::Cancel(attempt_id) => shared.runner.cancel(id, &attempt_id),
+            Effect::BeginAttempt(begin) => Self::begin_attempt(shared, id, *begin),
+            Effect::CancelAttempt(attempt_id) => shared.runner.cancel_attempt(id, &attempt_id),
             // The order itself is part of the execution's state.
-            Effect::Order(_) => shared.runner.start_order_delivery(shared, id),
+            Effect::SendOrder(_) => shared.runner.start_order_delivery(shared, id),
         }
     }
 
@@ -143,13 +143,13 @@ impl Runner {
     /// orders before it ends.
     pub(super) fn start_order_delivery(&self, shared: &Arc<Shared>, id: &ExecutionId) {
         let mut all = self.lock_tasks();
-        let work = all.entry(id.clone()).or_default();
-        if work.telling == OrderDelivery::Nobody {
-            work.telling = OrderDelivery::Somebody;
-            let told = children::deliver_orders(shared.clone(), id.clone());
-            self.tasks.spawn(told);
+        let in_flight = all.entry(id.clone()).or_default();
+        if in_flight.order_delivery == OrderDelivery::Idle {
+            in_flight.order_delivery = OrderDelivery::Running;
+            let delivery = children::deliver_orders(shared.clone(), id.clone());
+            self.tasks.spawn(delivery);
         } else {
-            work.telling = OrderDelivery::Again;
+            in_flight.order_delivery = OrderDelivery::RunningOutdated;
         }
     }
 
@@ -157,51 +157,56 @@ impl Runner {
     /// task must then check for new orders.
     pub(super) fn end_order_delivery(&self, id: &ExecutionId) -> bool {
         let mut all = self.lock_tasks();
-        let Some(work) = all.get_mut(id) else {
+        let Some(in_flight) = all.get_mut(id) else {
             return true;
         };
-        let is_over = work.telling != OrderDelivery::Again;
-        work.telling = if is_over { OrderDelivery::Nobody } else { OrderDelivery::Somebody };
-        if work.is_empty() {
+        let is_finished = in_flight.order_delivery != OrderDelivery::RunningOutdated;
+        in_flight.order_delivery =
+            if is_finished { OrderDelivery::Idle } else { OrderDelivery::Running };
+        if in_flight.is_empty() {
             all.remove(id);
         }
-        is_over
+        is_finished
     }
 
     /// Lets these parents start the children that were held back while their root was over its budget.
     pub(super) fn release_held_back_children(shared: &Arc<Shared>, parents: BTreeSet<ExecutionId>) {
         if !parents.is_empty() {
-            let released = children::release_held_back_children(shared.clone(), parents);
-            shared.runner.tasks.spawn(released);
+            let release = children::release_held_back_children(shared.clone(), parents);
+            shared.runner.tasks.spawn(release);
         }
     }
 
-    fn begin(shared: &Arc<Shared>, id: &ExecutionId, begin: BeginAttempt) {
+    fn begin_attempt(shared: &Arc<Shared>, id: &ExecutionId, begin: AttemptRequest) {
         let runner = &shared.runner;
         // Announce the child before the reply that names it is sent.
-        let announced = begin.workflow().map(|_| {
+        let announcement = begin.workflow().map(|_| {
             let child = begin.attempt_id.child_execution_id(id);
             shared.descendants.announce(child)
         });
-        let cancelled = runner.end.child_token();
+        let cancelled = runner.shutdown.child_token();
         let attempts = &mut runner.lock_tasks();
         let attempts = &mut attempts.entry(id.clone()).or_default().attempts;
         attempts.insert(begin.attempt_id.clone(), cancelled.clone());
-        let task = run_attempt_task(shared.clone(), id.clone(), begin, announced, cancelled);
+        let task = run_attempt_task(shared.clone(), id.clone(), begin, announcement, cancelled);
         runner.tasks.spawn(task);
     }
 
-    fn cancel(&self, id: &ExecutionId, attempt_id: &AttemptId) {
-        if let Some(cancelled) = self.remove(id, attempt_id) {
+    fn cancel_attempt(&self, id: &ExecutionId, attempt_id: &AttemptId) {
+        if let Some(cancelled) = self.remove_attempt(id, attempt_id) {
             cancelled.cancel();
         }
     }
 
-    fn remove(&self, id: &ExecutionId, attempt_id: &AttemptId) -> Option<CancellationToken> {
+    fn remove_attempt(
+        &self,
+        id: &ExecutionId,
+        attempt_id: &AttemptId,
+    ) -> Option<CancellationToken> {
         let mut all = self.lock_tasks();
-        let work = all.get_mut(id)?;
-        let cancelled = work.attempts.remove(attempt_id);
-        if work.is_empty() {
+        let in_flight = all.get_mut(id)?;
+        let cancelled = in_flight.attempts.remove(attempt_id);
+        if in_flight.is_empty() {
             all.remove(id);
         }
         cancelled
@@ -216,7 +221,7 @@ impl Runner {
             tracing::warn!(
                 "some operations were still at work at the end; what may be done twice is begun again at the next start"
             );
-            self.end.cancel();
+            self.shutdown.cancel();
             // A cancelled task ends at its next await. A task that never awaits is not waited for any longer.
             let _ = tokio::time::timeout(limits::ATTEMPTS_GRACE, self.tasks.wait()).await;
         }
@@ -227,16 +232,16 @@ impl Runner {
 async fn run_attempt_task(
     shared: Arc<Shared>,
     id: ExecutionId,
-    begin: BeginAttempt,
-    announced: Option<Announcement>,
+    begin: AttemptRequest,
+    announcement: Option<Announcement>,
     cancelled: CancellationToken,
 ) {
     let attempt_id = begin.attempt_id.clone();
     tokio::select! {
         biased;
         () = cancelled.cancelled() => {}
-        () = attempt_and_report(&shared, &id, begin, announced, &cancelled) => {
-            shared.runner.remove(&id, &attempt_id);
+        () = attempt_and_report(&shared, &id, begin, announcement, &cancelled) => {
+            shared.runner.remove_attempt(&id, &attempt_id);
         }
     }
 }
@@ -244,43 +249,43 @@ async fn run_attempt_task(
 async fn attempt_and_report(
     shared: &Arc<Shared>,
     id: &ExecutionId,
-    begin: BeginAttempt,
-    announced: Option<Announcement>,
+    begin: AttemptRequest,
+    announcement: Option<Announcement>,
     cancelled: &CancellationToken,
 ) {
     let attempt_id = begin.attempt_id.clone();
-    if let Some(announced) = announced {
-        match children::wait_for_child(shared, id, begin, announced).await {
+    if let Some(announcement) = announcement {
+        match children::wait_for_child(shared, id, begin, announcement).await {
             ChildWaitResult::Ended(outcome) => {
                 let outcome = Arc::new(outcome);
-                let command = Command::Outcome { attempt_id, outcome };
+                let command = Command::RecordOutcome { attempt_id, outcome };
                 report_until_accepted(shared, id, command).await;
             }
             ChildWaitResult::HeldBack { root } => {
                 // Remove the attempt first: a resume starts only attempts that are not in flight.
-                shared.runner.remove(id, &attempt_id);
+                shared.runner.remove_attempt(id, &attempt_id);
                 children::hold_back_children(shared, &root, id).await;
             }
-            ChildWaitResult::GivenUp => {}
+            ChildWaitResult::Abandoned => {}
         }
         // Settle the orders that are still pending, for example for a child that never started.
         shared.runner.start_order_delivery(shared, id);
         return;
     }
     let runner = &shared.runner;
-    let room = tokio::select! {
+    let permit = tokio::select! {
         biased;
         // This process does not run such steps, so another process must.
-        () = std::future::ready(()), if runner.executors.cannot_run_step(&begin.kind) => None,
+        () = std::future::ready(()), if runner.executors.cannot_run_step(&begin.step_kind) => None,
         () = shared.stopping.cancelled() => None,
-        room = runner.room.acquire() => room.ok(),
+        permit = runner.attempt_permits.acquire() => permit.ok(),
     };
-    let command = match room {
-        None => Command::PutOff { attempt_id },
-        Some(room) => {
+    let command = match permit {
+        None => Command::PostponeAttempt { attempt_id },
+        Some(permit) => {
             let outcome = attempt::run(&runner.executors, id, begin, cancelled).await;
-            drop(room);
-            Command::Outcome { attempt_id, outcome: Arc::new(outcome) }
+            drop(permit);
+            Command::RecordOutcome { attempt_id, outcome: Arc::new(outcome) }
         }
     };
     report_until_accepted(shared, id, command).await;

@@ -46,12 +46,12 @@ impl Secrets {
         &self,
         input: &RenderedValue,
     ) -> Result<(Value, SecretMask), OperationFailure> {
-        let sent = ["with", "body"].map(|part| input.value[part].to_string());
+        let sent_texts = ["with", "body"].map(|part| input.value[part].to_string());
         let is_data = |name: &&String| {
-            let cover = secret_placeholder(name);
-            let named = input.secrets.iter().filter(|place| place.name == **name);
-            let there = sent.iter().map(|text| text.matches(&cover).count());
-            there.sum::<usize>() > named.count()
+            let placeholder = secret_placeholder(name);
+            let places = input.secrets.iter().filter(|place| place.name == **name);
+            let match_counts = sent_texts.iter().map(|text| text.matches(&placeholder).count());
+            match_counts.sum::<usize>() > places.count()
         };
         if let Some(name) = self.names.iter().find(is_data) {
             let message = format!(
@@ -60,7 +60,7 @@ impl Secrets {
             let failure = OperationFailure::new("secret_not_allowed", message);
             return Err(failure.with_code(FailureCode::SecretNotAllowed));
         }
-        let mask = mask(self, &input.secrets);
+        let mask = build_mask(self, &input.secrets);
         let filled = input.fill_secrets(|name| self.values.get(name).cloned());
         filled.map(|value| (value, mask)).map_err(|name| missing_secret_failure(&name))
     }
@@ -72,12 +72,12 @@ fn missing_secret_failure(name: &str) -> OperationFailure {
 }
 
 /// The mask of the secrets that an attempt was given.
-fn mask(secrets: &Secrets, places: &[SecretPlace]) -> SecretMask {
-    let given = places.iter().filter_map(|place| {
+fn build_mask(secrets: &Secrets, places: &[SecretPlace]) -> SecretMask {
+    let replacements = places.iter().filter_map(|place| {
         let value = secrets.values.get(&place.name)?;
         Some((value.clone(), secret_placeholder(&place.name)))
     });
-    given.collect()
+    replacements.collect()
 }
 
 /// Replaces secrets in the outcome with their placeholders.
@@ -86,7 +86,7 @@ pub(super) fn mask_outcome(outcome: AttemptResult, mask: &SecretMask) -> Attempt
         return outcome;
     }
     match outcome {
-        Ok(brought) => Ok(brought.with_secrets_masked(mask)),
+        Ok(output) => Ok(output.with_secrets_masked(mask)),
         Err(failure) => Err(failure.with_secrets_masked(mask)),
     }
 }

@@ -10,7 +10,7 @@ use super::{
     Shared,
     actor::{Arguments, ExecutionActor},
     directory::LiveActor,
-    message::{ActorMessage, Origin},
+    message::{ActorMessage, MessageOrigin},
     server_stopping_error,
 };
 use midex_domain::{
@@ -19,12 +19,12 @@ use midex_domain::{
     limits,
 };
 
-type Waiter = RpcReplyPort<Result<ActorRef<ActorMessage>>>;
+type ActorReplyPort = RpcReplyPort<Result<ActorRef<ActorMessage>>>;
 
 /// The messages of the supervisor.
 pub(super) enum SupervisorMessage {
     /// Return the actor of an execution, spawned if need be. `stale` is an actor that did not answer.
-    Wake { id: ExecutionId, origin: Origin, stale: Option<ActorId>, reply: Waiter },
+    Wake { id: ExecutionId, origin: MessageOrigin, stale: Option<ActorId>, reply: ActorReplyPort },
     /// Stop the actors that are idle.
     Sweep,
     /// Stop all actors. Answered once the last one has ended.
@@ -39,12 +39,12 @@ pub(super) struct SupervisorState {
     /// Every actor that has not ended yet.
     actors: HashMap<ActorId, LiveActor>,
     /// Executions whose actor is ending, with the callers that wait for its successor.
-    leaving: HashMap<ExecutionId, Vec<Waiter>>,
-    drained: Vec<RpcReplyPort<()>>,
+    successor_waiters: HashMap<ExecutionId, Vec<ActorReplyPort>>,
+    drain_waiters: Vec<RpcReplyPort<()>>,
     /// Whether all actors are being stopped.
-    draining: bool,
+    is_draining: bool,
     /// Whether the timer of the next sweep runs. No timer runs while no actor is awake.
-    sweeping: bool,
+    is_sweep_scheduled: bool,
 }
 
 impl Actor for Supervisor {
@@ -60,10 +60,10 @@ impl Actor for Supervisor {
         Ok(SupervisorState {
             shared,
             actors: HashMap::new(),
-            leaving: HashMap::new(),
-            drained: Vec::new(),
-            draining: false,
-            sweeping: false,
+            successor_waiters: HashMap::new(),
+            drain_waiters: Vec::new(),
+            is_draining: false,
+            is_sweep_scheduled: false,
         })
     }
 
@@ -95,13 +95,13 @@ impl Actor for Supervisor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            SupervisionEvent::ActorTerminated(who, ..) => {
-                state.handle_actor_end(&myself, who.get_id(), false).await;
+            SupervisionEvent::ActorTerminated(actor, ..) => {
+                state.handle_actor_end(&myself, actor.get_id(), false).await;
             }
             // The message of a panic may contain a caller's data, so it is not logged. The place of the panic is in the
             // log already.
-            SupervisionEvent::ActorFailed(who, _) => {
-                state.handle_actor_end(&myself, who.get_id(), true).await;
+            SupervisionEvent::ActorFailed(actor, _) => {
+                state.handle_actor_end(&myself, actor.get_id(), true).await;
             }
             _ => {}
         }
@@ -112,10 +112,10 @@ impl Actor for Supervisor {
 impl SupervisorState {
     /// Whether actors are woken for this origin: for outside calls until the server stops, for the runner's reports
     /// until all actors are being stopped.
-    fn accepts_wakes_from(&self, origin: Origin) -> bool {
+    fn accepts_wakes_from(&self, origin: MessageOrigin) -> bool {
         match origin {
-            Origin::Outside => !self.shared.stopping.is_cancelled(),
-            Origin::Runner => !self.draining,
+            MessageOrigin::External => !self.shared.stopping.is_cancelled(),
+            MessageOrigin::Runner => !self.is_draining,
         }
     }
 
@@ -124,7 +124,7 @@ impl SupervisorState {
         myself: &ActorRef<SupervisorMessage>,
         id: ExecutionId,
         stale: Option<ActorId>,
-        reply: Waiter,
+        reply: ActorReplyPort,
     ) {
         // An actor that did not answer is ending, or is made to end here. Its successor waits until it has ended.
         if let Some(stale) = stale
@@ -132,17 +132,17 @@ impl SupervisorState {
         {
             self.stop_actor(&id, stale);
         }
-        if let Some(waiters) = self.leaving.get_mut(&id) {
+        if let Some(waiters) = self.successor_waiters.get_mut(&id) {
             waiters.push(reply);
-        } else if let Some(actor) = self.shared.directory.actor(&id, self.shared.clock.now()) {
+        } else if let Some(actor) = self.shared.directory.find_actor(&id, self.shared.clock.now()) {
             send_reply(reply, Ok(actor));
         } else {
-            let actor = self.spawn(myself, &id).await;
+            let actor = self.spawn_actor(myself, &id).await;
             send_reply(reply, actor);
         }
     }
 
-    async fn spawn(
+    async fn spawn_actor(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
         id: &ExecutionId,
@@ -155,15 +155,16 @@ impl SupervisorState {
             );
         }
         let (seen, watch) = watch::channel(None);
-        let arguments = Arguments { id: id.clone(), shared: self.shared.clone(), seen };
+        let arguments =
+            Arguments { id: id.clone(), shared: self.shared.clone(), durable_sender: seen };
         let spawned = Actor::spawn_linked(None, ExecutionActor, arguments, myself.get_cell()).await;
         let (actor, _) = spawned
             .map_err(|error| Error::internal(format!("an actor could not be started: {error}")))?;
         let entry = LiveActor::new(id.clone(), actor.clone(), watch, self.shared.clock.now());
         self.actors.insert(actor.get_id(), entry.clone());
         self.shared.directory.insert(entry);
-        if !self.sweeping {
-            self.plan_sweep(myself);
+        if !self.is_sweep_scheduled {
+            self.schedule_sweep(myself);
         }
         Ok(actor)
     }
@@ -172,16 +173,16 @@ impl SupervisorState {
     /// messages and ends.
     fn stop_actor(&mut self, id: &ExecutionId, actor: ActorId) {
         if let Some(entry) = self.shared.directory.remove(id, actor) {
-            self.leaving.entry(id.clone()).or_default();
+            self.successor_waiters.entry(id.clone()).or_default();
             // Fails only where the actor has ended already; the event of its end is on the way.
             let _ = entry.actor.drain();
         }
     }
 
     /// Arms the next sweep. The timer is created here, not in its task, so that it counts from now.
-    fn plan_sweep(&mut self, myself: &ActorRef<SupervisorMessage>) {
+    fn schedule_sweep(&mut self, myself: &ActorRef<SupervisorMessage>) {
         let (pause, myself) = (tokio::time::sleep(limits::IDLE_SWEEP_EVERY), myself.clone());
-        self.sweeping = true;
+        self.is_sweep_scheduled = true;
         tokio::spawn(async move {
             pause.await;
             // Fails only where the supervisor has ended.
@@ -192,30 +193,30 @@ impl SupervisorState {
     fn sweep(&mut self, myself: &ActorRef<SupervisorMessage>) {
         let now = self.shared.clock.now();
         for entry in self.shared.directory.entries() {
-            let idle = now.since(entry.used_at());
-            let finished = entry.is_finished() && idle >= limits::IDLE_SWEEP_EVERY;
-            if idle >= self.shared.idle_max || finished {
+            let idle = now.since(entry.last_used_at());
+            let is_finished = entry.is_finished() && idle >= limits::IDLE_SWEEP_EVERY;
+            if idle >= self.shared.idle_max || is_finished {
                 self.stop_actor(&entry.id, entry.actor.get_id());
             }
         }
-        self.sweeping = false;
+        self.is_sweep_scheduled = false;
         if self.shared.directory.len() > 0 {
-            self.plan_sweep(myself);
+            self.schedule_sweep(myself);
         }
     }
 
     fn drain(&mut self, reply: RpcReplyPort<()>) {
-        self.draining = true;
-        self.drained.push(reply);
+        self.is_draining = true;
+        self.drain_waiters.push(reply);
         for entry in self.shared.directory.entries() {
             self.stop_actor(&entry.id, entry.actor.get_id());
         }
-        self.answer_drained();
+        self.answer_drain_waiters();
     }
 
-    fn answer_drained(&mut self) {
+    fn answer_drain_waiters(&mut self) {
         if self.actors.is_empty() {
-            for reply in mem::take(&mut self.drained) {
+            for reply in mem::take(&mut self.drain_waiters) {
                 let _ = reply.send(());
             }
         }
@@ -225,7 +226,7 @@ impl SupervisorState {
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
         actor: ActorId,
-        failed: bool,
+        has_failed: bool,
     ) {
         let Some(entry) = self.actors.remove(&actor) else {
             return;
@@ -234,27 +235,29 @@ impl SupervisorState {
         // An actor that published a state was woken successfully: the call that ended it later is at fault, not the
         // wake.
         self.shared.directory.remove(&id, actor);
-        let woken = entry.is_woken();
-        if failed {
+        let woken = entry.has_state();
+        if has_failed {
             tracing::error!(execution = %id, "an execution's actor died");
             if !woken {
-                self.shared.wake_failures.add(&id);
+                self.shared.wake_failures.count_failure(&id);
             }
         }
         if woken {
-            self.shared.wake_failures.forget(&id);
+            self.shared.wake_failures.reset(&id);
         }
-        if let Some(waiters) = self.leaving.remove(&id).filter(|waiters| !waiters.is_empty()) {
-            let successor = if self.draining {
+        if let Some(waiters) =
+            self.successor_waiters.remove(&id).filter(|waiters| !waiters.is_empty())
+        {
+            let successor = if self.is_draining {
                 Err(server_stopping_error())
             } else {
-                self.spawn(myself, &id).await
+                self.spawn_actor(myself, &id).await
             };
             for waiter in waiters {
                 send_reply(waiter, successor.clone());
             }
         }
-        self.answer_drained();
+        self.answer_drain_waiters();
     }
 }
 

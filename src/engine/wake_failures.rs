@@ -19,7 +19,7 @@ impl WakeFailures {
     }
 
     /// Counts one more failed wake.
-    pub(super) fn add(&self, id: &ExecutionId) {
+    pub(super) fn count_failure(&self, id: &ExecutionId) {
         *self.lock().entry(id.clone()).or_default() += 1;
     }
 
@@ -29,15 +29,15 @@ impl WakeFailures {
     }
 
     /// The execution was woken: resets the count of its failures.
-    pub(super) fn forget(&self, id: &ExecutionId) {
+    pub(super) fn reset(&self, id: &ExecutionId) {
         self.lock().remove(id);
     }
 
     /// Resets the count of an execution that must not be woken. Returns whether it was one.
-    pub(super) fn forgive(&self, id: &ExecutionId) -> bool {
+    pub(super) fn reset_if_faulted(&self, id: &ExecutionId) -> bool {
         let faulted = self.is_faulted(id);
         if faulted {
-            self.forget(id);
+            self.reset(id);
         }
         faulted
     }

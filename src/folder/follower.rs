@@ -14,26 +14,26 @@ use midex_domain::limits;
 #[derive(Debug, Default)]
 pub struct ChangePoller {
     /// Dropping the sender ends the thread.
-    followed: OnceLock<mpsc::Sender<()>>,
+    stop_sender: OnceLock<mpsc::Sender<()>>,
 }
 
 impl ChangePoller {
     /// Starts a thread of this name, which calls `look` periodically. If it runs already, this has no effect.
-    pub fn start_polling(&self, name: &str, look: impl Fn() + Send + 'static) {
-        self.followed.get_or_init(|| {
-            let (followed, ended) = mpsc::channel();
-            let every = limits::DEFINITIONS_LOOK_EVERY;
-            let follow = move || {
-                while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                    look();
+    pub fn start_polling(&self, name: &str, poll: impl Fn() + Send + 'static) {
+        self.stop_sender.get_or_init(|| {
+            let (stop_sender, stop_receiver) = mpsc::channel();
+            let interval = limits::DEFINITIONS_LOOK_EVERY;
+            let run_polling = move || {
+                while stop_receiver.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                    poll();
                 }
             };
-            if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(follow) {
+            if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(run_polling) {
                 tracing::warn!(
                     "there is no thread `{name}`, so changes are only noticed by calls: {error}"
                 );
             }
-            followed
+            stop_sender
         });
     }
 }

@@ -55,9 +55,9 @@ const TEMPORARY_NAME_PARTS: (&str, &str) = (".midex-", ".tmp");
 /// was replaced or changed: every write moves the ctime, which no program can set back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStamp {
-    file: (u64, u64),
+    device_and_inode: (u64, u64),
     bytes: u64,
-    changed: (i64, i64),
+    changed_at: (i64, i64),
 }
 
 /// Longer than the granularity of the timestamps of a file system.
@@ -67,9 +67,9 @@ impl FileStamp {
     /// The stamp of the file with this metadata.
     pub fn from_metadata(metadata: &Metadata) -> Self {
         Self {
-            file: (metadata.dev(), metadata.ino()),
+            device_and_inode: (metadata.dev(), metadata.ino()),
             bytes: metadata.size(),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            changed_at: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
 
@@ -78,14 +78,14 @@ impl FileStamp {
     pub fn from_settled_metadata(metadata: &Metadata, now: SystemTime) -> Option<Self> {
         let stamp = Self::from_metadata(metadata);
         let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        let (seconds, nanoseconds) = stamp.changed;
+        let (seconds, nanoseconds) = stamp.changed_at;
         let changed = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
         (changed + TIMESTAMP_TICK_MAX < now).then_some(stamp)
     }
 
     /// Device and inode.
     pub const fn device_and_inode(&self) -> (u64, u64) {
-        self.file
+        self.device_and_inode
     }
 }
 
@@ -115,7 +115,7 @@ impl From<OwnedFd> for Folder {
 ///
 /// # Errors
 /// A symlink is dangling, or `..` follows a component that does not exist.
-pub fn real_path(path: &Path) -> io::Result<PathBuf> {
+pub fn resolve_path(path: &Path) -> io::Result<PathBuf> {
     match fs::canonicalize(path) {
         Err(error)
             if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err() =>
@@ -126,11 +126,11 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
             if parent.as_os_str().is_empty() {
                 return Ok(fs::canonicalize(".")?.join(name));
             }
-            Ok(real_path(parent)?.join(name))
+            Ok(resolve_path(parent)?.join(name))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let link = format!("the link {} leads to what is not there", path.display());
-            Err(io::Error::new(error.kind(), link))
+            let message = format!("the link {} leads to what is not there", path.display());
+            Err(io::Error::new(error.kind(), message))
         }
         real => real,
     }
@@ -145,13 +145,13 @@ impl Folder {
     /// `PermissionDenied` if the path resolves to a directory outside of the project; the message names that
     /// directory.
     pub fn open_in(project: &Path, path: &Path) -> io::Result<Self> {
-        let (root, real) = (fs::canonicalize(project)?, real_path(path)?);
-        let Ok(below) = real.strip_prefix(&root) else {
-            let leads = format!("it leads out of the project, to {}", real.display());
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, leads));
+        let (root, real) = (fs::canonicalize(project)?, resolve_path(path)?);
+        let Ok(relative_path) = real.strip_prefix(&root) else {
+            let message = format!("it leads out of the project, to {}", real.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
         };
         let mut folder = Self::open(&root)?;
-        for name in below {
+        for name in relative_path {
             match rustix::fs::mkdirat(&folder.0, name, Mode::from_raw_mode(0o777)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
@@ -170,7 +170,7 @@ impl Folder {
     /// Removes the temporary files that killed writers left in a directory. Does nothing if it cannot be opened.
     pub fn remove_temporary_files(path: &Path) {
         if let Ok(folder) = Self::open(path) {
-            folder.remove_unfinished();
+            folder.remove_abandoned_files();
         }
     }
 
@@ -189,7 +189,7 @@ impl Folder {
                 // Another process may have removed the lock file before this `flock`, and a third one may have locked
                 // a new file of that name. So the lock is valid only if the locked file still has the name.
                 Ok(()) if self.is_same_file(OsStr::new(LOCK_FILE), &file.metadata()?) => {
-                    self.remove_unfinished();
+                    self.remove_abandoned_files();
                     return Ok(WriteLock(file));
                 }
                 Ok(()) => {}
@@ -222,25 +222,25 @@ impl Folder {
         &self,
         name: &OsStr,
         bytes: &[u8],
-        of: Option<&Metadata>,
+        replaced: Option<&Metadata>,
         existing: ExistingFilePolicy,
     ) -> io::Result<()> {
-        let (unfinished, mut file) = self.create_temporary_file()?;
-        let written = file
+        let (temporary_name, mut file) = self.create_temporary_file()?;
+        let result = file
             .write_all(bytes)
-            .and_then(|()| of.map_or(Ok(()), |before| copy_ownership(&file, before)))
+            .and_then(|()| replaced.map_or(Ok(()), |before| copy_ownership(&file, before)))
             .and_then(|()| file.sync_all())
             .and_then(|()| match existing {
                 ExistingFilePolicy::Replace => {
-                    Ok(rustix::fs::renameat(&self.0, &*unfinished, &self.0, name)?)
+                    Ok(rustix::fs::renameat(&self.0, &*temporary_name, &self.0, name)?)
                 }
-                ExistingFilePolicy::Keep => self.rename_without_replacing(&unfinished, name),
+                ExistingFilePolicy::Keep => self.rename_without_replacing(&temporary_name, name),
             });
-        if written.is_err() {
-            let _ = self.remove(&unfinished);
+        if result.is_err() {
+            let _ = self.remove(&temporary_name);
         }
         self.sync();
-        written
+        result
     }
 
     /// Renames a file.
@@ -261,8 +261,8 @@ impl Folder {
     }
 
     fn rename_without_replacing(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        let (dir, free) = (&self.0, RenameFlags::NOREPLACE);
-        match rustix::fs::renameat_with(dir, from, dir, to, free) {
+        let (dir, no_replace) = (&self.0, RenameFlags::NOREPLACE);
+        match rustix::fs::renameat_with(dir, from, dir, to, no_replace) {
             // Fallback for file systems without `RENAME_NOREPLACE`: reserve the name with an empty file (`O_EXCL`),
             // then rename over it.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
@@ -301,11 +301,11 @@ impl Folder {
 
     /// Whether the entry `name` still is the file with this metadata, by its inode.
     fn is_same_file(&self, name: &OsStr, file: &Metadata) -> bool {
-        let named = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW);
-        named.is_ok_and(|named| named.st_ino == file.ino())
+        let entry_stat = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW);
+        entry_stat.is_ok_and(|named| named.st_ino == file.ino())
     }
 
-    fn remove_unfinished(&self) {
+    fn remove_abandoned_files(&self) {
         let entries = Dir::read_from(&self.0).into_iter().flatten().flatten();
         let entries = entries.take(limits::DEFINITION_ENTRIES_MAX);
         let names = entries.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
@@ -333,9 +333,9 @@ fn is_abandoned_file(name: &OsStr) -> bool {
 
 /// Copies owner, group and permissions of the replaced file, so that a file that root rewrites still belongs to its
 /// user. A failing `chown` is ignored.
-fn copy_ownership(file: &File, before: &Metadata) -> io::Result<()> {
-    let _ = fchown(file, Some(before.uid()), Some(before.gid()));
-    file.set_permissions(before.permissions())
+fn copy_ownership(file: &File, replaced: &Metadata) -> io::Result<()> {
+    let _ = fchown(file, Some(replaced.uid()), Some(replaced.gid()));
+    file.set_permissions(replaced.permissions())
 }
 
 #[expect(

@@ -17,37 +17,41 @@ const UNREPEATABLE_HEADERS: &[&str] =
 #[derive(Debug)]
 pub struct AccessRules {
     token: Option<BearerToken>,
-    names: AcceptedHosts,
+    accepted_hosts: AcceptedHosts,
 }
 
 impl AccessRules {
     /// The rules of a server that listens on `address`.
     pub fn new(address: SocketAddr, hosts: Vec<Host>, token: Option<BearerToken>) -> Self {
-        let names = AcceptedHosts::new(address, hosts);
-        Self { token, names }
+        let accepted_hosts = AcceptedHosts::new(address, hosts);
+        Self { token, accepted_hosts }
     }
 
     /// Checks the head of a request before its body is read. `single` lists further headers that may occur only once.
     ///
     /// # Errors
     /// `REQUEST_INVALID` for a repeated header, `UNAUTHORIZED` without the token, `FORBIDDEN` as `Names::check_request`.
-    pub fn check_request<T>(&self, request: &Request<T>, single: &[&'static str]) -> Result<()> {
-        check_unrepeated_headers(request.headers(), single)?;
+    pub fn check_request<T>(
+        &self,
+        request: &Request<T>,
+        unrepeated_headers: &[&'static str],
+    ) -> Result<()> {
+        check_unrepeated_headers(request.headers(), unrepeated_headers)?;
         if let Some(token) = &self.token {
-            let given = header_text(request.headers(), header::AUTHORIZATION.as_str());
-            if !token.is_authorized(given) {
+            let authorization = get_header_text(request.headers(), header::AUTHORIZATION.as_str());
+            if !token.is_authorized(authorization) {
                 let message =
                     "the request carries no bearer token, or another one than this server's";
                 return Err(Error::new(Code::Unauthorized, message));
             }
         }
-        self.names.check_host_and_origin(request.uri(), request.headers())
+        self.accepted_hosts.check_host_and_origin(request.uri(), request.headers())
     }
 }
 
-fn check_unrepeated_headers(headers: &HeaderMap, more: &[&'static str]) -> Result<()> {
-    let is_double = |name: &&&str| headers.get_all(**name).iter().nth(1).is_some();
-    let Some(name) = UNREPEATABLE_HEADERS.iter().chain(more).find(is_double) else {
+fn check_unrepeated_headers(headers: &HeaderMap, extra_headers: &[&'static str]) -> Result<()> {
+    let is_repeated = |name: &&&str| headers.get_all(**name).iter().nth(1).is_some();
+    let Some(name) = UNREPEATABLE_HEADERS.iter().chain(extra_headers).find(is_repeated) else {
         return Ok(());
     };
     let message = format!("the header `{name}` comes more than once");
@@ -57,6 +61,6 @@ fn check_unrepeated_headers(headers: &HeaderMap, more: &[&'static str]) -> Resul
 }
 
 /// The value of a header, if it is text.
-pub fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub fn get_header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }

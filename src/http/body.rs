@@ -42,19 +42,19 @@ pub enum RequestBody {
 /// [`limits::HTTP_BODY_MAX`].
 pub async fn read_request_body(
     body: impl Body<Data: Buf, Error: Display>,
-    room: &MemoryBudget,
+    memory_budget: &MemoryBudget,
     connection: &Arc<Connection>,
 ) -> Result<RequestBody, HttpError> {
     let _receiving = connection.begin_receiving();
-    tokio::time::timeout(limits::HTTP_BODY_MAX, collect_body(body, room, connection))
+    tokio::time::timeout(limits::HTTP_BODY_MAX, collect_body(body, memory_budget, connection))
         .await
         .map_err(|_| late_body_refusal())?
         .map_err(HttpError::from)
 }
 
 fn late_body_refusal() -> HttpError {
-    let longest = limits::HTTP_BODY_MAX;
-    let message = format!("the body took longer than {longest:?} to arrive");
+    let max_duration = limits::HTTP_BODY_MAX;
+    let message = format!("the body took longer than {max_duration:?} to arrive");
     let error = Error::new(Code::RequestInvalid, message)
         .with_action("Send the same call again, all of it at once");
     HttpError::new(StatusCode::REQUEST_TIMEOUT, error)
@@ -62,13 +62,13 @@ fn late_body_refusal() -> HttpError {
 
 async fn collect_body(
     body: impl Body<Data: Buf, Error: Display>,
-    room: &MemoryBudget,
+    memory_budget: &MemoryBudget,
     connection: &Connection,
 ) -> Result<RequestBody, Error> {
     let mut body = std::pin::pin!(body);
-    let mut share = room.budget.count_share(BudgetKind::Bytes, 0);
-    let mut gathered = Vec::new();
-    let mut dropped = 0;
+    let mut share = memory_budget.budget.count_share(BudgetKind::Bytes, 0);
+    let mut buffer = Vec::new();
+    let mut discarded_bytes = 0;
     while let Some(frame) = body.frame().await {
         // The error text may quote the client, so it is not passed on.
         let frame =
@@ -77,25 +77,25 @@ async fn collect_body(
             continue;
         };
         let size = data.remaining();
-        if dropped > 0 || gathered.len() + size > limits::FRAME_BYTES_MAX {
-            dropped += size;
-            let beginning = limits::FRAME_ID_WITHIN_BYTES.saturating_sub(gathered.len());
-            gathered.extend_from_slice(&data.copy_to_bytes(beginning.min(size)));
-            gathered.truncate(limits::FRAME_ID_WITHIN_BYTES);
-            gathered.shrink_to_fit();
+        if discarded_bytes > 0 || buffer.len() + size > limits::FRAME_BYTES_MAX {
+            discarded_bytes += size;
+            let beginning = limits::FRAME_ID_WITHIN_BYTES.saturating_sub(buffer.len());
+            buffer.extend_from_slice(&data.copy_to_bytes(beginning.min(size)));
+            buffer.truncate(limits::FRAME_ID_WITHIN_BYTES);
+            buffer.shrink_to_fit();
             share.release_share();
-            if dropped > limits::HTTP_DROPPED_BYTES_MAX {
+            if discarded_bytes > limits::HTTP_DROPPED_BYTES_MAX {
                 break;
             }
         } else {
-            room.grow_share(&mut share, size, connection).await?;
-            gathered.extend_from_slice(&data.copy_to_bytes(size));
+            memory_budget.grow_share(&mut share, size, connection).await?;
+            buffer.extend_from_slice(&data.copy_to_bytes(size));
         }
     }
-    Ok(if dropped > 0 {
-        RequestBody::Oversized(gathered.into())
+    Ok(if discarded_bytes > 0 {
+        RequestBody::Oversized(buffer.into())
     } else {
-        RequestBody::Whole(gathered.into(), share)
+        RequestBody::Whole(buffer.into(), share)
     })
 }
 
@@ -131,37 +131,40 @@ impl Body for CancellableBody {
 /// received it. `held` is dropped earlier: once the body has been produced completely.
 pub fn count_reply_body<T: Send + Sync + Unpin + 'static>(
     body: Reply,
-    held: T,
-    work: RequestGuard,
-    room: &MemoryBudget,
+    kept_alive: T,
+    request_guard: RequestGuard,
+    memory_budget: &MemoryBudget,
 ) -> Reply {
     let exact = body.size_hint().exact();
-    let whole = usize::try_from(exact.unwrap_or_default()).unwrap_or(usize::MAX);
-    let connection = work.connection().clone();
+    let body_bytes = usize::try_from(exact.unwrap_or_default()).unwrap_or(usize::MAX);
+    let connection = request_guard.connection().clone();
     CountedBody {
         body,
-        held: Some(held),
-        leaving: Some((Some(work), room.count_reply(whole, &connection))),
+        kept_alive: Some(kept_alive),
+        reply_guards: Some((
+            Some(request_guard),
+            memory_budget.count_reply(body_bytes, &connection),
+        )),
         connection,
         // The size of a stream is not known in advance, so each of its frames is counted as it is produced.
-        pieces: exact.is_none().then(|| room.clone()),
+        frame_budget: exact.is_none().then(|| memory_budget.clone()),
     }
     .boxed()
 }
 
 struct CountedBody<T> {
     body: Reply,
-    held: Option<T>,
-    leaving: Option<ReplyGuards>,
+    kept_alive: Option<T>,
+    reply_guards: Option<ReplyGuards>,
     connection: Arc<Connection>,
-    pieces: Option<MemoryBudget>,
+    frame_budget: Option<MemoryBudget>,
 }
 
 impl<T> CountedBody<T> {
     fn finish_body(&mut self) {
-        self.held = None;
-        if let Some(leaving) = self.leaving.take() {
-            self.connection.hold_reply_guards(leaving);
+        self.kept_alive = None;
+        if let Some(reply_guards) = self.reply_guards.take() {
+            self.connection.hold_reply_guards(reply_guards);
         }
     }
 }
@@ -184,9 +187,9 @@ impl<T: Unpin> Body for CountedBody<T> {
         match &polled {
             Poll::Ready(None) => self.finish_body(),
             Poll::Ready(Some(Ok(frame))) => {
-                if let (Some(room), Some(data)) = (&self.pieces, frame.data_ref()) {
-                    let piece = room.count_reply(data.len(), &self.connection);
-                    self.connection.hold_reply_guards((None, piece));
+                if let (Some(frame_budget), Some(data)) = (&self.frame_budget, frame.data_ref()) {
+                    let frame_share = frame_budget.count_reply(data.len(), &self.connection);
+                    self.connection.hold_reply_guards((None, frame_share));
                 }
             }
             Poll::Ready(Some(Err(never))) => match *never {},

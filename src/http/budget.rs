@@ -20,7 +20,7 @@ pub struct Budget {
     calls: AtomicUsize,
     streams: AtomicUsize,
     bytes: AtomicUsize,
-    freed: Notify,
+    share_released: Notify,
 }
 
 /// The limit that a share counts against.
@@ -66,7 +66,7 @@ impl Budget {
             calls: AtomicUsize::default(),
             streams: AtomicUsize::default(),
             bytes: AtomicUsize::default(),
-            freed: Notify::default(),
+            share_released: Notify::default(),
         }
     }
 
@@ -93,9 +93,8 @@ impl Budget {
     pub fn acquire_share(self: &Arc<Self>, kind: BudgetKind, amount: usize) -> Result<BudgetShare> {
         let max = self.limit_of_kind(kind);
         let fits = |taken: usize| taken.checked_add(amount).filter(|sum| *sum <= max);
-        let taken =
-            self.usage_counter(kind).fetch_update(Ordering::AcqRel, Ordering::Acquire, fits);
-        if taken.is_err() {
+        let used = self.usage_counter(kind).fetch_update(Ordering::AcqRel, Ordering::Acquire, fits);
+        if used.is_err() {
             let message = format!("{max} {} already, which is the limit", kind.describe_use());
             return Err(Error::new(Code::ServerBusy, message));
         }
@@ -111,19 +110,19 @@ impl Budget {
     /// Waits until no call is in progress.
     pub(crate) async fn wait_until_idle(&self) {
         loop {
-            let freed = self.freed.notified();
-            tokio::pin!(freed);
-            freed.as_mut().enable();
+            let released = self.share_released.notified();
+            tokio::pin!(released);
+            released.as_mut().enable();
             if self.calls.load(Ordering::Acquire) == 0 {
                 return;
             }
-            freed.await;
+            released.await;
         }
     }
 
     /// A future that completes when a share is released after the future was enabled.
     pub(crate) fn release_notification(&self) -> Notified<'_> {
-        self.freed.notified()
+        self.share_released.notified()
     }
 
     /// The current use of a limit.
@@ -143,8 +142,8 @@ impl BudgetShare {
     /// # Errors
     /// As [`Budget::acquire_share`].
     pub(crate) fn grow_share(&mut self, amount: usize) -> Result<()> {
-        let mut more = self.budget.acquire_share(self.kind, amount)?;
-        self.amount += std::mem::take(&mut more.amount);
+        let mut added_share = self.budget.acquire_share(self.kind, amount)?;
+        self.amount += std::mem::take(&mut added_share.amount);
         Ok(())
     }
 
@@ -152,7 +151,7 @@ impl BudgetShare {
     pub(crate) fn release_share(&mut self) {
         let amount = std::mem::take(&mut self.amount);
         self.budget.usage_counter(self.kind).fetch_sub(amount, Ordering::AcqRel);
-        self.budget.freed.notify_waiters();
+        self.budget.share_released.notify_waiters();
     }
 }
 

@@ -25,18 +25,18 @@ use midex_domain::limits;
 /// All open connections, by number.
 #[derive(Debug)]
 pub struct Connections {
-    open: Mutex<HashMap<u64, Arc<Connection>>>,
+    by_number: Mutex<HashMap<u64, Arc<Connection>>>,
     /// The maximum number of open connections.
     max: usize,
     /// How many connections were refused since the last sweep.
-    refused: AtomicU64,
+    refused_count: AtomicU64,
     /// A logical clock that orders events. Connections also take their numbers from it.
-    moments: Arc<AtomicU64>,
+    logical_clock: Arc<AtomicU64>,
     /// How many times [`Connections::cut_stalled`] was called.
-    sweeps: Arc<AtomicU64>,
-    left: Notify,
+    sweep_count: Arc<AtomicU64>,
+    connection_closed: Notify,
     /// How many connections still have their files open, those that were cut included.
-    present: AtomicUsize,
+    present_count: AtomicUsize,
 }
 
 /// One connection.
@@ -44,16 +44,16 @@ pub struct Connections {
 pub struct Connection {
     number: u64,
     /// Cancelled to close the connection at once.
-    cut: CancellationToken,
+    cut_token: CancellationToken,
     state: Mutex<ConnectionState>,
-    moments: Arc<AtomicU64>,
-    sweeps: Arc<AtomicU64>,
+    logical_clock: Arc<AtomicU64>,
+    sweep_count: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 struct ConnectionState {
     /// Requests that were read completely and whose replies are not completely written.
-    working: usize,
+    active_requests: usize,
     /// When `working` last became 0, on the logical clock.
     idle_since: u64,
     /// The request body that is being received.
@@ -61,7 +61,7 @@ struct ConnectionState {
     /// When the client stopped reading what the server writes: on the logical clock, and as a number of sweeps.
     stalled: Option<(u64, u64)>,
     /// Replies, and frames of replies, that hyper has but has not completely written.
-    leaving: Vec<ReplyGuards>,
+    reply_guards: Vec<ReplyGuards>,
 }
 
 /// A request body that is being received.
@@ -82,75 +82,75 @@ pub(crate) type ReplyGuards = (Option<RequestGuard>, BudgetShare);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Evictable {
     /// All that keep the server waiting, idle ones included.
-    AllThatWait,
+    AnyWaiting,
     /// Those that hold bytes of the budget while the server waits: of a body that they send slowly, or of a reply
     /// that they do not read. The connection with this number is exempt, because it needs the room.
-    ThoseWithBytes(u64),
+    HoldingBytes(u64),
 }
 
 impl Connections {
     /// A registry of at most `max` connections.
     pub fn new(max: usize) -> Self {
         Self {
-            open: Mutex::default(),
+            by_number: Mutex::default(),
             max,
-            refused: AtomicU64::default(),
-            moments: Arc::default(),
-            sweeps: Arc::default(),
-            left: Notify::default(),
-            present: AtomicUsize::default(),
+            refused_count: AtomicU64::default(),
+            logical_clock: Arc::default(),
+            sweep_count: Arc::default(),
+            connection_closed: Notify::default(),
+            present_count: AtomicUsize::default(),
         }
     }
 
     fn lock_connections(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_number.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a new connection. `None` if the registry is full and no connection may be cut.
     pub(crate) fn register_connection(&self) -> Option<Arc<Connection>> {
         let full = self.lock_connections().len() >= self.max;
-        if full && !self.cut_longest_waiting(Evictable::AllThatWait) {
-            self.refused.fetch_add(1, Ordering::Relaxed);
+        if full && !self.cut_longest_waiting(Evictable::AnyWaiting) {
+            self.refused_count.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        let number = self.moments.fetch_add(1, Ordering::Relaxed);
+        let number = self.logical_clock.fetch_add(1, Ordering::Relaxed);
         let connection = Arc::new(Connection {
             number,
-            cut: CancellationToken::new(),
+            cut_token: CancellationToken::new(),
             state: Mutex::new(ConnectionState {
-                working: 0,
+                active_requests: 0,
                 idle_since: number,
                 receiving: None,
                 stalled: None,
-                leaving: Vec::new(),
+                reply_guards: Vec::new(),
             }),
-            moments: self.moments.clone(),
-            sweeps: self.sweeps.clone(),
+            logical_clock: self.logical_clock.clone(),
+            sweep_count: self.sweep_count.clone(),
         });
         self.lock_connections().insert(number, connection.clone());
-        self.present.fetch_add(1, Ordering::Relaxed);
+        self.present_count.fetch_add(1, Ordering::Relaxed);
         Some(connection)
     }
 
     /// Removes a connection that has ended, and releases what its replies hold.
     pub(crate) fn unregister_connection(&self, connection: &Connection) {
         self.lock_connections().remove(&connection.number);
-        self.present.fetch_sub(1, Ordering::Relaxed);
+        self.present_count.fetch_sub(1, Ordering::Relaxed);
         connection.release_reply_guards();
-        self.left.notify_waiters();
+        self.connection_closed.notify_waiters();
     }
 
     /// Cuts the connection that has kept the server waiting longest. Returns false if no connection does.
-    pub(crate) fn cut_longest_waiting(&self, among: Evictable) -> bool {
-        let mut open = self.lock_connections();
-        let waiting = open
-            .values()
-            .filter_map(|connection| Some((connection.waits_since(among)?, connection.number)));
+    pub(crate) fn cut_longest_waiting(&self, evictable: Evictable) -> bool {
+        let mut connections = self.lock_connections();
+        let waiting = connections.values().filter_map(|connection| {
+            Some((connection.waiting_since(evictable)?, connection.number))
+        });
         let Some(longest) = waiting.min() else {
             return false;
         };
-        if let Some(connection) = open.remove(&longest.1) {
-            connection.cut.cancel();
+        if let Some(connection) = connections.remove(&longest.1) {
+            connection.cut_token.cancel();
         }
         true
     }
@@ -159,17 +159,17 @@ impl Connections {
     /// second, because it counts sweeps instead of measuring time.
     pub(crate) fn cut_stalled(&self) {
         // One line for all refused connections, so that a flood of them does not fill the log.
-        let refused = self.refused.swap(0, Ordering::Relaxed);
-        if refused > 0 {
-            tracing::warn!(refused, "connections were refused: too many are in use");
+        let refused_count = self.refused_count.swap(0, Ordering::Relaxed);
+        if refused_count > 0 {
+            tracing::warn!(refused_count, "connections were refused: too many are in use");
         }
-        let now = self.sweeps.fetch_add(1, Ordering::Relaxed);
+        let now = self.sweep_count.fetch_add(1, Ordering::Relaxed);
         self.lock_connections().retain(|_, connection| {
             let keep = connection
-                .stalled_sweeps(now)
+                .count_stalled_sweeps(now)
                 .is_none_or(|sweeps| sweeps < limits::HTTP_STALL_MAX.as_secs());
             if !keep {
-                connection.cut.cancel();
+                connection.cut_token.cancel();
             }
             keep
         });
@@ -177,14 +177,14 @@ impl Connections {
 
     /// Cuts the connections whose request bodies are incomplete: when the server stops, they are not answered.
     pub(crate) fn cut_receiving(&self) {
-        let open = self.lock_connections();
-        let coming = open.values().filter(|connection| connection.is_receiving());
-        coming.for_each(|connection| connection.cut.cancel());
+        let connections = self.lock_connections();
+        let receiving = connections.values().filter(|connection| connection.is_receiving());
+        receiving.for_each(|connection| connection.cut_token.cancel());
     }
 
     /// Cuts all connections.
     pub(crate) fn cut_all(&self) {
-        self.lock_connections().values().for_each(|connection| connection.cut.cancel());
+        self.lock_connections().values().for_each(|connection| connection.cut_token.cancel());
     }
 
     /// Waits until no connection is registered.
@@ -195,19 +195,19 @@ impl Connections {
     /// Waits while too many connections are present: at least the maximum plus [`limits::HTTP_CUT_MAX`], counting
     /// those that were cut and still have their files open.
     pub(crate) async fn wait_for_capacity(&self) {
-        let most = self.max + limits::HTTP_CUT_MAX;
-        self.wait_until(|| self.present.load(Ordering::Relaxed) < most).await;
+        let max_present = self.max + limits::HTTP_CUT_MAX;
+        self.wait_until(|| self.present_count.load(Ordering::Relaxed) < max_present).await;
     }
 
-    async fn wait_until(&self, is_so: impl Fn() -> bool) {
+    async fn wait_until(&self, condition: impl Fn() -> bool) {
         loop {
-            let left = self.left.notified();
-            tokio::pin!(left);
-            left.as_mut().enable();
-            if is_so() {
+            let closed = self.connection_closed.notified();
+            tokio::pin!(closed);
+            closed.as_mut().enable();
+            if condition() {
                 return;
             }
-            left.await;
+            closed.await;
         }
     }
 }
@@ -219,19 +219,19 @@ impl Connection {
 
     /// Since when the server waits for the client, on the logical clock. `None` if the client waits for the server,
     /// or if `among` excludes the connection.
-    fn waits_since(&self, among: Evictable) -> Option<u64> {
+    fn waiting_since(&self, evictable: Evictable) -> Option<u64> {
         let state = self.lock_state();
         let stalled = state.stalled.map(|(since, _)| since);
-        let coming = state.receiving.filter(|coming| !coming.is_held_up);
-        match among {
-            Evictable::ThoseWithBytes(spared) => {
-                let with_bytes = coming.filter(|coming| coming.bytes > 0);
-                let since = stalled.or(with_bytes.map(|coming| coming.since));
+        let receiving = state.receiving.filter(|coming| !coming.is_held_up);
+        match evictable {
+            Evictable::HoldingBytes(spared) => {
+                let receiving_bytes = receiving.filter(|coming| coming.bytes > 0);
+                let since = stalled.or(receiving_bytes.map(|coming| coming.since));
                 since.filter(|_| self.number != spared)
             }
-            Evictable::AllThatWait => {
-                let is_idle = state.working == 0 && state.receiving.is_none();
-                let since = stalled.or(coming.map(|coming| coming.since));
+            Evictable::AnyWaiting => {
+                let is_idle = state.active_requests == 0 && state.receiving.is_none();
+                let since = stalled.or(receiving.map(|coming| coming.since));
                 since.or_else(|| is_idle.then_some(state.idle_since))
             }
         }
@@ -244,16 +244,16 @@ impl Connection {
 
     /// Counts bytes of the body that were received.
     pub(crate) fn count_received_bytes(&self, bytes: usize) {
-        if let Some(coming) = &mut self.lock_state().receiving {
-            coming.bytes += bytes;
+        if let Some(body) = &mut self.lock_state().receiving {
+            body.bytes += bytes;
         }
     }
 
     /// Records whether the body waits for room in the byte budget.
     pub(crate) fn set_held_up(&self, is_held_up: bool) {
-        let now = self.moments.fetch_add(1, Ordering::Relaxed);
-        if let Some(coming) = &mut self.lock_state().receiving {
-            (coming.since, coming.is_held_up) = (now, is_held_up);
+        let now = self.logical_clock.fetch_add(1, Ordering::Relaxed);
+        if let Some(body) = &mut self.lock_state().receiving {
+            (body.since, body.is_held_up) = (now, is_held_up);
         }
     }
 
@@ -262,49 +262,49 @@ impl Connection {
         self.number
     }
 
-    fn stalled_sweeps(&self, now: u64) -> Option<u64> {
+    fn count_stalled_sweeps(&self, now: u64) -> Option<u64> {
         let (_, since) = self.lock_state().stalled?;
         Some(now.saturating_sub(since))
     }
 
     /// The token whose cancellation closes the connection.
     pub(crate) fn cut_token(&self) -> &CancellationToken {
-        &self.cut
+        &self.cut_token
     }
 
     /// Records that a request was read completely. Until the guard is dropped, the client waits for the server.
     pub fn begin_work(self: &Arc<Self>) -> RequestGuard {
-        self.lock_state().working += 1;
+        self.lock_state().active_requests += 1;
         RequestGuard(self.clone())
     }
 
     /// Records that a request body is being received. Until the guard is dropped, the server waits for the client.
     pub(crate) fn begin_receiving(self: &Arc<Self>) -> ReceivingGuard {
-        let now = self.moments.fetch_add(1, Ordering::Relaxed);
+        let now = self.logical_clock.fetch_add(1, Ordering::Relaxed);
         self.lock_state().receiving =
             Some(IncomingBody { since: now, bytes: 0, is_held_up: false });
         ReceivingGuard(self.clone())
     }
 
     /// Keeps the guards of a reply until everything that was given to the connection so far is written.
-    pub(crate) fn hold_reply_guards(&self, leaving: ReplyGuards) {
-        self.lock_state().leaving.push(leaving);
+    pub(crate) fn hold_reply_guards(&self, guards: ReplyGuards) {
+        self.lock_state().reply_guards.push(guards);
     }
 
     /// Records that everything that was given to the connection is written, and releases the guards of its replies.
     fn release_reply_guards(&self) {
         // Dropped after the lock is released, because dropping a `RequestGuard` acquires the lock again.
-        let written = std::mem::take(&mut self.lock_state().leaving);
-        drop(written);
+        let released_guards = std::mem::take(&mut self.lock_state().reply_guards);
+        drop(released_guards);
     }
 
-    fn record_write(&self, stalls: bool) {
+    fn record_write(&self, is_stalled: bool) {
         let mut state = self.lock_state();
-        if !stalls {
+        if !is_stalled {
             state.stalled = None;
         } else if state.stalled.is_none() {
-            let now = self.moments.fetch_add(1, Ordering::Relaxed);
-            state.stalled = Some((now, self.sweeps.load(Ordering::Relaxed)));
+            let now = self.logical_clock.fetch_add(1, Ordering::Relaxed);
+            state.stalled = Some((now, self.sweep_count.load(Ordering::Relaxed)));
         }
     }
 }
@@ -323,9 +323,9 @@ impl RequestGuard {
 impl Drop for RequestGuard {
     fn drop(&mut self) {
         let mut state = self.0.lock_state();
-        state.working -= 1;
-        if state.working == 0 {
-            state.idle_since = self.0.moments.fetch_add(1, Ordering::Relaxed);
+        state.active_requests -= 1;
+        if state.active_requests == 0 {
+            state.idle_since = self.0.logical_clock.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -405,7 +405,7 @@ mod tests {
     #[test]
     fn longest_waiting_connection_is_cut() {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
-        let make_room = || connections.cut_longest_waiting(Evictable::AllThatWait);
+        let make_room = || connections.cut_longest_waiting(Evictable::AnyWaiting);
         let first = connections.register_connection().expect("room");
         let second = connections.register_connection().expect("room");
         let third = connections.register_connection().expect("room");
@@ -434,8 +434,7 @@ mod tests {
         let sending = sends.begin_receiving();
         asks.count_received_bytes(1);
         sends.count_received_bytes(1);
-        let make_room =
-            || connections.cut_longest_waiting(Evictable::ThoseWithBytes(asks.number()));
+        let make_room = || connections.cut_longest_waiting(Evictable::HoldingBytes(asks.number()));
         assert!(make_room());
         assert!(stalls.cut_token().is_cancelled() && !sends.cut_token().is_cancelled());
         assert!(make_room());
@@ -452,7 +451,7 @@ mod tests {
         let connection = connections.register_connection().expect("room");
         let bytes = crate::budget::BudgetKind::Bytes;
         let idle =
-            |connection: &Connection| connection.waits_since(Evictable::AllThatWait).is_some();
+            |connection: &Connection| connection.waiting_since(Evictable::AnyWaiting).is_some();
         let reply = || (Some(connection.begin_work()), budget.count_share(bytes, 10));
         connection.hold_reply_guards(reply());
         assert!(!idle(&connection), "its client takes it");
@@ -490,7 +489,7 @@ mod tests {
         let (near, mut far) = tokio::io::duplex(8);
         let mut watched = WatchedStream { stream: near, connection: connection.clone() };
         let writing = tokio::spawn(async move { watched.write_all(&[0; 20]).await });
-        while connection.waits_since(Evictable::AllThatWait).is_none() {
+        while connection.waiting_since(Evictable::AnyWaiting).is_none() {
             tokio::task::yield_now().await;
         }
         for _ in 0..limits::HTTP_STALL_MAX.as_secs() {
@@ -500,7 +499,11 @@ mod tests {
         let mut taken = [0; 20];
         far.read_exact(&mut taken).await.expect("all of it");
         writing.await.expect("no panic").expect("written");
-        assert_eq!(connection.waits_since(Evictable::AllThatWait), None, "it has taken everything");
+        assert_eq!(
+            connection.waiting_since(Evictable::AnyWaiting),
+            None,
+            "it has taken everything"
+        );
         connection.record_write(true);
         for _ in 0..=limits::HTTP_STALL_MAX.as_secs() {
             assert!(!connection.cut_token().is_cancelled());

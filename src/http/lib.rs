@@ -103,17 +103,17 @@ pub async fn serve(
         closing: CancellationToken::new(),
         clients: TaskTracker::new(),
     });
-    let mut caretaker = tokio::spawn(sweep_periodically(server.clone()));
+    let mut sweep_task = tokio::spawn(sweep_periodically(server.clone()));
     let outcome = tokio::select! {
         () = stop.cancelled() => Ok(()),
         () = accept_connections(&server, &listener) => Ok(()),
         // The sweep task ends only by a panic. Without it, stalled connections would never be cut, so the server
         // stops.
-        _ = &mut caretaker => Err(Error::internal("HTTP is served no more: looking after its clients panicked")),
+        _ = &mut sweep_task => Err(Error::internal("HTTP is served no more: looking after its clients panicked")),
     };
     drop(listener);
     server.close_server().await;
-    caretaker.abort();
+    sweep_task.abort();
     outcome
 }
 
@@ -158,7 +158,7 @@ async fn accept_connections<S: Service>(server: &Arc<Server<S>>, listener: &TcpL
             // For example, the process is out of file descriptors.
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
-                server.connections().cut_longest_waiting(Evictable::AllThatWait);
+                server.connections().cut_longest_waiting(Evictable::AnyWaiting);
                 tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
             }
         }
@@ -214,12 +214,12 @@ async fn serve_connection<S: Service>(
 }
 
 async fn sweep_periodically<S: Service>(server: Arc<Server<S>>) {
-    let mut every = tokio::time::interval(limits::HTTP_SWEEP_EVERY);
+    let mut interval = tokio::time::interval(limits::HTTP_SWEEP_EVERY);
     // After the process was suspended, sweep once instead of catching up: the clients did not have the time that has
     // passed.
-    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        every.tick().await;
+        interval.tick().await;
         server.connections().cut_stalled();
         server.service.free_unused().await;
     }

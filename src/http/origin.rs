@@ -28,20 +28,20 @@ impl std::str::FromStr for Host {
 /// The accepted host names.
 #[derive(Debug)]
 pub(super) struct AcceptedHosts {
-    own: Vec<Host>,
+    own_names: Vec<Host>,
     /// Additional names from the configuration, for example the name of a reverse proxy in front of this server.
-    others: Vec<Host>,
+    extra_names: Vec<Host>,
     port: u16,
 }
 
 impl AcceptedHosts {
     /// Accepts the loopback names and `address`, and their pages over `http` at `port`. Also accepts `others`, and
     /// their pages over `http` or `https` at any port.
-    pub(super) fn new(address: SocketAddr, others: Vec<Host>) -> Self {
-        let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into_iter();
+    pub(super) fn new(address: SocketAddr, extra_names: Vec<Host>) -> Self {
+        let own_names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into_iter();
         Self {
-            own: own.chain([address.ip().to_string()]).map(Host).collect(),
-            others,
+            own_names: own_names.chain([address.ip().to_string()]).map(Host).collect(),
+            extra_names,
             port: address.port(),
         }
     }
@@ -52,15 +52,18 @@ impl AcceptedHosts {
     /// `FORBIDDEN` if the request addresses another host, or comes from a page of a foreign origin.
     pub(super) fn check_host_and_origin(&self, target: &Uri, headers: &HeaderMap) -> Result<()> {
         let host = parse_authority(headers.get(header::HOST).map(http::HeaderValue::as_bytes));
-        let is_ours = |host: &Authority| has_host(&self.own, host) || has_host(&self.others, host);
-        if !host.as_ref().is_some_and(is_ours) {
+        let is_accepted =
+            |host: &Authority| has_host(&self.own_names, host) || has_host(&self.extra_names, host);
+        if !host.as_ref().is_some_and(is_accepted) {
             let message = "the Host header names another server than this one";
             return Err(Error::new(Code::Forbidden, message));
         }
         // A target in absolute form, as clients send it to proxies, takes precedence over the Host header. So the two
         // must agree.
-        let named = target.authority();
-        if named.is_some_and(|named| host.is_none_or(|host| !is_same_authority(named, &host))) {
+        let target_authority = target.authority();
+        if target_authority
+            .is_some_and(|named| host.is_none_or(|host| !is_same_authority(named, &host)))
+        {
             let message = "the target of the request names another server than the Host header";
             return Err(Error::new(Code::Forbidden, message)
                 .with_action("Send POST /mcp with the name of this server as Host"));
@@ -69,14 +72,15 @@ impl AcceptedHosts {
             return Ok(());
         };
         let text = origin.as_bytes();
-        let plain = text.strip_prefix(b"http://");
-        let is_own = |page: &Authority| {
-            has_host(&self.own, page) && page.port_u16().unwrap_or(80) == self.port
+        let http_page = text.strip_prefix(b"http://");
+        let is_own_page = |page: &Authority| {
+            has_host(&self.own_names, page) && page.port_u16().unwrap_or(80) == self.port
         };
-        let page = parse_authority(plain.or_else(|| text.strip_prefix(b"https://")));
-        let is_let_in =
-            |page: Authority| plain.is_some() && is_own(&page) || has_host(&self.others, &page);
-        if page.is_some_and(is_let_in) {
+        let page = parse_authority(http_page.or_else(|| text.strip_prefix(b"https://")));
+        let is_accepted_page = |page: Authority| {
+            http_page.is_some() && is_own_page(&page) || has_host(&self.extra_names, &page)
+        };
+        if page.is_some_and(is_accepted_page) {
             return Ok(());
         }
         let message = "the Origin header names a page that is not this server's own";
@@ -86,17 +90,17 @@ impl AcceptedHosts {
 }
 
 fn has_host(hosts: &[Host], authority: &Authority) -> bool {
-    let named = normalize_host(authority.host());
-    hosts.iter().any(|host| host.0 == named)
+    let requested_name = normalize_host(authority.host());
+    hosts.iter().any(|host| host.0 == requested_name)
 }
 
 /// Whether both name the same host and port, where the default port is 80. A target with user information never
 /// matches.
-fn is_same_authority(named: &Authority, host: &Authority) -> bool {
+fn is_same_authority(target: &Authority, host: &Authority) -> bool {
     let port = |authority: &Authority| authority.port_u16().unwrap_or(80);
-    !named.as_str().contains('@')
-        && normalize_host(named.host()) == normalize_host(host.host())
-        && port(named) == port(host)
+    !target.as_str().contains('@')
+        && normalize_host(target.host()) == normalize_host(host.host())
+        && port(target) == port(host)
 }
 
 fn parse_authority(text: Option<&[u8]>) -> Option<Authority> {
@@ -106,8 +110,8 @@ fn parse_authority(text: Option<&[u8]>) -> Option<Authority> {
 }
 
 fn normalize_host(host: &str) -> String {
-    let inside = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    inside.unwrap_or(host).to_ascii_lowercase()
+    let unbracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    unbracketed.unwrap_or(host).to_ascii_lowercase()
 }
 
 #[cfg(test)]

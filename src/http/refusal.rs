@@ -18,7 +18,7 @@ pub struct HttpError {
     /// The error that the body of the reply reports.
     pub error: Error,
     /// The value of the header `Allow`, which a reply with status 405 has.
-    allowed: &'static str,
+    allowed_methods: &'static str,
 }
 
 impl From<Error> for HttpError {
@@ -39,23 +39,23 @@ impl From<Error> for HttpError {
 impl HttpError {
     /// An error with another status code than the one that the error code implies.
     pub fn new(status: StatusCode, error: Error) -> Self {
-        Self { status, error, allowed: "GET, POST, DELETE" }
+        Self { status, error, allowed_methods: "GET, POST, DELETE" }
     }
 
     /// Sets the methods that the header `Allow` lists.
     #[must_use]
-    pub fn allowing(mut self, allowed: &'static str) -> Self {
-        self.allowed = allowed;
+    pub fn with_allowed_methods(mut self, methods: &'static str) -> Self {
+        self.allowed_methods = methods;
         self
     }
 
     /// The response with this JSON body, and with the header that its status code requires.
-    pub fn response(&self, body: Vec<u8>) -> Response<Reply> {
-        let mut response = json(self.status, body);
+    pub fn build_response(&self, body: Vec<u8>) -> Response<Reply> {
+        let mut response = json_response(self.status, body);
         let (name, value) = match self.status {
             StatusCode::UNAUTHORIZED => (header::WWW_AUTHENTICATE, "Bearer"),
             StatusCode::SERVICE_UNAVAILABLE => (header::RETRY_AFTER, "1"),
-            StatusCode::METHOD_NOT_ALLOWED => (header::ALLOW, self.allowed),
+            StatusCode::METHOD_NOT_ALLOWED => (header::ALLOW, self.allowed_methods),
             _ => return response,
         };
         let headers = response.headers_mut();
@@ -65,10 +65,10 @@ impl HttpError {
 }
 
 /// A response with a JSON body.
-pub fn json(status: StatusCode, body: Vec<u8>) -> Response<Reply> {
+pub fn json_response(status: StatusCode, body: Vec<u8>) -> Response<Reply> {
     let mut response = Response::new(Full::from(body).boxed());
     *response.status_mut() = status;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    let content_type = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     response
 }

@@ -34,9 +34,9 @@ impl MemoryBudget {
             // A client whose body waits for room waits for the server. So connections that wait for room do not cut
             // each other.
             connection.set_held_up(true);
-            let waited = self.wait_for_room(share, amount, connection);
-            let waited = tokio::time::timeout(limits::HTTP_ROOM_MAX, waited).await;
-            if waited.is_err() {
+            let wait = self.wait_for_memory(share, amount, connection);
+            let wait_result = tokio::time::timeout(limits::HTTP_ROOM_MAX, wait).await;
+            if wait_result.is_err() {
                 share.grow_share(amount)?;
             }
             connection.set_held_up(false);
@@ -45,19 +45,24 @@ impl MemoryBudget {
         Ok(())
     }
 
-    async fn wait_for_room(&self, share: &mut BudgetShare, amount: usize, connection: &Connection) {
+    async fn wait_for_memory(
+        &self,
+        share: &mut BudgetShare,
+        amount: usize,
+        connection: &Connection,
+    ) {
         loop {
-            let freed = self.budget.release_notification();
-            tokio::pin!(freed);
+            let released = self.budget.release_notification();
+            tokio::pin!(released);
             // Enabled before the check, so that a release in between is not missed.
-            freed.as_mut().enable();
+            released.as_mut().enable();
             if share.grow_share(amount).is_ok() {
                 return;
             }
             // A connection that was cut releases its share only a moment later, and a client that has only just been
             // sent a reply may turn out not to read it. So the loop checks again soon.
-            self.make_room(connection);
-            let _ = tokio::time::timeout(limits::HTTP_ROOM_LOOK_EVERY, freed).await;
+            self.free_memory(connection);
+            let _ = tokio::time::timeout(limits::HTTP_ROOM_LOOK_EVERY, released).await;
         }
     }
 
@@ -66,13 +71,13 @@ impl MemoryBudget {
     pub(crate) fn count_reply(&self, amount: usize, connection: &Connection) -> BudgetShare {
         let share = self.budget.count_share(BudgetKind::Bytes, amount);
         if self.budget.is_exceeded(BudgetKind::Bytes) {
-            self.make_room(connection);
+            self.free_memory(connection);
         }
         share
     }
 
-    fn make_room(&self, connection: &Connection) -> bool {
-        self.connections.cut_longest_waiting(Evictable::ThoseWithBytes(connection.number()))
+    fn free_memory(&self, connection: &Connection) -> bool {
+        self.connections.cut_longest_waiting(Evictable::HoldingBytes(connection.number()))
     }
 }
 

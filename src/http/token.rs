@@ -27,12 +27,14 @@ impl BearerToken {
     /// # Errors
     /// `USAGE_INVALID` if the text has another length or other characters.
     pub fn new(text: &str) -> Result<Self> {
-        let sizes = limits::BEARER_TOKEN_BYTES_MIN..=limits::BEARER_TOKEN_BYTES_MAX;
-        if !sizes.contains(&text.len()) || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let allowed_lengths = limits::BEARER_TOKEN_BYTES_MIN..=limits::BEARER_TOKEN_BYTES_MAX;
+        if !allowed_lengths.contains(&text.len())
+            || !text.bytes().all(|byte| byte.is_ascii_graphic())
+        {
             let message = format!(
                 "a bearer token is {} to {} visible ASCII characters",
-                sizes.start(),
-                sizes.end()
+                allowed_lengths.start(),
+                allowed_lengths.end()
             );
             return Err(Error::new(Code::UsageInvalid, message));
         }
@@ -45,10 +47,10 @@ impl BearerToken {
     /// `FILE_UNUSABLE` if the file cannot be read, or if group or others have permissions on it; `USAGE_INVALID` as
     /// [`BearerToken::new`].
     pub fn read_token_file(path: &Path) -> Result<Self> {
-        let shown = path.display().to_string();
+        let path_text = path.display().to_string();
         let unusable = |what: &str| {
-            Error::new(Code::FileUnusable, format!("{shown} {what}"))
-                .with_context("path", shown.clone())
+            Error::new(Code::FileUnusable, format!("{path_text} {what}"))
+                .with_context("path", path_text.clone())
         };
         let (file, metadata) = open_regular(path).map_err(|error| {
             unusable("cannot be read")
@@ -61,14 +63,14 @@ impl BearerToken {
             return Err(unusable("can be read by others, so its token is no secret")
                 .with_action("Run `chmod 600 {path}`"));
         }
-        let most = 2 * limits::BEARER_TOKEN_BYTES_MAX as u64;
-        if metadata.len() > most {
+        let max_bytes = 2 * limits::BEARER_TOKEN_BYTES_MAX as u64;
+        if metadata.len() > max_bytes {
             return Err(unusable("is too large for a token"));
         }
         let mut text = String::new();
-        file.take(most).read_to_string(&mut text).map_err(unreadable)?;
+        file.take(max_bytes).read_to_string(&mut text).map_err(unreadable)?;
         Self::new(text.trim()).map_err(|error| {
-            Error::new(error.code(), format!("{shown} holds no token: {}", error.message()))
+            Error::new(error.code(), format!("{path_text} holds no token: {}", error.message()))
                 .with_action("Write one into it, for example with `openssl rand -hex 32`")
         })
     }
@@ -76,8 +78,9 @@ impl BearerToken {
     /// Whether an `Authorization` header carries this bearer token. The comparison takes constant time, so that its
     /// duration reveals nothing about the token.
     pub(super) fn is_authorized(&self, authorization: Option<&str>) -> bool {
-        let given = authorization.and_then(|value| value.split_once(' '));
-        let Some((_, token)) = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        let credentials = authorization.and_then(|value| value.split_once(' '));
+        let Some((_, token)) =
+            credentials.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
         else {
             return false;
         };

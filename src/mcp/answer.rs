@@ -11,24 +11,24 @@ use midex_domain::{
 
 /// The result of a refused tool call, marked with `isError` as the protocol requires. `named` is the execution that its
 /// arguments name.
-pub(super) fn tool_error_result(
+pub(super) fn build_error_result(
     error: &Error,
-    named: Option<String>,
+    execution_id: Option<String>,
     tool: &str,
     ids: &dyn IdSource,
 ) -> CallToolResult {
     let payload = log_error_payload(error, tool, ids);
     let mut body = Map::new();
     body.insert("success".into(), json!(false));
-    let could_look = !error.code().retryable() && error.code().category() != Category::Internal;
+    let is_known_state = !error.code().retryable() && error.code().category() != Category::Internal;
     // If the execution does not exist, the id is empty and the state is `failed`. If the server could not look it up,
     // both are left out.
     let has_state = ["workflow.start", "workflow.next_step"].contains(&tool);
-    let named = named.filter(|_| !could_look).map(|id| json!(id));
-    let id = error.context("execution_id").cloned().or(named);
+    let execution_id = execution_id.filter(|_| !is_known_state).map(|id| json!(id));
+    let id = error.context("execution_id").cloned().or(execution_id);
     let id = id.or_else(|| has_state.then(|| json!("")));
-    let unknown = (could_look && has_state).then(|| json!("failed"));
-    let state = error.context("workflow_state").cloned().or(unknown);
+    let unknown_state = (is_known_state && has_state).then(|| json!("failed"));
+    let state = error.context("workflow_state").cloned().or(unknown_state);
     body.extend(id.map(|id| ("execution_id".to_owned(), id)));
     body.extend(state.map(|state| ("workflow_state".to_owned(), state)));
     body.insert("error".into(), json!(error.message()));
@@ -37,8 +37,8 @@ pub(super) fn tool_error_result(
 }
 
 /// The error of a request that is not a tool call: a JSON-RPC error with the payload as its data.
-pub(super) fn request_error_data(error: &Error, what: &str, ids: &dyn IdSource) -> ErrorData {
-    let mut payload = log_error_payload(error, what, ids);
+pub(super) fn build_error_data(error: &Error, request_name: &str, ids: &dyn IdSource) -> ErrorData {
+    let mut payload = log_error_payload(error, request_name, ids);
     if let Some(uri) = error.context("uri") {
         // The field that the protocol defines for the address of a missing resource.
         payload.insert("uri".into(), uri.clone());
@@ -71,13 +71,13 @@ pub(super) fn add_error_payload(mut error: ErrorData, ids: &dyn IdSource) -> Err
             ErrorCode::INVALID_PARAMS if !error.message.contains("_meta") => Code::ParamsInvalid,
             _ => Code::RequestInvalid,
         };
-        let ours = Error::new(code, error.message.clone());
-        let ours = match error.code {
-            ErrorCode::PARSE_ERROR | ErrorCode::INVALID_REQUEST => ours,
-            _ if code == Code::RequestInvalid => ours.with_action(PROTOCOL_VERSION_ADVICE),
-            _ => ours,
+        let replacement = Error::new(code, error.message.clone());
+        let replacement = match error.code {
+            ErrorCode::PARSE_ERROR | ErrorCode::INVALID_REQUEST => replacement,
+            _ if code == Code::RequestInvalid => replacement.with_action(PROTOCOL_VERSION_ADVICE),
+            _ => replacement,
         };
-        error.data = Some(Value::Object(log_error_payload(&ours, "protocol", ids)));
+        error.data = Some(Value::Object(log_error_payload(&replacement, "protocol", ids)));
     }
     error
 }
@@ -88,17 +88,24 @@ const PROTOCOL_VERSION_ADVICE: &str = "Correct the request: its headers and its 
 
 /// The error payload, after logging it under its correlation id. The log contains codes and causes, but never request
 /// content.
-fn log_error_payload(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {
+fn log_error_payload(error: &Error, request_name: &str, ids: &dyn IdSource) -> Map<String, Value> {
     let correlation_id = format!("{:016x}", ids.random() >> 64);
     let code = error.code().as_str();
-    let cause = loggable_cause(error);
+    let cause = find_loggable_cause(error);
     if error.code().category() == Category::Internal {
-        tracing::error!(correlation_id, code, what, cause, "a call failed: {}", error.message());
+        tracing::error!(
+            correlation_id,
+            code,
+            request_name,
+            cause,
+            "a call failed: {}",
+            error.message()
+        );
     } else if is_invalid_call_code(error.code()) {
         // Log at debug level, since any client that can connect can cause these in large numbers.
-        tracing::debug!(correlation_id, code, what, cause, "a request was refused");
+        tracing::debug!(correlation_id, code, request_name, cause, "a request was refused");
     } else {
-        tracing::info!(correlation_id, code, what, cause, "a call was refused");
+        tracing::info!(correlation_id, code, request_name, cause, "a call was refused");
     }
     error.to_payload(&correlation_id)
 }
@@ -117,7 +124,7 @@ fn is_invalid_call_code(code: Code) -> bool {
 }
 
 /// The cause, for the log. Leaves out panic messages and JSON parser messages, since they may contain request content.
-fn loggable_cause(error: &Error) -> Option<String> {
+fn find_loggable_cause(error: &Error) -> Option<String> {
     let cause = std::error::Error::source(error)?;
     if cause.is::<tokio::task::JoinError>() {
         return Some("a task did not come to its end".into());
@@ -145,9 +152,9 @@ mod tests {
             Error::internal("x").with_source(panicked),
             Error::internal("x").with_source(said),
         ]
-        .map(|error| loggable_cause(&error).expect("a cause"));
+        .map(|error| find_loggable_cause(&error).expect("a cause"));
         assert!(causes.iter().all(|cause| !cause.contains("canary")), "{causes:?}");
         assert_eq!(causes[2], "no storage space");
-        assert_eq!(loggable_cause(&Error::internal("x")), None);
+        assert_eq!(find_loggable_cause(&Error::internal("x")), None);
     }
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 pub(super) use self::confirm::{
-    Confirmation, ConfirmationFallback, ConfirmationOutcome, trust_confirmation,
+    Confirmation, ConfirmationFallback, ConfirmationOutcome, build_trust_confirmation,
 };
 use super::metadata::has_modern_metadata;
 use midex_domain::{
@@ -30,14 +30,14 @@ use midex_domain::{
     event::Channel,
     execution::{GateAnswer, Report},
     limits,
-    view::{Advanced, ReadyStep, StatusView, WaitView},
+    view::{AdvanceReply, ReadyStep, StatusView, WaitView},
 };
 use midex_server::app::App;
 
 /// The outcome of a call: its answer, or a request for input from the user.
 pub(super) enum CallOutcome {
-    Answered(Box<Result<Advanced>>),
-    Needs(Box<CallToolResponse>),
+    Answered(Box<Result<AdvanceReply>>),
+    NeedsInput(Box<CallToolResponse>),
 }
 
 /// A question to the user.
@@ -47,7 +47,7 @@ struct Question {
     message: String,
     /// The JSON Schema of the form: an object with primitive values.
     schema: Value,
-    about: QuestionSubject,
+    subject: QuestionSubject,
 }
 
 enum QuestionSubject {
@@ -83,9 +83,9 @@ pub(super) struct InteractiveCall<'a> {
     digest: String,
     responses: InputResponses,
     /// The execution that this call already started or changed, if the client repeats the call with an answer.
-    begun: Option<ExecutionId>,
+    started_execution: Option<ExecutionId>,
     /// Whether the client sent answers without the matching request state.
-    is_astray: bool,
+    has_unmatched_answers: bool,
 }
 
 /// The request state that a client returns with its answers. It grants no more access than the execution id, which any
@@ -102,24 +102,24 @@ impl<'a> InteractiveCall<'a> {
         context: &'a RequestContext<RoleServer>,
         request: &CallToolRequestParams,
     ) -> Self {
-        let may_matter = request.request_state.is_some() || can_ask(context);
-        let digest = if may_matter {
+        let can_have_answers = request.request_state.is_some() || can_ask(context);
+        let digest = if can_have_answers {
             canonical_digest(&json!([request.name, request.arguments])).to_string()
         } else {
             String::new()
         };
         let state = request.request_state.as_deref();
         let state = state.and_then(|state| serde_json::from_str::<RequestState>(state).ok());
-        let begun = state.filter(|state| state.call == digest);
+        let matching_state = state.filter(|state| state.call == digest);
         Self {
             app,
             context,
-            is_astray: begun.is_none()
+            has_unmatched_answers: matching_state.is_none()
                 && request
                     .input_responses
                     .as_ref()
                     .is_some_and(|all| !all.keys().any(|key| confirm::is_trust_question_key(key))),
-            begun: begun.map(|state| state.execution_id),
+            started_execution: matching_state.map(|state| state.execution_id),
             responses: request.input_responses.clone().unwrap_or_default(),
             digest,
         }
@@ -127,13 +127,13 @@ impl<'a> InteractiveCall<'a> {
 
     /// If the client repeats this call with an answer, the current state of its execution. The work of the call is then
     /// not done again.
-    pub(super) async fn resume_repeated_call(&self) -> Option<Result<Advanced>> {
-        if self.is_astray {
+    pub(super) async fn resume_repeated_call(&self) -> Option<Result<AdvanceReply>> {
+        if self.has_unmatched_answers {
             // Refuse: doing the work again could start a second execution.
             let message = "inputResponses came without the requestState that belongs to this call";
             return Some(Err(Error::new(Code::RequestStateMissing, message)));
         }
-        Some(self.app.advanced_status(self.begun.as_ref()?).await)
+        Some(self.app.advanced_status(self.started_execution.as_ref()?).await)
     }
 }
 
@@ -141,20 +141,21 @@ impl<'a> InteractiveCall<'a> {
 /// answer.
 pub(super) async fn ask_pending_questions(
     mut call: InteractiveCall<'_>,
-    mut answer: Result<Advanced>,
+    mut answer: Result<AdvanceReply>,
 ) -> CallOutcome {
-    let about = call.begun.clone().or_else(|| execution_to_ask(&answer));
-    let Some(id) = about.filter(|_| can_ask(call.context)) else {
+    let execution = call.started_execution.clone().or_else(|| find_execution_to_ask(&answer));
+    let Some(id) = execution.filter(|_| can_ask(call.context)) else {
         return CallOutcome::Answered(Box::new(answer));
     };
-    let Ok(StatusView { revision: before, .. }) = call.app.status(&id).await else {
+    let Ok(StatusView { revision: old_revision, .. }) = call.app.status(&id).await else {
         return CallOutcome::Answered(Box::new(answer));
     };
-    let mut wanted = user_only_step(&answer).map(str::to_owned);
-    let (mut has_asked, mut left_open) = (call.begun.is_some(), None);
+    let mut user_only_step = find_user_only_step(&answer).map(str::to_owned);
+    let (mut has_asked, mut unanswered_notice) = (call.started_execution.is_some(), None);
     for _ in 0..limits::QUESTIONS_PER_CALL_MAX {
         // If the question cannot be read, still return the answer of the call.
-        let Ok(Some(question)) = next_question(call.app, &id, wanted.as_deref()).await else {
+        let Ok(Some(question)) = find_next_question(call.app, &id, user_only_step.as_deref()).await
+        else {
             break;
         };
         let result = call.ask_question(&id, &question).await;
@@ -162,14 +163,14 @@ pub(super) async fn ask_pending_questions(
         let form = match result {
             ElicitationResult::Accepted(form) => form,
             ElicitationResult::NotAccepted { is_declined } => {
-                left_open = Some(question.unanswered_notice(is_declined));
+                unanswered_notice = Some(question.unanswered_notice(is_declined));
                 break;
             }
             ElicitationResult::Unavailable => break,
-            ElicitationResult::Pending(needs) => return CallOutcome::Needs(needs),
+            ElicitationResult::Pending(needs) => return CallOutcome::NeedsInput(needs),
         };
         match submit_user_answer(call.app, call.context, &question, form).await {
-            Ok(()) => wanted = None,
+            Ok(()) => user_only_step = None,
             // Ask again. The form then shows why the answer was refused.
             Err(error) if error.code() == Code::StepOutputInvalid => {}
             // Another client answered first, or the execution is paused: return the current state.
@@ -182,13 +183,13 @@ pub(super) async fn ask_pending_questions(
     // If the user was not asked, keep the answer of the call, so that a repeated call gets the same one. If the user
     // was asked, return the current state. A refusal is kept unless the execution has moved since.
     if has_asked
-        && let Ok(now) = call.app.advanced_status(&id).await
-        && (answer.is_ok() || now.revision != before)
+        && let Ok(new_status) = call.app.advanced_status(&id).await
+        && (answer.is_ok() || new_status.revision != old_revision)
     {
-        answer = Ok(now);
+        answer = Ok(new_status);
     }
-    if let (Ok(reply), Some(words)) = (&mut answer, left_open) {
-        reply.message.extend([" ", words]);
+    if let (Ok(reply), Some(notice)) = (&mut answer, unanswered_notice) {
+        reply.message.extend([" ", notice]);
     }
     CallOutcome::Answered(Box::new(answer))
 }
@@ -208,7 +209,7 @@ impl InteractiveCall<'_> {
 }
 
 /// The step that only the user may answer, if the call was refused for that reason.
-fn user_only_step(answer: &Result<Advanced>) -> Option<&str> {
+fn find_user_only_step(answer: &Result<AdvanceReply>) -> Option<&str> {
     let error = answer.as_ref().err()?;
     error.context("step_id")?.as_str()
 }
@@ -222,12 +223,12 @@ fn can_ask(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// The execution whose user may need to be asked after this answer.
-fn execution_to_ask(answer: &Result<Advanced>) -> Option<ExecutionId> {
+fn find_execution_to_ask(answer: &Result<AdvanceReply>) -> Option<ExecutionId> {
     let id = match answer {
         Ok(reply) => {
-            let asks = reply.new_tokens.iter().any(|offer| offer.step.kind == "input");
-            let may_ask = asks || reply.workflow_state == State::Paused.as_str();
-            may_ask.then_some(reply.execution_id.as_str())
+            let has_question = reply.new_tokens.iter().any(|offer| offer.step.kind == "input");
+            let can_have_question = has_question || reply.workflow_state == State::Paused.as_str();
+            can_have_question.then_some(reply.execution_id.as_str())
         }
         Err(error) if error.code() == Code::UserAlone => error.context("execution_id")?.as_str(),
         Err(_) => None,
@@ -237,32 +238,32 @@ fn execution_to_ask(answer: &Result<Advanced>) -> Option<ExecutionId> {
 
 /// The question that the execution has for the user now: the inputs of a step (the step `wanted`, if given), or an
 /// approval if it is paused only for that.
-async fn next_question(
+async fn find_next_question(
     app: &App,
     id: &ExecutionId,
-    wanted: Option<&str>,
+    user_only_step: Option<&str>,
 ) -> Result<Option<Question>> {
     let status = app.status(id).await?;
     if status.state != "running" {
-        return Ok(first_gate_question(id, &status));
+        return Ok(find_gate_question(id, &status));
     }
     let current = app.current_step(id).await?;
-    let is_meant = |step: &&ReadyStep| {
-        step.step.kind == "input" && wanted.is_none_or(|wanted| step.step_name == wanted)
+    let is_asked_step = |step: &&ReadyStep| {
+        step.step.kind == "input" && user_only_step.is_none_or(|wanted| step.step_name == wanted)
     };
-    let mut steps = current.ready_steps.iter().filter(is_meant);
-    Ok(steps.find_map(|step| inputs_question(id, step)))
+    let mut steps = current.ready_steps.iter().filter(is_asked_step);
+    Ok(steps.find_map(|step| build_inputs_question(id, step)))
 }
 
-fn first_gate_question(id: &ExecutionId, status: &StatusView) -> Option<Question> {
+fn find_gate_question(id: &ExecutionId, status: &StatusView) -> Option<Question> {
     // If a person paused the execution, do not ask: only a resume continues it.
     let mut reasons = status.pause_reasons.iter();
-    let may_ask = reasons.all(|reason| reason.is_set_by_scheduler());
-    let mut waits = status.waits.iter().filter(|_| may_ask);
-    waits.find_map(|wait| gate_question(id, wait))
+    let can_ask_now = reasons.all(|reason| reason.is_set_by_scheduler());
+    let mut waits = status.waits.iter().filter(|_| can_ask_now);
+    waits.find_map(|wait| build_gate_question(id, wait))
 }
 
-fn gate_question(id: &ExecutionId, wait: &WaitView) -> Option<Question> {
+fn build_gate_question(id: &ExecutionId, wait: &WaitView) -> Option<Question> {
     let gate = wait.gate.as_ref()?;
     let mut message = gate.ask.clone();
     if let Some(due) = &wait.due {
@@ -280,13 +281,13 @@ fn gate_question(id: &ExecutionId, wait: &WaitView) -> Option<Question> {
         key: format!("gate:{id}:{}:{}:{}", wait.step_name, wait.visit, gate.shown),
         message,
         schema,
-        about: QuestionSubject::Gate { execution: id.clone(), wait: Box::new(wait.clone()) },
+        subject: QuestionSubject::Gate { execution: id.clone(), wait: Box::new(wait.clone()) },
     })
 }
 
 /// The form for missing inputs. `None` if the author asks for them in another way, or if one of them cannot be a form
 /// field.
-fn inputs_question(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
+fn build_inputs_question(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
     let input = step.step.input.as_ref()?;
     if input["via"] == "guidance" || input["from"].is_string() {
         return None;
@@ -294,7 +295,7 @@ fn inputs_question(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
     let (mut fields, mut names) = (Map::new(), Vec::new());
     for property in input["properties"].as_array()? {
         let name = property["name"].as_str()?;
-        fields.insert(name.to_owned(), input_form_field(property)?);
+        fields.insert(name.to_owned(), build_form_field(property)?);
         names.push(json!(name));
     }
     if fields.is_empty() {
@@ -304,20 +305,20 @@ fn inputs_question(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
         "" => format!("Step '{}' needs to know:", step.step_name),
         description => description.to_owned(),
     };
-    for refused in input["refused"].as_array().into_iter().flatten() {
-        message.extend(["\n", refused["message"].as_str().unwrap_or_default()]);
+    for refused_value in input["refused"].as_array().into_iter().flatten() {
+        message.extend(["\n", refused_value["message"].as_str().unwrap_or_default()]);
     }
     let token = step.continuation_token.clone();
     Some(Question {
         key: format!("input:{id}:{}:{}", step.step_name, canonical_digest(&json!([token, input]))),
         message,
         schema: json!({ "type": "object", "properties": fields, "required": names }),
-        about: QuestionSubject::Inputs { token },
+        subject: QuestionSubject::Inputs { token },
     })
 }
 
 /// The form field for one input. Forms can only have primitive values.
-fn input_form_field(property: &Value) -> Option<Value> {
+fn build_form_field(property: &Value) -> Option<Value> {
     let schema = &property["schema"];
     let mut field = Map::new();
     let options = schema["enum"].as_array();
@@ -330,7 +331,7 @@ fn input_form_field(property: &Value) -> Option<Value> {
         (kind, None) => kind.unwrap_or("string"),
     };
     // Constraints that a form cannot express are still checked by the server.
-    let fits: fn(&Value) -> bool = match kind {
+    let is_valid_bound: fn(&Value) -> bool = match kind {
         "string" => |bound| bound.as_u64().is_some_and(|bound| u32::try_from(bound).is_ok()),
         "integer" => |bound| bound.as_i64().is_some(),
         "number" => Value::is_number,
@@ -339,18 +340,18 @@ fn input_form_field(property: &Value) -> Option<Value> {
     };
     field.insert("type".into(), json!(kind));
     for key in ["minLength", "maxLength", "minimum", "maximum"] {
-        let value = schema.get(key).filter(|bound| fits(bound));
+        let value = schema.get(key).filter(|bound| is_valid_bound(bound));
         field.extend(value.map(|value| (key.to_owned(), value.clone())));
     }
     let title = property.get("label");
     field.extend(title.map(|title| ("title".to_owned(), title.clone())));
     let example = property.get("example").map(|example| format!("For example {example}"));
     let pattern = schema["pattern"].as_str().map(|pattern| format!("It matches {pattern}"));
-    let words = [&property["description"], &property["hint"]];
-    let words = words.into_iter().filter_map(|words| words.as_str().map(str::to_owned));
-    let words: Vec<_> = words.chain(pattern).chain(example).collect();
-    if !words.is_empty() {
-        field.insert("description".into(), json!(words.join(". ")));
+    let help_texts = [&property["description"], &property["hint"]];
+    let help_texts = help_texts.into_iter().filter_map(|words| words.as_str().map(str::to_owned));
+    let help_texts: Vec<_> = help_texts.chain(pattern).chain(example).collect();
+    if !help_texts.is_empty() {
+        field.insert("description".into(), json!(help_texts.join(". ")));
     }
     Some(Value::Object(field))
 }
@@ -370,13 +371,13 @@ async fn send_form(
     };
     let request = ElicitRequest::new(params);
     if has_modern_metadata(context) {
-        let needed = [(key.to_owned(), InputRequest::Elicitation(request))].into();
-        let mut needs = InputRequiredResult::from_input_requests(needed);
-        needs.request_state = state;
-        return ElicitationResult::Pending(Box::new(needs.into()));
+        let input_requests = [(key.to_owned(), InputRequest::Elicitation(request))].into();
+        let mut input_required = InputRequiredResult::from_input_requests(input_requests);
+        input_required.request_state = state;
+        return ElicitationResult::Pending(Box::new(input_required.into()));
     }
     tokio::select! {
-        answer = elicit(context, request, limits::QUESTION_MAX) => match answer {
+        answer = send_elicitation(context, request, limits::QUESTION_MAX) => match answer {
             Some(answer) => parse_elicitation_result(Some(answer)),
             None => ElicitationResult::Unavailable,
         },
@@ -384,22 +385,22 @@ async fn send_form(
     }
 }
 
-async fn elicit(
+async fn send_elicitation(
     context: &RequestContext<RoleServer>,
     request: ElicitRequest,
-    longest: Duration,
+    timeout: Duration,
 ) -> Option<ElicitResult> {
     let request = ServerRequest::ElicitRequest(request);
-    let options = PeerRequestOptions::with_timeout(longest);
+    let options = PeerRequestOptions::with_timeout(timeout);
     let answer = async {
-        let sent = context.peer.send_request_with_option(request, options);
-        let asked = sent.await?;
-        let withdrawal = CancelledNotificationParam::new(Some(asked.id.clone()), None);
+        let send_request = context.peer.send_request_with_option(request, options);
+        let request_handle = send_request.await?;
+        let cancellation = CancelledNotificationParam::new(Some(request_handle.id.clone()), None);
         tokio::select! {
-            answer = asked.await_response() => answer,
+            answer = request_handle.await_response() => answer,
             // The call was cancelled, so withdraw the question.
             () = context.ct.cancelled() => {
-                context.peer.notify_cancelled(withdrawal).await?;
+                context.peer.notify_cancelled(cancellation).await?;
                 Err(ServiceError::Cancelled { reason: None })
             }
         }
@@ -432,7 +433,7 @@ async fn submit_user_answer(
     question: &Question,
     form: Value,
 ) -> Result<()> {
-    match &question.about {
+    match &question.subject {
         QuestionSubject::Inputs { token } => {
             app.next_step(token, Report::Answer(form)).await.map(drop)
         }
@@ -449,27 +450,27 @@ fn parse_gate_decision(
     wait: &WaitView,
     form: &Value,
 ) -> Result<GateAnswer> {
-    let unfit = || Error::new(Code::StepOutputInvalid, "the form holds no decision");
-    let shown = wait.gate.as_ref().and_then(|gate| Digest::parse(&gate.shown));
+    let to_form_error = || Error::new(Code::StepOutputInvalid, "the form holds no decision");
+    let shown_digest = wait.gate.as_ref().and_then(|gate| Digest::parse(&gate.shown));
     let comment = form["comment"].as_str().map(str::trim);
     let comment = comment.map(|text| &text[..text.floor_char_boundary(limits::COMMENT_BYTES_MAX)]);
     Ok(GateAnswer {
         step: StepId::parse(&wait.step_name)?,
         visit: wait.visit,
-        shown: shown.ok_or_else(unfit)?,
-        approved: match form["decision"].as_str() {
+        question_digest: shown_digest.ok_or_else(to_form_error)?,
+        is_approved: match form["decision"].as_str() {
             Some("approve") => true,
             Some("reject") => false,
-            _ => return Err(unfit()),
+            _ => return Err(to_form_error()),
         },
-        by: client_user_name(context),
-        via: Channel::Elicitation,
+        person: name_client_user(context),
+        channel: Channel::Elicitation,
         comment: comment.filter(|comment| !comment.is_empty()).map(str::to_owned),
     })
 }
 
 /// A name for the user. The protocol identifies only the client.
-fn client_user_name(context: &RequestContext<RoleServer>) -> String {
+fn name_client_user(context: &RequestContext<RoleServer>) -> String {
     let client = context.client_info();
     let name = client.map_or_else(|| "a client".to_owned(), |client| client.name);
     let name: String = name.chars().take(limits::PERSON_BYTES_MAX / 8).collect();
@@ -479,7 +480,7 @@ fn client_user_name(context: &RequestContext<RoleServer>) -> String {
 impl Question {
     /// A sentence for the reply if the user did not answer.
     const fn unanswered_notice(&self, is_declined: bool) -> &'static str {
-        match (&self.about, is_declined) {
+        match (&self.subject, is_declined) {
             (QuestionSubject::Gate { .. }, true) => "The user declined; the gate stays open.",
             (QuestionSubject::Gate { .. }, false) => {
                 "The user gave no answer; the gate stays open."

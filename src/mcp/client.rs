@@ -98,14 +98,14 @@ impl Client {
     /// minutes.
     async fn await_answer<T>(
         &self,
-        what: &str,
-        asked: impl Future<Output = std::result::Result<T, ServiceError>>,
+        request_name: &str,
+        request: impl Future<Output = std::result::Result<T, ServiceError>>,
     ) -> Result<T> {
         tokio::select! {
-            answer = Box::pin(asked) => answer.map_err(|error| failed_request_error(what, error)),
+            answer = Box::pin(request) => answer.map_err(|error| failed_request_error(request_name, error)),
             () = Box::pin(self.wait_for_suspension()) => {
                 let message = format!(
-                    "the process that uses the data directory does not answer any more: it is not known whether {what} was done"
+                    "the process that uses the data directory does not answer any more: it is not known whether {request_name} was done"
                 );
                 Err(Error::new(Code::StoreBusy, message))
             }
@@ -114,13 +114,13 @@ impl Client {
 
     /// Waits until the server fails to answer a ping, which means that its process is suspended.
     async fn wait_for_suspension(&self) {
-        let mut answers = true;
-        while answers {
+        let mut is_responsive = true;
+        while is_responsive {
             tokio::time::sleep(limits::OWNER_SILENT_MAX).await;
             let ping = ClientRequest::PingRequest(PingRequest::default());
             let ping = self.session.send_request(ping);
             let answer = tokio::time::timeout(limits::OWNER_ALIVE_MAX, ping);
-            answers = answer.await.is_ok();
+            is_responsive = answer.await.is_ok();
         }
     }
 
@@ -137,8 +137,8 @@ impl Client {
 
     /// Closes the session, and waits for a server that it started to exit.
     pub async fn stop(self) -> Result<()> {
-        let ended = self.session.cancel().await;
-        ended.map_err(|error| internal_client_error("the session did not end", error))?;
+        let end_result = self.session.cancel().await;
+        end_result.map_err(|error| internal_client_error("the session did not end", error))?;
         let Some(mut server) = self.server else {
             return Ok(());
         };
@@ -154,7 +154,7 @@ impl Client {
 }
 
 /// The error for a failed request. Uses the server's error payload if there is one.
-fn failed_request_error(what: &str, error: ServiceError) -> Error {
+fn failed_request_error(request_name: &str, error: ServiceError) -> Error {
     if let ServiceError::McpError(fault) = &error
         && let Some(Value::Object(payload)) = &fault.data
     {
@@ -163,22 +163,22 @@ fn failed_request_error(what: &str, error: ServiceError) -> Error {
     match error {
         ServiceError::TransportSend(_)
         | ServiceError::TransportClosed
-        | ServiceError::Cancelled { .. } => connection_closed_error(what, error),
-        error => internal_client_error(what, error),
+        | ServiceError::Cancelled { .. } => connection_closed_error(request_name, error),
+        error => internal_client_error(request_name, error),
     }
 }
 
 fn connection_closed_error(
-    what: &str,
+    request_name: &str,
     error: impl std::error::Error + Send + Sync + 'static,
 ) -> Error {
-    let message = format!("the server went away during {what}");
+    let message = format!("the server went away during {request_name}");
     Error::new(Code::ServerStopping, message).with_source(error)
 }
 
 fn internal_client_error(
-    what: &str,
+    request_name: &str,
     error: impl std::error::Error + Send + Sync + 'static,
 ) -> Error {
-    Error::internal(format!("{what}: {error}")).with_source(error)
+    Error::internal(format!("{request_name}: {error}")).with_source(error)
 }

@@ -21,7 +21,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
     places::{ClientSlots, SlotHolder},
-    preamble::{duration_milliseconds, read_line, write_line},
+    preamble::{read_line, to_milliseconds, write_line},
     socket::{SocketFileIdentity, SocketPath, check_peer_user, preamble_refused_error},
 };
 pub use self::{
@@ -68,31 +68,37 @@ impl ControlSocket {
             () = self.app.wait_until_open() => {}
             () = stop.cancelled() => return,
         }
-        let open = Arc::new(BoundSocket::new(self));
-        while let Some((place, listener, bound)) =
-            stop.run_until_cancelled(open.door.bind_with_retries()).await
+        let bound_socket = Arc::new(BoundSocket::new(self));
+        while let Some((socket_path, listener, socket_identity)) =
+            stop.run_until_cancelled(bound_socket.control_socket.bind_with_retries()).await
         {
             tokio::select! {
-                () = open.accept_clients(&listener) => {}
+                () = bound_socket.accept_clients(&listener) => {}
                 () = stop.cancelled() => {}
                 // The directory is being handed over, so accept no further connections.
-                () = open.door.app.stop_token().cancelled() => {}
-                () = open.door.wait_until_replaced(&place, bound) => {
+                () = bound_socket.control_socket.app.stop_token().cancelled() => {}
+                () = bound_socket.control_socket.wait_until_replaced(&socket_path, socket_identity) => {
                     tracing::warn!("the control socket was removed or replaced; it is made again");
                     continue;
                 }
             }
-            place.remove(bound);
+            socket_path.remove(socket_identity);
             break;
         }
-        open.disconnect_clients().await;
+        bound_socket.disconnect_clients().await;
     }
 
     /// Waits until the bound socket was removed or replaced while this process still owns the directory. A directory
     /// that was moved away or replaced is not this process's any more.
-    async fn wait_until_replaced(&self, place: &SocketPath, bound: SocketFileIdentity) {
+    async fn wait_until_replaced(
+        &self,
+        socket_path: &SocketPath,
+        socket_identity: SocketFileIdentity,
+    ) {
         let data_dir = &self.app.config().data_dir;
-        while place.is_bound(bound) || app::lock_holder_pid(data_dir) != Some(std::process::id()) {
+        while socket_path.is_bound(socket_identity)
+            || app::lock_holder_pid(data_dir) != Some(std::process::id())
+        {
             tokio::time::sleep(limits::CONTROL_SOCKET_LOOK_EVERY).await;
         }
     }
@@ -102,9 +108,10 @@ impl ControlSocket {
         let data_dir = &self.app.config().data_dir;
         let mut has_failed = false;
         loop {
-            let place = SocketPath::from_data_dir(data_dir);
-            let bound = place.and_then(|place| place.bind().map(|bound| (place, bound)));
-            match bound {
+            let socket_path = SocketPath::from_data_dir(data_dir);
+            let bind_result =
+                socket_path.and_then(|place| place.bind_socket().map(|bound| (place, bound)));
+            match bind_result {
                 Ok((place, (listener, identity))) => return (place, listener, identity),
                 Err(error) if !has_failed => {
                     has_failed = true;
@@ -119,23 +126,23 @@ impl ControlSocket {
 
 /// A bound control socket, with its clients.
 struct BoundSocket {
-    door: ControlSocket,
+    control_socket: ControlSocket,
     since_ms: i64,
     activities: BTreeSet<String>,
-    places: Arc<ClientSlots>,
+    client_slots: Arc<ClientSlots>,
     clients: TaskTracker,
-    hang_up: CancellationToken,
+    disconnect_token: CancellationToken,
 }
 
 impl BoundSocket {
-    fn new(door: ControlSocket) -> Self {
+    fn new(control_socket: ControlSocket) -> Self {
         Self {
-            since_ms: door.app.now().milliseconds(),
-            activities: door.app.activities(),
-            door,
-            places: Arc::default(),
+            since_ms: control_socket.app.now().milliseconds(),
+            activities: control_socket.app.activities(),
+            control_socket,
+            client_slots: Arc::default(),
             clients: TaskTracker::new(),
-            hang_up: CancellationToken::new(),
+            disconnect_token: CancellationToken::new(),
         }
     }
 
@@ -143,11 +150,11 @@ impl BoundSocket {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let caller = self.places.take_slot().await;
-                    let open = self.clone();
+                    let slot_holder = self.client_slots.take_slot().await;
+                    let bound_socket = self.clone();
                     self.clients.spawn(async move {
-                        let attended = Box::pin(open.serve_client(stream, caller));
-                        if let Some(Err(error)) = open.hang_up.run_until_cancelled(attended).await {
+                        let serve_client = Box::pin(bound_socket.serve_client(stream, slot_holder));
+                        if let Some(Err(error)) = bound_socket.disconnect_token.run_until_cancelled(serve_client).await {
                             tracing::debug!(%error, "a client of the control socket was turned away");
                         }
                     });
@@ -163,81 +170,82 @@ impl BoundSocket {
 
     /// Finishes the pending requests of the clients, then disconnects those that are still connected.
     async fn disconnect_clients(&self) {
-        self.door.app.begin_stop();
+        self.control_socket.app.begin_stop();
         self.clients.close();
-        let gone = tokio::time::timeout(limits::CONTROL_GRACE, self.clients.wait());
-        if gone.await.is_err() {
-            self.hang_up.cancel();
+        let drained = tokio::time::timeout(limits::CONTROL_GRACE, self.clients.wait());
+        if drained.await.is_err() {
+            self.disconnect_token.cancel();
             self.clients.wait().await;
         }
     }
 
-    async fn serve_client(&self, stream: UnixStream, mut caller: SlotHolder) -> Result<()> {
+    async fn serve_client(&self, stream: UnixStream, mut slot_holder: SlotHolder) -> Result<()> {
         check_peer_user(&stream)?;
         let (input, mut output) = stream.into_split();
         let mut input = BufReader::new(input);
-        let said = caller.wait_for_preamble(read_line(&mut input));
-        let said = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, said);
+        let preamble_line = slot_holder.wait_for_preamble(read_line(&mut input));
+        let preamble_line = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, preamble_line);
         // During a shutdown, do not wait for the preamble.
-        let said = self.door.app.stop_token().run_until_cancelled(said).await;
-        let said = said.and_then(|said| said.ok().flatten());
-        let said =
-            said.ok_or_else(|| preamble_refused_error("the caller did not say who it is"))??;
-        let others = self.places.known_clients();
-        let preamble = Preamble::parse(&said).and_then(|preamble| {
-            self.admit_client(&preamble, &mut caller)?;
+        let preamble_line =
+            self.control_socket.app.stop_token().run_until_cancelled(preamble_line).await;
+        let preamble_line = preamble_line.and_then(|said| said.ok().flatten());
+        let preamble_line = preamble_line
+            .ok_or_else(|| preamble_refused_error("the caller did not say who it is"))??;
+        let other_clients = self.client_slots.known_clients();
+        let preamble = Preamble::parse(&preamble_line).and_then(|preamble| {
+            self.admit_client(&preamble, &mut slot_holder)?;
             Ok(preamble)
         });
-        let greeting = self.greeting(others, preamble.as_ref().err());
-        let greeted = write_line(&mut output, &greeting);
-        let greeted = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, greeted).await;
-        greeted.map_err(|_| preamble_refused_error("the caller takes no greeting"))??;
+        let greeting_line = self.build_greeting(other_clients, preamble.as_ref().err());
+        let send_greeting = write_line(&mut output, &greeting_line);
+        let send_result = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, send_greeting).await;
+        send_result.map_err(|_| preamble_refused_error("the caller takes no greeting"))??;
         let preamble = preamble?;
         if preamble.http.is_some() {
             // This client only asked for the directory.
-            self.door.hand_over.iter().for_each(CancellationToken::cancel);
+            self.control_socket.hand_over.iter().for_each(CancellationToken::cancel);
             return Ok(());
         }
-        let server = self.server(&preamble);
+        let server = self.build_server(&preamble);
         // During a shutdown, read nothing more: the client sends unread requests to the next owner.
-        let end = self.door.app.stop_token().clone();
+        let end = self.control_socket.app.stop_token().clone();
         let transport = LineTransport::with_end_token(input, output, end);
-        serve(server, transport, self.hang_up.child_token()).await
+        serve(server, transport, self.disconnect_token.child_token()).await
     }
 
-    fn admit_client(&self, preamble: &Preamble, caller: &mut SlotHolder) -> Result<()> {
-        let lacking = preamble.missing_activities(&self.activities);
-        if !lacking.is_empty() {
-            return Err(missing_activities_error(&lacking));
+    fn admit_client(&self, preamble: &Preamble, slot_holder: &mut SlotHolder) -> Result<()> {
+        let missing_activities = preamble.find_missing_activities(&self.activities);
+        if !missing_activities.is_empty() {
+            return Err(missing_activities_error(&missing_activities));
         }
         if preamble.http.is_some() {
-            return match (&self.door.http, &self.door.hand_over) {
+            return match (&self.control_socket.http, &self.control_socket.hand_over) {
                 (Some(address), _) => Err(already_serves_http_error(*address)),
-                (None, None) => Err(store_busy_error(&self.door.app.config().data_dir)),
+                (None, None) => Err(store_busy_error(&self.control_socket.app.config().data_dir)),
                 (None, Some(_)) => Ok(()),
             };
         }
-        caller.record_preamble(preamble.client_info())
+        slot_holder.record_preamble(preamble.client_info())
     }
 
-    fn greeting(&self, clients: Vec<ClientInfo>, error: Option<&Error>) -> Greeting {
-        let config = self.door.app.config();
+    fn build_greeting(&self, clients: Vec<ClientInfo>, error: Option<&Error>) -> Greeting {
+        let config = self.control_socket.app.config();
         Greeting {
             protocol: CONTROL_PROTOCOL_VERSION,
             midex: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             since_ms: self.since_ms,
-            http: self.door.http.map(|address| address.to_string()),
-            token_ttl_ms: duration_milliseconds(config.token_ttl),
+            http: self.control_socket.http.map(|address| address.to_string()),
+            token_ttl_ms: to_milliseconds(config.token_ttl),
             snapshot_every: config.snapshot_every,
             clients,
             error: error.map(|error| error.to_payload("")),
         }
     }
 
-    fn server(&self, preamble: &Preamble) -> Server {
-        let app = &self.door.app;
-        let (config, environment) = preamble.client_config(app.config());
+    fn build_server(&self, preamble: &Preamble) -> Server {
+        let app = &self.control_socket.app;
+        let (config, environment) = preamble.build_client_config(app.config());
         let app = app.for_caller(&config, environment);
         let app = if preamble.role == ClientRole::Relay {
             // The definitions of a command are watched only once it subscribes to one.
@@ -251,11 +259,11 @@ impl BoundSocket {
     }
 }
 
-fn missing_activities_error(lacking: &[&str]) -> Error {
+fn missing_activities_error(missing_activities: &[&str]) -> Error {
     let message = format!(
         "the midex that owns this data directory (process {}) has not the activities of this program: {}",
         std::process::id(),
-        lacking.join(", ")
+        missing_activities.join(", ")
     );
     Error::new(Code::UsageInvalid, message).with_action(
         "Ask your user to give this program a data directory of its own with --data-dir",
@@ -297,10 +305,10 @@ pub struct Connection {
 /// The error with which the owner refused; `STORE_BUSY` if it does not answer within [`limits::CONTROL_PREAMBLE_MAX`].
 pub async fn connect_to_owner(data_dir: &Path, preamble: &Preamble) -> Result<Option<Connection>> {
     // A missing directory has no owner.
-    let Ok(place) = SocketPath::from_data_dir(data_dir) else {
+    let Ok(socket_path) = SocketPath::from_data_dir(data_dir) else {
         return Ok(None);
     };
-    let Some(stream) = place.connect().await else {
+    let Some(stream) = socket_path.connect().await else {
         return Ok(None);
     };
     check_peer_user(&stream)?;
@@ -308,11 +316,11 @@ pub async fn connect_to_owner(data_dir: &Path, preamble: &Preamble) -> Result<Op
     let mut input = BufReader::new(input);
     // The timeout covers the write too: a long preamble may not fit into the socket buffer of a process that does not
     // read.
-    let greeted = async {
+    let exchange_greetings = async {
         write_line(&mut output, preamble).await?;
         read_line(&mut input).await
     };
-    match tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, greeted).await {
+    match tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, exchange_greetings).await {
         Ok(Ok(answer)) => {
             Ok(Some(Connection { greeting: Greeting::parse(&answer)?, input, output }))
         }

@@ -41,13 +41,13 @@ pub(super) struct FrameReader<R> {
     bytes_max: usize,
     /// The part of the next frame that was read so far.
     line: Vec<u8>,
-    oversized: bool,
+    is_oversized: bool,
 }
 
 impl<R: AsyncBufRead + Unpin> FrameReader<R> {
     /// Reads frames of at most `bytes_max` bytes.
     pub(super) fn new(input: R, bytes_max: usize) -> Self {
-        Self { input, bytes_max, line: Vec::new(), oversized: false }
+        Self { input, bytes_max, line: Vec::new(), is_oversized: false }
     }
 
     /// Reads the next frame. An unterminated last line is dropped, since its sender died while writing it. Cancel-safe.
@@ -59,20 +59,20 @@ impl<R: AsyncBufRead + Unpin> FrameReader<R> {
             }
             let end = available.iter().position(|byte| *byte == b'\n');
             let part = &available[..end.unwrap_or(available.len())];
-            if !self.oversized && self.line.len() + part.len() > self.bytes_max {
-                self.oversized = true;
+            if !self.is_oversized && self.line.len() + part.len() > self.bytes_max {
+                self.is_oversized = true;
                 let beginning = &part[..part.len().min(limits::FRAME_ID_WITHIN_BYTES)];
                 self.line.extend_from_slice(beginning);
                 self.line.truncate(limits::FRAME_ID_WITHIN_BYTES);
                 self.line.shrink_to_fit();
-            } else if !self.oversized {
+            } else if !self.is_oversized {
                 self.line.extend_from_slice(part);
             }
             let consumed = part.len() + usize::from(end.is_some());
             self.input.consume(consumed);
             if end.is_some() {
                 let mut line = std::mem::take(&mut self.line);
-                let is_oversized = std::mem::take(&mut self.oversized);
+                let is_oversized = std::mem::take(&mut self.is_oversized);
                 if is_oversized || has_too_many_values(&line) {
                     line.truncate(limits::FRAME_ID_WITHIN_BYTES);
                     return Ok(Frame::Oversized(line));
@@ -104,9 +104,10 @@ struct ToolCall {
 
 /// The message, if it is a tool call.
 pub(super) fn parse_tool_call(message: &[u8]) -> Option<JsonRpcRequest<ClientRequest>> {
-    let read = serde_json::from_slice(message).ok();
-    let read = read.or_else(|| serde_json::from_slice(&repair_surrogate_escapes(message)?).ok());
-    let ToolCall { id, mut params, .. } = read?;
+    let parsed = serde_json::from_slice(message).ok();
+    let parsed =
+        parsed.or_else(|| serde_json::from_slice(&repair_surrogate_escapes(message)?).ok());
+    let ToolCall { id, mut params, .. } = parsed?;
     let meta = params.meta.take();
     let mut request = CallToolRequest::new(params);
     if let Some(meta) = meta {
@@ -122,23 +123,23 @@ pub(super) const MALFORMED_INITIALIZE: &str = "malformed params for initialize: 
 /// The message with unpaired surrogate escapes replaced by U+FFFD. Hosts send them when they cut a text within an
 /// emoji. `None` if there are none.
 pub(super) fn repair_surrogate_escapes(message: &[u8]) -> Option<Vec<u8>> {
-    let unit = |at: usize| {
+    let code_unit = |at: usize| {
         let digits = message.get(at..at + 6)?.strip_prefix(b"\\u")?;
         u16::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
     };
-    let (mut mended, mut at) = (message.to_vec(), 0);
-    while let Some(byte) = message.get(at) {
-        at += match (*byte == b'\\', unit(at), unit(at + 6)) {
+    let (mut repaired, mut index) = (message.to_vec(), 0);
+    while let Some(byte) = message.get(index) {
+        index += match (*byte == b'\\', code_unit(index), code_unit(index + 6)) {
             (false, ..) => 1,
             (_, Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
             (_, Some(0xd800..=0xdfff), _) => {
-                mended[at + 2..at + 6].copy_from_slice(b"fffd");
+                repaired[index + 2..index + 6].copy_from_slice(b"fffd");
                 6
             }
             _ => 2,
         };
     }
-    (mended != message).then_some(mended)
+    (repaired != message).then_some(repaired)
 }
 
 /// The message in a line, or the error response for an invalid line.
@@ -156,8 +157,8 @@ pub(super) fn parse_message(
         return Err(Box::new(JsonRpcMessage::error(refusal, find_id_near_start(line))));
     }
     if let Ok(JsonRpcMessage::Request(request)) = &message
-        && let ClientRequest::CustomRequest(unknown) = &request.request
-        && unknown.method == "initialize"
+        && let ClientRequest::CustomRequest(custom_request) = &request.request
+        && custom_request.method == "initialize"
     {
         // rmcp treats it as a request of a protocol version without handshakes.
         let refusal = ErrorData::invalid_params(MALFORMED_INITIALIZE, None);
@@ -222,34 +223,34 @@ fn parse_request_id(value: &Value) -> Option<RequestId> {
 /// values, so that an `id` inside the arguments is not mistaken for it.
 pub(super) fn find_id_near_start(beginning: &[u8]) -> Option<RequestId> {
     let beginning = &beginning[..beginning.len().min(limits::FRAME_ID_WITHIN_BYTES)];
-    let (mut depth, mut at) = (0usize, 0);
-    while at < beginning.len() {
-        match beginning[at] {
+    let (mut depth, mut index) = (0usize, 0);
+    while index < beginning.len() {
+        match beginning[index] {
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth = depth.saturating_sub(1),
             b'"' => {
-                let end = find_string_end(beginning, at)?;
-                if depth == 1 && &beginning[at..=end] == b"\"id\"" {
-                    return parse_id_after_key(&beginning[end + 1..]);
+                let string_end = find_string_end(beginning, index)?;
+                if depth == 1 && &beginning[index..=string_end] == b"\"id\"" {
+                    return parse_id_after_key(&beginning[string_end + 1..]);
                 }
-                at = end;
+                index = string_end;
             }
             _ => {}
         }
-        at += 1;
+        index += 1;
     }
     None
 }
 
 fn find_string_end(text: &[u8], start: usize) -> Option<usize> {
-    let mut at = start + 1;
-    while at < text.len() {
-        match text[at] {
-            b'\\' => at += 1,
-            b'"' => return Some(at),
+    let mut index = start + 1;
+    while index < text.len() {
+        match text[index] {
+            b'\\' => index += 1,
+            b'"' => return Some(index),
             _ => {}
         }
-        at += 1;
+        index += 1;
     }
     None
 }

@@ -14,13 +14,13 @@ use midex_domain::limits;
 
 /// The outstanding calls and replies of one client.
 #[derive(Debug, Default)]
-pub(super) struct CallGate {
-    inner: Mutex<CallGateState>,
+pub(super) struct CallLimiter {
+    state: Mutex<CallLimiterState>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct CallGateState {
+struct CallLimiterState {
     /// Calls without an answer. Their ids are in use.
     calls: HashMap<RequestId, OutstandingCall>,
     /// The number of queued lines that the client has not read.
@@ -36,9 +36,9 @@ struct CallGateState {
 struct OutstandingCall {
     bytes: usize,
     /// The call has no end of its own: it is answered only when the client cancels it or the process shuts down.
-    is_endless: bool,
-    cancelled: bool,
-    finished: bool,
+    is_open_ended: bool,
+    is_cancelled: bool,
+    is_finished: bool,
 }
 
 /// Travels with a call into its handler. When the last copy is dropped, the handler has finished.
@@ -49,7 +49,7 @@ pub(super) struct HandlerGuard {
 
 #[derive(Debug)]
 struct FinishCallOnDrop {
-    gate: Arc<CallGate>,
+    gate: Arc<CallLimiter>,
     id: RequestId,
 }
 
@@ -59,7 +59,7 @@ impl Drop for FinishCallOnDrop {
     }
 }
 
-impl CallGateState {
+impl CallLimiterState {
     fn forget_call(&mut self, id: &RequestId) {
         if let Some(call) = self.calls.remove(id) {
             self.bytes -= call.bytes;
@@ -67,15 +67,15 @@ impl CallGateState {
     }
 }
 
-impl CallGate {
-    fn lock_state(&self) -> MutexGuard<'_, CallGateState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+impl CallLimiter {
+    fn lock_state(&self) -> MutexGuard<'_, CallLimiterState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn update_state<T>(&self, change: impl FnOnce(&mut CallGateState) -> T) -> T {
-        let changed = change(&mut self.lock_state());
+    fn update_state<T>(&self, change: impl FnOnce(&mut CallLimiterState) -> T) -> T {
+        let result = change(&mut self.lock_state());
         self.changed.notify_waiters();
-        changed
+        result
     }
 
     /// Registers a call of `bytes` bytes. Checks no limit: the reader waits for [`Self::wait_until_readable`] before it
@@ -85,23 +85,24 @@ impl CallGate {
         self: &Arc<Self>,
         id: RequestId,
         bytes: usize,
-        is_endless: bool,
+        is_open_ended: bool,
     ) -> Option<HandlerGuard> {
-        let mut inner = self.lock_state();
-        if inner.calls.contains_key(&id) {
+        let mut state = self.lock_state();
+        if state.calls.contains_key(&id) {
             return None;
         }
-        inner.bytes += bytes;
-        let call = OutstandingCall { bytes, is_endless, cancelled: false, finished: false };
-        inner.calls.insert(id.clone(), call);
+        state.bytes += bytes;
+        let call =
+            OutstandingCall { bytes, is_open_ended, is_cancelled: false, is_finished: false };
+        state.calls.insert(id.clone(), call);
         let gate = self.clone();
         Some(HandlerGuard { _last: Arc::new(FinishCallOnDrop { gate, id }) })
     }
 
     fn finish_call(&self, id: &RequestId) {
         self.update_state(|inner| match inner.calls.get_mut(id) {
-            Some(call) if call.cancelled => inner.forget_call(id),
-            Some(call) => call.finished = true,
+            Some(call) if call.is_cancelled => inner.forget_call(id),
+            Some(call) => call.is_finished = true,
             None => {}
         });
     }
@@ -109,7 +110,7 @@ impl CallGate {
     /// The client cancelled the call, so there will be no answer. The call counts until its handler has finished.
     pub(super) fn cancel_call(&self, id: &RequestId) {
         self.update_state(|inner| match inner.calls.get_mut(id) {
-            Some(call) if !call.finished => call.cancelled = true,
+            Some(call) if !call.is_finished => call.is_cancelled = true,
             Some(_) => inner.forget_call(id),
             None => {}
         });
@@ -117,12 +118,12 @@ impl CallGate {
 
     /// Registers a queued line of `bytes` bytes. If it answers a call, the id of that call is free from here on, since
     /// the client may use it again as soon as it has the answer.
-    pub(super) fn record_queued_line(&self, bytes: usize, answers: Option<&RequestId>) {
-        let mut inner = self.lock_state();
-        inner.bytes += bytes;
-        inner.unsent_lines += 1;
-        if let Some(id) = answers {
-            inner.forget_call(id);
+    pub(super) fn record_queued_line(&self, bytes: usize, answered_call: Option<&RequestId>) {
+        let mut state = self.lock_state();
+        state.bytes += bytes;
+        state.unsent_lines += 1;
+        if let Some(id) = answered_call {
+            state.forget_call(id);
         }
     }
 
@@ -137,13 +138,13 @@ impl CallGate {
 
     /// Waits until the next call may be read. False if the client has read nothing for too long.
     pub(super) async fn wait_until_readable(&self) -> bool {
-        let may_read = |inner: &CallGateState| {
+        let can_read = |inner: &CallLimiterState| {
             inner.calls.len() + inner.unsent_lines < limits::CLIENT_CALLS_MAX
                 && inner.bytes < limits::CLIENT_UNSENT_BYTES_MAX
         };
         loop {
             let writes = self.lock_state().writes;
-            if tokio::time::timeout(limits::CLIENT_STALL_MAX, self.wait_until(may_read))
+            if tokio::time::timeout(limits::CLIENT_STALL_MAX, self.wait_until(can_read))
                 .await
                 .is_ok()
             {
@@ -157,18 +158,18 @@ impl CallGate {
 
     /// Waits until all calls that end have been answered and the answers are written.
     pub(super) async fn wait_until_idle(&self) {
-        let will_be = |call: &OutstandingCall| call.finished || !call.is_endless;
-        self.wait_until(|inner| inner.unsent_lines == 0 && !inner.calls.values().any(will_be))
+        let is_settled = |call: &OutstandingCall| call.is_finished || !call.is_open_ended;
+        self.wait_until(|inner| inner.unsent_lines == 0 && !inner.calls.values().any(is_settled))
             .await;
     }
 
-    async fn wait_until(&self, done: impl Fn(&CallGateState) -> bool) {
+    async fn wait_until(&self, condition: impl Fn(&CallLimiterState) -> bool) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             // Register before checking the condition, so that no change in between is missed.
             changed.as_mut().enable();
-            if done(&self.lock_state()) {
+            if condition(&self.lock_state()) {
                 return;
             }
             changed.await;
@@ -184,14 +185,14 @@ mod tests {
         RequestId::Number(number)
     }
 
-    fn outstanding_calls_and_lines(gate: &CallGate) -> (usize, usize) {
+    fn outstanding_calls_and_lines(gate: &CallLimiter) -> (usize, usize) {
         let inner = gate.lock_state();
         (inner.calls.len() + inner.unsent_lines, inner.bytes)
     }
 
     #[test]
     fn cancelled_call_still_counts() {
-        let gate = Arc::new(CallGate::default());
+        let gate = Arc::new(CallLimiter::default());
         let working = gate.register_call(request_id(1), 10, false).expect("a new id");
         assert!(gate.register_call(request_id(1), 10, false).is_none(), "an id that is in use");
         gate.cancel_call(&request_id(1));
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn late_cancel_frees_the_call() {
-        let gate = Arc::new(CallGate::default());
+        let gate = Arc::new(CallLimiter::default());
         drop(gate.register_call(request_id(1), 10, false));
         assert_eq!(outstanding_calls_and_lines(&gate), (1, 10), "its answer is not there yet");
         gate.cancel_call(&request_id(1));
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn id_is_free_once_answer_is_queued() {
-        let gate = Arc::new(CallGate::default());
+        let gate = Arc::new(CallLimiter::default());
         drop(gate.register_call(request_id(1), 10, false));
         gate.record_queued_line(30, Some(&request_id(1)));
         assert_eq!(
@@ -229,7 +230,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn idle_ignores_endless_calls() {
-        let gate = Arc::new(CallGate::default());
+        let gate = Arc::new(CallLimiter::default());
         let idle = || tokio::time::timeout(limits::EOF_GRACE, gate.wait_until_idle());
         let endless = gate.register_call(request_id(1), 10, true).expect("a new id");
         assert!(idle().await.is_ok());
@@ -247,7 +248,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn reading_pauses_at_the_limits() {
-        let gate = Arc::new(CallGate::default());
+        let gate = Arc::new(CallLimiter::default());
         drop(gate.register_call(request_id(1), limits::CLIENT_UNSENT_BYTES_MAX - 1, false));
         assert!(gate.wait_until_readable().await);
         gate.record_queued_line(1, None);

@@ -27,9 +27,9 @@ pub use self::{
     process::Process,
     profile::ToolProfile,
     relay::{relay, relay_stdio},
-    server::{Server, serve_stdio, start_up_lines},
+    server::{Server, format_startup_lines, serve_stdio},
     subscriptions::ListenLimit,
-    tools::{ToolNames, Toolset, Toolsets, toolsets_help},
+    tools::{ToolNames, Toolset, Toolsets, format_toolsets_help},
     transport::LineTransport,
 };
 

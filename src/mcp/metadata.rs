@@ -22,22 +22,22 @@ use midex_domain::limits;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CacheHint {
     /// The result depends on files or executions, so it may change at any time.
-    Moment,
+    UntilChange,
     /// The result cannot change while the server runs.
-    WithServer,
+    ServerLifetime,
     /// The result can never change.
-    ForGood,
+    Forever,
 }
 
 impl CacheHint {
     /// The time to live in milliseconds.
     pub(super) fn ttl_ms(self) -> u64 {
-        let time = match self {
-            Self::Moment => Duration::ZERO,
-            Self::WithServer => limits::KEPT_WITH_SERVER,
-            Self::ForGood => limits::KEPT_FOR_GOOD,
+        let lifetime = match self {
+            Self::UntilChange => Duration::ZERO,
+            Self::ServerLifetime => limits::KEPT_WITH_SERVER,
+            Self::Forever => limits::KEPT_FOR_GOOD,
         };
-        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX)
     }
 }
 
@@ -83,7 +83,7 @@ cacheable!(
 );
 
 /// The identity of this server.
-pub(super) fn server_implementation() -> Implementation {
+pub(super) fn build_server_identity() -> Implementation {
     Implementation::new("midex", env!("CARGO_PKG_VERSION")).with_title("midex")
 }
 
@@ -93,19 +93,19 @@ pub(super) fn with_metadata<R: HasMetadata>(result: R, context: &RequestContext<
 }
 
 /// Metadata that says that there are several options, and names the tool of the first one.
-pub(super) fn branching_metadata(suggested: Option<&str>) -> Option<MetaObject> {
-    let suggested = suggested?;
+pub(super) fn build_branching_metadata(suggested: Option<&str>) -> Option<MetaObject> {
+    let tool = suggested?;
     let mut meta = MetaObject::default();
     meta.0.insert("branchingEnabled".into(), true.into());
-    meta.0.insert("suggestedNextTool".into(), suggested.into());
+    meta.0.insert("suggestedNextTool".into(), tool.into());
     Some(meta)
 }
 
 /// The tool of the first option in an answer, or in the resource content that it contains.
-pub(super) fn suggested_tool(answer: &Value) -> Option<&str> {
-    let read = answer.get("content");
+pub(super) fn find_suggested_tool(answer: &Value) -> Option<&str> {
+    let content = answer.get("content");
     let options = answer.get("nextStepOptions");
-    let options = options.or_else(|| read?.get("nextStepOptions"))?;
+    let options = options.or_else(|| content?.get("nextStepOptions"))?;
     options.get(0)?.get("toolName")?.as_str()
 }
 
@@ -113,9 +113,9 @@ pub(super) fn suggested_tool(answer: &Value) -> Option<&str> {
 pub(super) fn with_server_identity<R: HasMetadata>(mut result: R) -> R {
     // rmcp signs one kind of result itself. Take the format of the signature from it.
     static SERVER_IDENTITY: LazyLock<MetaObject> = LazyLock::new(|| {
-        let signed = DiscoverResult::new(Vec::new(), ServerCapabilities::default());
-        let signed = signed.with_server_info(server_implementation());
-        signed.meta.unwrap_or_default()
+        let discover_result = DiscoverResult::new(Vec::new(), ServerCapabilities::default());
+        let discover_result = discover_result.with_server_info(build_server_identity());
+        discover_result.meta.unwrap_or_default()
     });
     let meta = result.meta().get_or_insert_default();
     meta.0.extend(SERVER_IDENTITY.0.clone());
@@ -125,12 +125,12 @@ pub(super) fn with_server_identity<R: HasMetadata>(mut result: R) -> R {
 /// Adds the server's identity and a cache hint to a result. Every result is private to this user.
 pub(super) fn with_cache_hint<R: Cacheable>(
     result: R,
-    fresh: CacheHint,
+    cache_hint: CacheHint,
     context: &RequestContext<RoleServer>,
 ) -> R {
     let result = with_metadata(result, context);
     if has_modern_metadata(context) {
-        result.with_cache_control(fresh.ttl_ms(), CacheScope::Private)
+        result.with_cache_control(cache_hint.ttl_ms(), CacheScope::Private)
     } else {
         result
     }

@@ -25,20 +25,20 @@ pub(super) fn paginate<T>(
     method: &'static str,
     items: Vec<T>,
     key: impl Fn(&T) -> &str,
-    asked: Option<PaginatedRequestParams>,
+    request: Option<PaginatedRequestParams>,
 ) -> Result<CursorPage<T>> {
-    let from = match asked.and_then(|asked| asked.cursor) {
+    let start = match request.and_then(|asked| asked.cursor) {
         None => 0,
         Some(cursor) => {
             let last = decode_cursor(&cursor);
-            let at = items.iter().position(|item| last.as_deref() == Some(key(item)));
-            at.ok_or_else(|| unknown_cursor_error(method, &cursor))? + 1
+            let position = items.iter().position(|item| last.as_deref() == Some(key(item)));
+            position.ok_or_else(|| unknown_cursor_error(method, &cursor))? + 1
         }
     };
-    let more = items.len() > from + limits::LIST_PAGE_MAX;
-    let items: Vec<_> = items.into_iter().skip(from).take(limits::LIST_PAGE_MAX).collect();
-    let last = items.last().filter(|_| more);
-    let next = last.map(|item| BASE64_URL_SAFE_NO_PAD.encode(key(item)));
+    let has_more = items.len() > start + limits::LIST_PAGE_MAX;
+    let items: Vec<_> = items.into_iter().skip(start).take(limits::LIST_PAGE_MAX).collect();
+    let last_item = items.last().filter(|_| has_more);
+    let next = last_item.map(|item| BASE64_URL_SAFE_NO_PAD.encode(key(item)));
     Ok(CursorPage { items, next })
 }
 
@@ -48,8 +48,8 @@ fn decode_cursor(cursor: &str) -> Option<String> {
 }
 
 fn unknown_cursor_error(method: &str, cursor: &str) -> Error {
-    let shown: String = cursor.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
-    let message = format!("`{shown}` is no cursor of {method}, or what it names is gone");
+    let short_cursor: String = cursor.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
+    let message = format!("`{short_cursor}` is no cursor of {method}, or what it names is gone");
     let violation = Violation::new("/cursor", "cursor", message.clone())
         .with_expected("the nextCursor of the page before");
     Error::new(Code::ArgumentsInvalid, message)

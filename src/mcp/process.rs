@@ -56,7 +56,7 @@ impl Process {
 
     /// The same process, serving HTTP at this address. It must own its directory.
     #[must_use]
-    pub fn serving_http(self, address: SocketAddr) -> Self {
+    pub fn with_http_address(self, address: SocketAddr) -> Self {
         Self { http: Some(address), ..self }
     }
 
@@ -90,11 +90,11 @@ impl Process {
             Ok(Some(_)) if self.http.is_some() => {}
             Ok(Some(owner)) => {
                 return Ok(Some(OwnerLink {
-                    unheeded: preamble.ignored_settings(&owner.greeting),
+                    ignored_settings: preamble.list_ignored_settings(&owner.greeting),
                     owner: Some(owner.greeting),
                     input: Box::new(owner.input),
                     output: Box::new(owner.output),
-                    here: None,
+                    local_server: None,
                 }));
             }
             Ok(None) => {}
@@ -109,24 +109,24 @@ impl Process {
 
     async fn take_ownership(&self) -> Result<Option<OwnerLink>> {
         let data_dir = self.options.config.data_dir.clone();
-        let taken =
+        let lock_result =
             tokio::task::spawn_blocking(move || OwnedDirectory::take_ownership(&data_dir)).await;
-        let taken = taken.map_err(|error| {
+        let lock_result = lock_result.map_err(|error| {
             Error::internal("taking the data directory panicked").with_source(error)
         })?;
-        let owned = match taken {
+        let owned_directory = match lock_result {
             Ok(owned) => owned,
             Err(error) if error.code() == Code::StoreBusy => return Ok(None),
             Err(error) => return Err(error),
         };
         let app = self.current_app().await?;
-        app.open_owned(owned).await?;
-        Ok(Some(self.local_app_link(app, true)))
+        app.open_owned(owned_directory).await?;
+        Ok(Some(self.open_local_link(app, true)))
     }
 
     /// A server in this process without a store, for requests that need none, while the directory has no owner.
     pub(super) async fn local_link(&self) -> Result<OwnerLink> {
-        Ok(self.local_app_link(self.current_app().await?, false))
+        Ok(self.open_local_link(self.current_app().await?, false))
     }
 
     /// The error for calls whose owner is suspended.
@@ -141,49 +141,50 @@ impl Process {
             return Ok(app.clone());
         }
         let options = self.options.clone();
-        let made = tokio::task::spawn_blocking(move || App::new_waiting(options)).await;
-        let made = made.map_err(|error| {
+        let new_app =
+            tokio::task::spawn_blocking(move || App::new_awaiting_ownership(options)).await;
+        let new_app = new_app.map_err(|error| {
             Error::internal("loading the definitions panicked").with_source(error)
         })?;
-        Ok(app.insert(made).clone())
+        Ok(app.insert(new_app).clone())
     }
 
     /// A connection to a server in this process. If the process owns the directory, also opens the control socket.
-    fn local_app_link(&self, app: App, owns: bool) -> OwnerLink {
-        let (ours, theirs) = tokio::io::duplex(limits::CLIENT_PIPE_BYTES);
-        let (input, output) = tokio::io::split(theirs);
+    fn open_local_link(&self, app: App, is_owner: bool) -> OwnerLink {
+        let (relay_end, server_end) = tokio::io::duplex(limits::CLIENT_PIPE_BYTES);
+        let (input, output) = tokio::io::split(server_end);
         let transport = LineTransport::with_end_token(input, output, app.stop_token().clone());
-        let for_them = match self.role {
+        let client_app = match self.role {
             ClientRole::Command => app.clone().for_user(),
             ClientRole::Relay => app.clone(),
         };
-        let server = Server::new(Arc::new(for_them)).with_profile(self.profile);
+        let server = Server::new(Arc::new(client_app)).with_profile(self.profile);
         let stop = CancellationToken::new();
         tokio::spawn(serve(server, transport, stop.child_token()));
-        let door = owns.then(|| self.open_control_socket(&app, stop.child_token()));
-        let (input, output) = tokio::io::split(ours);
+        let socket_task = is_owner.then(|| self.open_control_socket(&app, stop.child_token()));
+        let (input, output) = tokio::io::split(relay_end);
         OwnerLink {
             input: Box::new(BufReader::new(input)),
             output: Box::new(output),
             owner: None,
-            unheeded: Vec::new(),
-            here: Some(LocalServer { app, stop, door }),
+            ignored_settings: Vec::new(),
+            local_server: Some(LocalServer { app, stop, socket_task }),
         }
     }
 
     fn open_control_socket(&self, app: &App, stop: CancellationToken) -> JoinHandle<()> {
-        let mut door = ControlSocket::new(app.clone());
+        let mut control_socket = ControlSocket::new(app.clone());
         if let Some(address) = self.http {
-            door = door.with_http_address(address);
+            control_socket = control_socket.with_http_address(address);
         }
         if self.role == ClientRole::Relay {
             app.definitions().start_watching();
             app.follow_catalogs();
             // A hand-over request stops the app: requests in progress are answered, then the link ends and its holder
             // closes it.
-            door = door.with_hand_over_token(app.stop_token().clone());
+            control_socket = control_socket.with_hand_over_token(app.stop_token().clone());
         }
-        tokio::spawn(door.serve_until_stopped(stop))
+        tokio::spawn(control_socket.serve_until_stopped(stop))
     }
 }
 
@@ -194,8 +195,8 @@ pub struct OwnerLink {
     /// The owner's input.
     pub output: Box<dyn AsyncWrite + Send + Unpin>,
     owner: Option<Greeting>,
-    unheeded: Vec<String>,
-    here: Option<LocalServer>,
+    ignored_settings: Vec<String>,
+    local_server: Option<LocalServer>,
 }
 
 /// The part of a connection that is in this process.
@@ -203,7 +204,7 @@ struct LocalServer {
     app: App,
     stop: CancellationToken,
     /// The task of the control socket, if this process owns the directory.
-    door: Option<JoinHandle<()>>,
+    socket_task: Option<JoinHandle<()>>,
 }
 
 impl fmt::Debug for OwnerLink {
@@ -220,7 +221,7 @@ impl OwnerLink {
 
     /// The settings of this process that the owner has with other values.
     pub fn ignored_settings(&self) -> &[String] {
-        &self.unheeded
+        &self.ignored_settings
     }
 
     /// Splits the link into its streams, and the resources to close once they have ended.
@@ -228,30 +229,30 @@ impl OwnerLink {
         self,
     ) -> (Box<dyn AsyncBufRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>, LinkCloser)
     {
-        (self.input, self.output, LinkCloser { here: self.here })
+        (self.input, self.output, LinkCloser { local_server: self.local_server })
     }
 }
 
 /// The resources of a connection that are closed once its streams have ended.
 pub struct LinkCloser {
-    here: Option<LocalServer>,
+    local_server: Option<LocalServer>,
 }
 
 impl fmt::Debug for LinkCloser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Closing").field("owns", &self.owns_directory()).finish()
+        f.debug_struct("Closing").field("owns", &self.is_directory_owner()).finish()
     }
 }
 
 impl LinkCloser {
     /// The app, if this process owns the directory.
     fn owned_app(&self) -> Option<&App> {
-        let here = self.here.as_ref().filter(|here| here.door.is_some());
-        here.map(|here| &here.app)
+        let local_server = self.local_server.as_ref().filter(|here| here.socket_task.is_some());
+        local_server.map(|here| &here.app)
     }
 
     /// Whether this process owns the directory.
-    pub fn owns_directory(&self) -> bool {
+    pub fn is_directory_owner(&self) -> bool {
         self.owned_app().is_some()
     }
 
@@ -272,7 +273,7 @@ impl LinkCloser {
     /// # Errors
     /// The errors of closing the store.
     pub async fn close(self) -> Result<()> {
-        let Some(LocalServer { app, stop, door }) = self.here else {
+        let Some(LocalServer { app, stop, socket_task: door }) = self.local_server else {
             return Ok(());
         };
         let Some(door) = door else {

@@ -52,8 +52,8 @@ impl ToolProfile {
         Self { toolsets: Toolsets::ALL.union(Toolsets::PEOPLE), tool_names: ToolNames::Dotted };
 
     /// The tools, as this client sees them.
-    pub(super) fn offered_tools(self, client: Option<&Implementation>) -> Vec<Tool> {
-        tools::list_tools(self.toolsets, self.tool_name_spelling(client))
+    pub(super) fn list_offered_tools(self, client: Option<&Implementation>) -> Vec<Tool> {
+        tools::list_tools(self.toolsets, self.choose_spelling(client))
     }
 
     /// The tool of this name, in either spelling.
@@ -63,22 +63,22 @@ impl ToolProfile {
 
     /// The names of the tools, as an unknown client sees them.
     pub(crate) fn tool_names(self) -> Vec<String> {
-        let spelling = self.tool_name_spelling(None);
+        let spelling = self.choose_spelling(None);
         let names = tools::tool_names(self.toolsets).into_iter();
         names.map(|name| spelling.spell_name(name)).collect()
     }
 
     /// The instructions that this client gets in the handshake.
-    pub(super) fn client_instructions(self, client: Option<&Implementation>) -> String {
-        let first = if self.toolsets.contains(Toolset::Run) {
+    pub(super) fn build_instructions(self, client: Option<&Implementation>) -> String {
+        let toolset_instructions = if self.toolsets.contains(Toolset::Run) {
             RUN_INSTRUCTIONS
         } else {
             READ_ONLY_INSTRUCTIONS
         };
         let catalogs =
             if self.toolsets.contains(Toolset::Catalog) { CATALOG_INSTRUCTIONS } else { "" };
-        let text = format!("{first}{catalogs}{COMMON_INSTRUCTIONS}");
-        match self.tool_name_spelling(client) {
+        let text = format!("{toolset_instructions}{catalogs}{COMMON_INSTRUCTIONS}");
+        match self.choose_spelling(client) {
             Spelling::Dotted => text,
             spelling @ Spelling::Underscored => {
                 spelling.spell_text(&text, &tools::tool_names(Toolsets::ALL))
@@ -87,7 +87,7 @@ impl ToolProfile {
         }
     }
 
-    pub(super) fn tool_name_spelling(self, client: Option<&Implementation>) -> Spelling {
+    pub(super) fn choose_spelling(self, client: Option<&Implementation>) -> Spelling {
         Spelling::for_client(self.tool_names, client)
     }
 }

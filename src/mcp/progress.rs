@@ -19,7 +19,7 @@ use midex_domain::limits;
 pub(super) async fn run_with_progress<T>(
     context: &RequestContext<RoleServer>,
     tool: &str,
-    longest: Option<Duration>,
+    max_duration: Option<Duration>,
     work: impl Future<Output = T>,
 ) -> T {
     let Some(token) = context.meta.get_progress_token() else {
@@ -28,7 +28,7 @@ pub(super) async fn run_with_progress<T>(
     let mut ticks = interval(limits::PROGRESS_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first tick completes immediately.
-    let begun = ticks.tick().await;
+    let started_at = ticks.tick().await;
     let mut work = pin!(work);
     loop {
         let now = tokio::select! {
@@ -36,7 +36,8 @@ pub(super) async fn run_with_progress<T>(
             done = &mut work => return done,
             now = ticks.tick() => now,
         };
-        let notice = progress_notification(token.clone(), tool, now - begun, longest);
+        let notice =
+            build_progress_notification(token.clone(), tool, now - started_at, max_duration);
         let mut sending = pin!(context.peer.notify_progress(notice));
         tokio::select! {
             biased;
@@ -51,16 +52,16 @@ pub(super) async fn run_with_progress<T>(
     }
 }
 
-fn progress_notification(
+fn build_progress_notification(
     token: ProgressToken,
     tool: &str,
     elapsed: Duration,
-    longest: Option<Duration>,
+    max_duration: Option<Duration>,
 ) -> ProgressNotificationParam {
     let seconds = elapsed.as_secs_f64();
     let message = format!("{tool}: at work for {seconds:.0} s");
     let notice = ProgressNotificationParam::new(token, seconds).with_message(message);
-    match longest {
+    match max_duration {
         Some(longest) => notice.with_total(longest.as_secs_f64().max(seconds)),
         None => notice,
     }

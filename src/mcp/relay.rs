@@ -43,7 +43,7 @@ type LinkFuture<'a> = Pin<Box<dyn Future<Output = Result<OwnerLink>> + Send + 'a
 /// Relays the process's own standard streams: see [`relay`].
 pub async fn relay_stdio(process: &Process, stop: CancellationToken) -> Option<LinkCloser> {
     let (input, output) = rmcp::transport::stdio_pipes();
-    relay_until_gone(process, input, output, has_stdin_hung_up, stop).await
+    relay_until_closed(process, input, output, has_stdin_hung_up, stop).await
 }
 
 /// Serves the client at the other end of the two streams until it disconnects or `stop` is cancelled, using the process
@@ -55,10 +55,10 @@ pub async fn relay(
     output: impl AsyncWrite + Send + Unpin,
     stop: CancellationToken,
 ) -> Option<LinkCloser> {
-    relay_until_gone(process, input, output, || false, stop).await
+    relay_until_closed(process, input, output, || false, stop).await
 }
 
-async fn relay_until_gone(
+async fn relay_until_closed(
     process: &Process,
     input: impl AsyncRead + Send + Unpin,
     output: impl AsyncWrite + Send + Unpin,
@@ -71,16 +71,16 @@ async fn relay_until_gone(
         has_hung_up,
         client: OutputBacklog::new(output),
         pending: PendingCalls::default(),
-        questions: OwnerRequests::default(),
+        owner_requests: OwnerRequests::default(),
         owner: None,
-        ended: None,
+        ended_owner: None,
         linking: Some(Box::pin(process.find_owner())),
-        refused: None,
-        failed: None,
-        local: None,
+        link_failure: None,
+        last_logged_error: None,
+        local_link: None,
         silence: SilenceTimer::default(),
-        lost_at: None,
-        ends_at: None,
+        close_deadline: None,
+        drain_deadline: None,
         // Used only for correlation ids.
         ids: Arc::new(SystemIds),
         stop,
@@ -90,8 +90,8 @@ async fn relay_until_gone(
         let event = relay.next_event().await;
         relay.handle_event(event);
     }
-    let owner = relay.owner.take().map(|owner| owner.closing);
-    owner.or(relay.ended)
+    let owner = relay.owner.take().map(|owner| owner.closer);
+    owner.or(relay.ended_owner)
 }
 
 /// An event that the relay handles.
@@ -101,37 +101,37 @@ enum RelayEvent {
     /// A frame from the owner.
     Owner(io::Result<Frame>),
     /// A write to the client succeeded or failed.
-    Told(io::Result<()>),
+    ClientWrite(io::Result<()>),
     /// A write to the owner succeeded or failed.
-    Sent(io::Result<()>),
+    OwnerWrite(io::Result<()>),
     /// The search for an owner ended.
-    Linked(Result<OwnerLink>),
+    OwnerLinked(Result<OwnerLink>),
     /// No owner was found in time, so a server in this process is available for requests that need no store.
-    Local(Result<OwnerLink>),
+    LocalServerReady(Result<OwnerLink>),
     /// The owner has been silent for too long.
-    Silent,
+    OwnerSilent,
     /// It is time to search for an owner again.
-    Again,
+    RetryOwner,
     /// This process begins to give up the directory.
-    Ending,
+    BeginClose,
     /// The grace period for giving up the directory is over.
-    Ended,
+    CloseDeadline,
     /// The process must shut down.
-    Stop,
+    Shutdown,
     /// The grace period for pending work is over.
-    Late,
+    DrainDeadline,
 }
 
 /// The connection to the owner of the directory, or to a server in this process without a store.
 struct OwnerConnection {
     frames: FrameReader<Box<dyn AsyncBufRead + Send + Unpin>>,
     output: OutputBacklog<Box<dyn AsyncWrite + Send + Unpin>>,
-    closing: LinkCloser,
+    closer: LinkCloser,
     is_local: bool,
     /// Whether the owner has sent anything yet.
-    has_spoken: bool,
+    has_sent: bool,
     /// Whether writes to the owner fail. Its earlier output may still arrive.
-    is_deaf: bool,
+    is_unwritable: bool,
 }
 
 struct Relay<'a, R, W> {
@@ -141,70 +141,70 @@ struct Relay<'a, R, W> {
     has_hung_up: fn() -> bool,
     client: OutputBacklog<W>,
     pending: PendingCalls,
-    questions: OwnerRequests,
+    owner_requests: OwnerRequests,
     owner: Option<OwnerConnection>,
     /// The resources of an owner that disconnected while the relay was ending, for the caller to close.
-    ended: Option<LinkCloser>,
+    ended_owner: Option<LinkCloser>,
     linking: Option<LinkFuture<'a>>,
     /// Why no owner was found, and when to search again.
-    refused: Option<(Error, Instant)>,
+    link_failure: Option<(Error, Instant)>,
     /// The last error that was logged.
-    failed: Option<Code>,
+    last_logged_error: Option<Code>,
     /// The future of a server in this process, for requests that need no store, if no owner is found in time.
-    local: Option<LinkFuture<'a>>,
+    local_link: Option<LinkFuture<'a>>,
     silence: SilenceTimer,
     /// The deadline for an owner in this process that is giving up the directory.
-    lost_at: Option<Instant>,
+    close_deadline: Option<Instant>,
     /// The deadline of the relay, even if calls are pending. Once it is set, nothing more is read from the client.
-    ends_at: Option<Instant>,
+    drain_deadline: Option<Instant>,
     ids: Arc<dyn IdSource>,
     stop: CancellationToken,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     fn is_running(&self) -> bool {
-        self.ends_at.is_none() || !self.pending.is_settled() || !self.client.is_empty()
+        self.drain_deadline.is_none() || !self.pending.is_settled() || !self.client.is_empty()
     }
 
     async fn next_event(&mut self) -> RelayEvent {
-        let reads_client = self.ends_at.is_none()
+        let should_read_client = self.drain_deadline.is_none()
             && self.pending.has_room_for_call()
             && self.client.len() < limits::RELAY_BACKLOG_BYTES_MAX
             && self
                 .owner
                 .as_ref()
                 .is_none_or(|owner| owner.output.len() < limits::RELAY_BACKLOG_BYTES_MAX);
-        let reads_owner =
+        let should_read_owner =
             self.owner.is_some() && self.client.len() < limits::RELAY_BACKLOG_BYTES_MAX;
-        self.watch_silence(reads_owner);
-        let (input, output, stopping) = match &mut self.owner {
+        self.update_silence_timer(should_read_owner);
+        let (input, output, stop_token) = match &mut self.owner {
             Some(owner) => {
-                (Some(&mut owner.frames), Some(&mut owner.output), owner.closing.stopping_token())
+                (Some(&mut owner.frames), Some(&mut owner.output), owner.closer.stopping_token())
             }
             None => (None, None, None),
         };
         let output = output.filter(|output| !output.is_empty());
-        let stopping = stopping.filter(|_| self.lost_at.is_none());
+        let stop_token = stop_token.filter(|_| self.close_deadline.is_none());
         // Poll this only if needed, since creating the server loads the definitions.
-        let local = self.local.as_mut();
-        let local = local.filter(|_| self.pending.waits_without_store());
-        let may_be_gone = !reads_client && self.ends_at.is_none();
+        let local_link = self.local_link.as_mut();
+        let local_link = local_link.filter(|_| self.pending.waits_without_store());
+        let should_watch_hang_up = !should_read_client && self.drain_deadline.is_none();
         tokio::select! {
-            frame = self.frames.next_frame(), if reads_client => RelayEvent::Client(frame),
-            frame = await_if_some(input.map(FrameReader::next_frame)), if reads_owner => RelayEvent::Owner(frame),
+            frame = self.frames.next_frame(), if should_read_client => RelayEvent::Client(frame),
+            frame = await_if_some(input.map(FrameReader::next_frame)), if should_read_owner => RelayEvent::Owner(frame),
             told = timeout(limits::CLIENT_STALL_MAX, self.client.write_available()), if !self.client.is_empty() => {
-                RelayEvent::Told(told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
+                RelayEvent::ClientWrite(told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
             }
-            sent = await_if_some(output.map(OutputBacklog::write_available)) => RelayEvent::Sent(sent),
-            link = await_if_some(self.linking.as_mut()) => RelayEvent::Linked(link),
-            link = await_if_some(local) => RelayEvent::Local(link),
-            () = await_if_some(stopping.map(CancellationToken::cancelled)) => RelayEvent::Ending,
-            () = sleep_until_instant(self.lost_at) => RelayEvent::Ended,
-            () = sleep_until_instant(self.silence.deadline()) => RelayEvent::Silent,
-            () = sleep_until_instant(self.refused.as_ref().map(|(_, until)| *until)) => RelayEvent::Again,
-            () = self.stop.cancelled(), if self.ends_at.is_none() => RelayEvent::Stop,
-            () = wait_for_hang_up(self.has_hung_up), if may_be_gone => RelayEvent::Late,
-            () = sleep_until_instant(self.ends_at) => RelayEvent::Late,
+            sent = await_if_some(output.map(OutputBacklog::write_available)) => RelayEvent::OwnerWrite(sent),
+            link = await_if_some(self.linking.as_mut()) => RelayEvent::OwnerLinked(link),
+            link = await_if_some(local_link) => RelayEvent::LocalServerReady(link),
+            () = await_if_some(stop_token.map(CancellationToken::cancelled)) => RelayEvent::BeginClose,
+            () = sleep_until_instant(self.close_deadline) => RelayEvent::CloseDeadline,
+            () = sleep_until_instant(self.silence.deadline()) => RelayEvent::OwnerSilent,
+            () = sleep_until_instant(self.link_failure.as_ref().map(|(_, until)| *until)) => RelayEvent::RetryOwner,
+            () = self.stop.cancelled(), if self.drain_deadline.is_none() => RelayEvent::Shutdown,
+            () = wait_for_hang_up(self.has_hung_up), if should_watch_hang_up => RelayEvent::DrainDeadline,
+            () = sleep_until_instant(self.drain_deadline) => RelayEvent::DrainDeadline,
         }
     }
 
@@ -219,36 +219,38 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
                 tracing::warn!(%error, "the client's stream could not be read");
                 self.set_end_deadline(limits::EOF_GRACE);
             }
-            RelayEvent::Owner(Ok(Frame::Line(line))) => self.pass_owner_line(&line),
-            RelayEvent::Owner(_) | RelayEvent::Ended => self.reconnect_after_loss(),
-            RelayEvent::Silent => self.check_silent_owner(),
-            RelayEvent::Sent(Err(_)) => {
+            RelayEvent::Owner(Ok(Frame::Line(line))) => self.forward_owner_line(&line),
+            RelayEvent::Owner(_) | RelayEvent::CloseDeadline => self.reconnect_after_loss(),
+            RelayEvent::OwnerSilent => self.check_silent_owner(),
+            RelayEvent::OwnerWrite(Err(_)) => {
                 if let Some(owner) = &mut self.owner {
-                    owner.is_deaf = true;
+                    owner.is_unwritable = true;
                     owner.output.clear();
                 }
             }
             // Set a deadline: if the client reads nothing, the relay does not read the owner's output and would not see
             // its end.
-            RelayEvent::Ending => self.lost_at = Some(instant_after(limits::EOF_GRACE)),
-            RelayEvent::Told(Ok(())) | RelayEvent::Sent(Ok(())) => {}
-            RelayEvent::Told(Err(error)) => {
+            RelayEvent::BeginClose => {
+                self.close_deadline = Some(compute_deadline(limits::EOF_GRACE));
+            }
+            RelayEvent::ClientWrite(Ok(())) | RelayEvent::OwnerWrite(Ok(())) => {}
+            RelayEvent::ClientWrite(Err(error)) => {
                 tracing::warn!(%error, "the client takes no replies; it is given up");
                 self.end_immediately();
             }
-            RelayEvent::Linked(link) => self.handle_link_result(link),
-            RelayEvent::Local(link) => self.serve_locally(link),
-            RelayEvent::Again => {
-                self.refused = None;
+            RelayEvent::OwnerLinked(link) => self.handle_link_result(link),
+            RelayEvent::LocalServerReady(link) => self.serve_locally(link),
+            RelayEvent::RetryOwner => {
+                self.link_failure = None;
                 self.linking = Some(Box::pin(self.process.find_owner()));
             }
-            RelayEvent::Stop => {
+            RelayEvent::Shutdown => {
                 if let Some(owner) = &self.owner {
-                    owner.closing.begin_shutdown();
+                    owner.closer.begin_shutdown();
                 }
                 self.set_end_deadline(limits::SIGNAL_GRACE);
             }
-            RelayEvent::Late => self.end_immediately(),
+            RelayEvent::DrainDeadline => self.end_immediately(),
         }
     }
 
@@ -265,7 +267,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             return;
         }
         if let (None, Some(id)) = (&message.method, message.id()) {
-            let answer = self.questions.forward_answer(&id, line);
+            let answer = self.owner_requests.forward_answer(&id, line);
             // An answer to a question of a previous owner is dropped.
             if let (Some(answer), Some(owner)) = (answer, &mut self.owner) {
                 owner.output.push_line(&answer);
@@ -287,10 +289,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
 
     /// After a failed search for an owner, refuses the calls that wait for one.
     fn refuse_calls(&mut self) {
-        if let Some((error, again_at)) = &mut self.refused {
+        if let Some((error, retry_at)) = &mut self.link_failure {
             let answers = self.pending.refuse_unsent(error, &*self.ids);
             if !answers.is_empty() {
-                *again_at = (*again_at).min(instant_after(limits::STORE_RETRY_EVERY));
+                *retry_at = (*retry_at).min(compute_deadline(limits::STORE_RETRY_EVERY));
             }
             self.client.push_lines(&answers);
         }
@@ -303,41 +305,42 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     }
 
     /// Sends a line of the owner to the client.
-    fn pass_owner_line(&mut self, line: &[u8]) {
+    fn forward_owner_line(&mut self, line: &[u8]) {
         self.silence.stop_timer();
         if let Some(owner) = &mut self.owner {
-            owner.has_spoken = true;
+            owner.has_sent = true;
         }
         if line == frame::RELAY_PONG_LINE {
             return;
         }
         let message = Message::parse(line);
-        if let (Some(_), Some(own)) = (&message.method, message.id()) {
-            let question = self.questions.forward_request(own, line);
+        if let (Some(_), Some(owner_id)) = (&message.method, message.id()) {
+            let question = self.owner_requests.forward_request(owner_id, line);
             return self.client.push_lines(question.as_slice());
         }
-        let withdrawn = message.cancelled_request();
-        if let Some(line) = withdrawn.and_then(|own| self.questions.withdraw_request(&own)) {
+        let cancelled_id = message.cancelled_request();
+        if let Some(line) = cancelled_id.and_then(|own| self.owner_requests.withdraw_request(&own))
+        {
             return self.client.push_line(&line);
         }
-        match self.pending.handle_owner_message(line, &message, self.ends_at.is_some()) {
-            OwnerLineAction::On => self.client.push_line(line),
-            OwnerLineAction::Instead(lines) => self.client.push_lines(&lines),
+        match self.pending.handle_owner_message(line, &message, self.drain_deadline.is_some()) {
+            OwnerLineAction::Forward => self.client.push_line(line),
+            OwnerLineAction::Replace(lines) => self.client.push_lines(&lines),
         }
         if self.pending.is_settled() {
-            self.questions.forget_requests();
+            self.owner_requests.forget_requests();
         }
     }
 
     /// Starts the silence timer if calls are pending at an owner in another process and its output is being read.
     /// Otherwise stops it.
     #[expect(clippy::disallowed_methods, reason = "no time of an execution")]
-    fn watch_silence(&mut self, reads_owner: bool) {
-        let is_other = |owner: &OwnerConnection| {
-            !owner.is_local && !owner.closing.owns_directory() && !owner.is_deaf
+    fn update_silence_timer(&mut self, is_reading_owner: bool) {
+        let is_remote = |owner: &OwnerConnection| {
+            !owner.is_local && !owner.closer.is_directory_owner() && !owner.is_unwritable
         };
-        let is_waited_for = reads_owner && self.owner.as_ref().is_some_and(is_other);
-        if is_waited_for && !self.pending.is_settled() {
+        let is_awaited = is_reading_owner && self.owner.as_ref().is_some_and(is_remote);
+        if is_awaited && !self.pending.is_settled() {
             self.silence.start_timer(Instant::now());
         } else {
             self.silence.stop_timer();
@@ -348,9 +351,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     /// read, and the relay reconnects once the owner responds again.
     fn check_silent_owner(&mut self) {
         if self.silence.advance_stage() {
-            let busy = self.process.suspended_owner_error();
-            tracing::warn!("{busy}, and is stopped or hangs");
-            self.client.push_lines(&self.pending.abandon_owner(&busy, &*self.ids));
+            let suspended_error = self.process.suspended_owner_error();
+            tracing::warn!("{suspended_error}, and is stopped or hangs");
+            self.client.push_lines(&self.pending.abandon_owner(&suspended_error, &*self.ids));
             self.reconnect_after_loss();
         } else if let Some(owner) = self.owner.as_mut().filter(|_| self.pending.has_room_for_call())
         {
@@ -366,26 +369,27 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         let Some(owner) = self.owner.take() else {
             return;
         };
-        self.lost_at = None;
-        self.client.push_lines(&self.questions.withdraw_all_requests());
+        self.close_deadline = None;
+        self.client.push_lines(&self.owner_requests.withdraw_all_requests());
         if owner.is_local {
             return;
         }
-        if self.ends_at.is_some() && (self.stop.is_cancelled() || self.pending.is_settled()) {
+        if self.drain_deadline.is_some() && (self.stop.is_cancelled() || self.pending.is_settled())
+        {
             // The relay is ending: send what is queued, but do not search for another owner.
             self.pending = PendingCalls::default();
-            self.ended = Some(owner.closing);
+            self.ended_owner = Some(owner.closer);
             return;
         }
-        let (process, closing, has_spoken) = (self.process, owner.closing, owner.has_spoken);
+        let (process, closer, has_sent) = (self.process, owner.closer, owner.has_sent);
         self.linking = Some(Box::pin(async move {
-            if closing.owns_directory() {
+            if closer.is_directory_owner() {
                 // Release the store before the search for a new owner: the process that asked for it takes it.
-                if let Err(error) = closing.close().await {
+                if let Err(error) = closer.close().await {
                     tracing::warn!(%error, "the store was not closed in order");
                 }
                 sleep(limits::HAND_OVER_PAUSE).await;
-            } else if !has_spoken {
+            } else if !has_sent {
                 sleep(limits::OWNER_LOOK_EVERY_MAX).await;
             }
             process.find_owner().await
@@ -398,11 +402,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         match link {
             Ok(link) => self.use_new_owner(link),
             Err(error) => {
-                if self.failed != Some(error.code()) {
+                if self.last_logged_error != Some(error.code()) {
                     tracing::warn!(code = error.code().as_str(), "{error}");
                 }
-                self.failed = Some(error.code());
-                self.refused = Some((error, instant_after(limits::OWN_RETRY_MAX)));
+                self.last_logged_error = Some(error.code());
+                self.link_failure = Some((error, compute_deadline(limits::OWN_RETRY_MAX)));
                 self.refuse_calls();
             }
         }
@@ -421,25 +425,25 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
         // A server without a store is no longer needed.
         self.reconnect_after_loss();
-        (self.local, self.failed) = (None, None);
+        (self.local_link, self.last_logged_error) = (None, None);
         let mut owner = OwnerConnection::from_link(link, false);
-        let (lines, answers) = self.pending.replay_lines(&*self.ids);
+        let (lines, refusals) = self.pending.replay_lines(&*self.ids);
         owner.output.push_lines(&lines);
-        self.client.push_lines(&answers);
+        self.client.push_lines(&refusals);
         self.owner = Some(owner);
     }
 
     /// Prepares a server in this process for requests that need no store, in case no owner is found in time.
     fn schedule_local_server(&mut self) {
         let process = self.process;
-        self.local = Some(Box::pin(async move {
+        self.local_link = Some(Box::pin(async move {
             sleep(limits::LOCAL_ANSWER_AFTER).await;
             process.local_link().await
         }));
     }
 
     fn serve_locally(&mut self, link: Result<OwnerLink>) {
-        self.local = None;
+        self.local_link = None;
         match link {
             Ok(link) => {
                 let mut owner = OwnerConnection::from_link(link, true);
@@ -459,26 +463,26 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     }
 
     fn set_end_deadline(&mut self, grace: Duration) {
-        self.ends_at = Some(instant_after(grace));
-        self.local = None;
+        self.drain_deadline = Some(compute_deadline(grace));
+        self.local_link = None;
     }
 }
 
 impl OwnerConnection {
     fn from_link(link: OwnerLink, is_local: bool) -> Self {
-        let (input, output, closing) = link.into_streams();
+        let (input, output, closer) = link.into_streams();
         Self {
             frames: FrameReader::new(input, usize::MAX),
             output: OutputBacklog::new(output),
-            closing,
+            closer,
             is_local,
-            has_spoken: false,
-            is_deaf: false,
+            has_sent: false,
+            is_unwritable: false,
         }
     }
 
     fn can_answer(&self, message: &Message<'_>) -> bool {
-        !self.is_deaf && (!self.is_local || message.needs_no_store())
+        !self.is_unwritable && (!self.is_local || message.needs_no_store())
     }
 }
 
@@ -496,13 +500,13 @@ fn has_stdin_hung_up() -> bool {
     let stdin = io::stdin();
     // `poll` always reports a hang-up, so no flags are requested.
     let mut stdin = [PollFd::new(&stdin, PollFlags::empty())];
-    let polled = poll(&mut stdin, Some(&Timespec::default()));
-    polled.is_ok() && stdin[0].revents().contains(PollFlags::HUP)
+    let poll_result = poll(&mut stdin, Some(&Timespec::default()));
+    poll_result.is_ok() && stdin[0].revents().contains(PollFlags::HUP)
 }
 
 /// The instant after this duration.
 #[expect(clippy::disallowed_methods, reason = "no time of an execution")]
-fn instant_after(time: Duration) -> Instant {
+fn compute_deadline(time: Duration) -> Instant {
     Instant::now() + time
 }
 

@@ -31,12 +31,12 @@ use super::{
     answer,
     asking::{
         CallOutcome, ConfirmationOutcome, InteractiveCall, ask_pending_questions,
-        trust_confirmation,
+        build_trust_confirmation,
     },
     guard::catch_panic_as_error,
     metadata::{
-        CacheHint, branching_metadata, has_modern_metadata, server_implementation, suggested_tool,
-        with_cache_hint, with_metadata,
+        CacheHint, build_branching_metadata, build_server_identity, find_suggested_tool,
+        has_modern_metadata, with_cache_hint, with_metadata,
     },
     page::paginate,
     profile::ToolProfile,
@@ -44,7 +44,7 @@ use super::{
     prompts::PromptOffer,
     resources, splice,
     subscriptions::{ListenLimit, Subscriptions},
-    tools::{self, ToolSpec, ToolWork, personas::known_agents},
+    tools::{self, ToolSpec, ToolWork, personas::read_known_agents},
     transport::LineTransport,
 };
 use midex_domain::{
@@ -58,7 +58,7 @@ enum ToolCallOutcome {
     /// Its result.
     Answered(Box<CallToolResult>),
     /// A request for input from the user.
-    Needs(Box<CallToolResponse>),
+    NeedsInput(Box<CallToolResponse>),
 }
 
 /// The server for one client. All servers share the app.
@@ -72,13 +72,13 @@ pub struct Server {
 impl Server {
     /// A server for one client, with all tools, spelled as the client accepts them.
     pub fn new(app: Arc<App>) -> Self {
-        Self::sharing(app, ListenLimit::for_one_client())
+        Self::with_listen_limit(app, ListenLimit::for_one_client())
     }
 
     /// A server for one client or one request, whose listens share a limit with those of others.
-    pub fn sharing(app: Arc<App>, listens: ListenLimit) -> Self {
+    pub fn with_listen_limit(app: Arc<App>, listen_limit: ListenLimit) -> Self {
         Self {
-            subscriptions: Arc::new(Subscriptions::new(app.clone(), listens)),
+            subscriptions: Arc::new(Subscriptions::new(app.clone(), listen_limit)),
             profile: ToolProfile::default(),
             app,
         }
@@ -105,7 +105,7 @@ impl Server {
             Ok(done) => Ok(done),
             Err(error) => {
                 let error = self.app.explain_error(error).await;
-                Err(answer::request_error_data(&error, method, self.app.ids()))
+                Err(answer::build_error_data(&error, method, self.app.ids()))
             }
         }
     }
@@ -118,18 +118,18 @@ impl Server {
         arguments: Map<String, Value>,
         call: InteractiveCall<'_>,
     ) -> Result<ToolCallOutcome> {
-        let asking = call.clone();
-        let refused = match self.run_tool(tool, arguments.clone(), call).await {
+        let retry_call = call.clone();
+        let refusal = match self.run_tool(tool, arguments.clone(), call).await {
             Err(error) if error.code() == Code::ProjectNotTrusted => error,
             worked => return worked,
         };
-        match asking.clone().ask_confirmation(trust_confirmation(&refused)).await {
+        match retry_call.clone().ask_confirmation(build_trust_confirmation(&refusal)).await {
             Ok(ConfirmationOutcome::Agreed(_)) => {
                 self.app.trust_project().await?;
-                self.run_tool(tool, arguments, asking).await
+                self.run_tool(tool, arguments, retry_call).await
             }
-            Ok(ConfirmationOutcome::Pending(needs)) => Ok(ToolCallOutcome::Needs(needs)),
-            Err(_) => Err(refused),
+            Ok(ConfirmationOutcome::Pending(needs)) => Ok(ToolCallOutcome::NeedsInput(needs)),
+            Err(_) => Err(refusal),
         }
     }
 
@@ -140,49 +140,53 @@ impl Server {
         arguments: Map<String, Value>,
         call: InteractiveCall<'_>,
     ) -> Result<ToolCallOutcome> {
-        let advance = match tool.work() {
+        let advance_fn = match tool.work() {
             ToolWork::Answer(answer) => {
                 let arguments = tool.check_arguments(arguments)?;
                 if let Some(uri) = tool.resource_address(&arguments) {
                     resources::check_resource_offered(uri, self.profile.toolsets)?;
                 }
                 let view = answer(&self.app, arguments).await?;
-                let suggested = suggested_tool(&view);
-                return tool_call_result(&view, suggested, call.context);
+                let suggested_tool = find_suggested_tool(&view);
+                return build_call_result(&view, suggested_tool, call.context);
             }
             ToolWork::Confirmed(confirm, answer) => {
                 let mut arguments = tool.check_arguments(arguments)?;
-                let (context, mut by) = (call.context, self.app.requester());
+                let (context, mut requester) = (call.context, self.app.requester());
                 if let Some(mut question) = confirm(&self.app, arguments.clone()).await? {
                     let version = question.version.take();
                     match call.ask_confirmation(question).await? {
-                        ConfirmationOutcome::Agreed(asked) => by = asked,
+                        ConfirmationOutcome::Agreed(asked) => requester = asked,
                         ConfirmationOutcome::Pending(needs) => {
-                            return Ok(ToolCallOutcome::Needs(needs));
+                            return Ok(ToolCallOutcome::NeedsInput(needs));
                         }
                     }
                     arguments.extend(version.map(|it| ("expected_version".into(), it.into())));
                 }
-                let app = self.app.for_requester(by);
-                return tool_call_result(&answer(&app, arguments).await?, None, context);
+                let app = self.app.for_requester(requester);
+                return build_call_result(&answer(&app, arguments).await?, None, context);
             }
             ToolWork::Advance(advance) => advance,
         };
-        let (known_agents, context) = (known_agents(&arguments), call.context);
+        let (known_agents, context) = (read_known_agents(&arguments), call.context);
         let reply = match call.resume_repeated_call().await {
             Some(reply) => reply,
             None => match tool.check_arguments(arguments) {
-                Ok(arguments) => advance(&self.app, arguments).await,
+                Ok(arguments) => advance_fn(&self.app, arguments).await,
                 Err(error) => Err(error),
             },
         };
         match Box::pin(ask_pending_questions(call, reply)).await {
-            CallOutcome::Needs(needs) => Ok(ToolCallOutcome::Needs(needs)),
+            CallOutcome::NeedsInput(needs) => Ok(ToolCallOutcome::NeedsInput(needs)),
             CallOutcome::Answered(reply) => {
                 let mut reply = (*reply)?;
-                reply.leave_out_known(&known_agents);
-                let first = reply.next_step_options.first();
-                tool_call_result(&reply, first.map(|option| option.tool_name.as_str()), context)
+                reply.omit_known_persona(&known_agents);
+                let first_option = reply.next_step_options.first();
+                build_call_result(
+                    &reply,
+                    first_option.map(|option| option.tool_name.as_str()),
+                    context,
+                )
             }
         }
     }
@@ -198,13 +202,13 @@ impl Server {
 }
 
 /// The result of a call that answers with `view` and suggests this tool.
-fn tool_call_result(
+fn build_call_result(
     view: &impl Serialize,
-    suggested: Option<&str>,
+    suggested_tool: Option<&str>,
     context: &RequestContext<RoleServer>,
 ) -> Result<ToolCallOutcome> {
-    let mut result = splice::spliced_result(view, context)?;
-    result.meta = branching_metadata(suggested);
+    let mut result = splice::build_spliced_result(view, context)?;
+    result.meta = build_branching_metadata(suggested_tool);
     Ok(ToolCallOutcome::Answered(Box::new(result)))
 }
 
@@ -220,7 +224,7 @@ pub async fn serve(
     transport: LineTransport,
     stop: CancellationToken,
 ) -> Result<()> {
-    let gone = transport.closed_token();
+    let closed_token = transport.closed_token();
     match Box::pin(serve_server_with_ct(handler, transport, stop)).await {
         Ok(running) => tokio::select! {
             quit = running.waiting() => match quit {
@@ -230,7 +234,7 @@ pub async fn serve(
                 Ok(_) => Ok(()),
             },
             // Do not wait longer: rmcp would wait for calls whose client has disconnected.
-            () = async { gone.cancelled().await; tokio::time::sleep(limits::LAST_FLUSH_MAX).await } => Ok(()),
+            () = async { closed_token.cancelled().await; tokio::time::sleep(limits::LAST_FLUSH_MAX).await } => Ok(()),
         },
         // The client only checked whether a server is listening, or disconnected before the handshake.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
@@ -244,17 +248,17 @@ pub async fn serve(
 }
 
 /// The lines that are logged at start-up: where the server runs, and what it offers.
-pub fn start_up_lines(places: &[String], profile: ToolProfile) -> [String; 3] {
-    let templates = resources::resource_templates(profile.toolsets);
-    let fixed = resources::static_resources(profile.toolsets);
-    let names = fixed.into_iter().map(|resource| resource.name);
+pub fn format_startup_lines(places: &[String], profile: ToolProfile) -> [String; 3] {
+    let templates = resources::list_resource_templates(profile.toolsets);
+    let static_resources = resources::list_static_resources(profile.toolsets);
+    let names = static_resources.into_iter().map(|resource| resource.name);
     let names: BTreeSet<_> =
         names.chain(templates.into_iter().map(|template| template.name)).collect();
-    let shown: Vec<_> = names.iter().map(String::as_str).collect();
+    let resource_names: Vec<_> = names.iter().map(String::as_str).collect();
     let tools = profile.tool_names();
     [
         format!("midex v{} running on {}", env!("CARGO_PKG_VERSION"), places.join(" and ")),
-        format!("Resources: {} ({})", shown.len(), shown.join(", ")),
+        format!("Resources: {} ({})", resource_names.len(), resource_names.join(", ")),
         format!("Tools: {} ({})", tools.len(), tools.join(", ")),
     ]
 }
@@ -272,8 +276,8 @@ impl ServerHandler for Server {
             .enable_skills()
             .build();
         ServerConfig::new(capabilities)
-            .with_server_info(server_implementation())
-            .with_instructions(self.profile.client_instructions(None))
+            .with_server_info(build_server_identity())
+            .with_instructions(self.profile.build_instructions(None))
     }
 
     async fn initialize(
@@ -283,7 +287,7 @@ impl ServerHandler for Server {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         let mut answer = self.negotiate_initialize(&request)?;
-        answer.instructions = Some(self.profile.client_instructions(Some(&request.client_info)));
+        answer.instructions = Some(self.profile.build_instructions(Some(&request.client_info)));
         Ok(answer)
     }
 
@@ -292,11 +296,11 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<DiscoverResult, ErrorData> {
         let client = context.client_info();
-        let instructions = self.profile.client_instructions(client.as_ref());
+        let instructions = self.profile.build_instructions(client.as_ref());
         let versions = self.supported_protocol_versions().into_owned();
         let info = self.get_info().with_instructions(instructions);
         let answer = DiscoverResult::from_server_info(versions, info);
-        Ok(answer.with_ttl_ms(CacheHint::WithServer.ttl_ms()))
+        Ok(answer.with_ttl_ms(CacheHint::ServerLifetime.ttl_ms()))
     }
 
     async fn list_tools(
@@ -306,13 +310,13 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         const METHOD: &str = "tools/list";
         let listing = async {
-            let tools = self.profile.offered_tools(context.client_info().as_ref());
+            let tools = self.profile.list_offered_tools(context.client_info().as_ref());
             paginate(METHOD, tools, |tool| &tool.name, request)
         };
         let page = self.answer_request(METHOD, listing).await?;
         let mut answer = ListToolsResult::with_all_items(page.items);
         answer.next_cursor = page.next;
-        Ok(with_cache_hint(answer, CacheHint::WithServer, &context))
+        Ok(with_cache_hint(answer, CacheHint::ServerLifetime, &context))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -326,27 +330,27 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let ids = self.app.ids();
         let tool = self.profile.find_tool(&request.name);
-        let tool = tool.map_err(|error| answer::request_error_data(&error, "tools/call", ids))?;
+        let tool = tool.map_err(|error| answer::build_error_data(&error, "tools/call", ids))?;
         let call = InteractiveCall::new(&self.app, &context, &request);
         let arguments = request.arguments.unwrap_or_default();
-        let longest = tool.max_duration(&arguments);
-        let named = tools::execution_in_arguments(&arguments);
+        let max_duration = tool.max_duration(&arguments);
+        let execution_id = tools::find_execution_id(&arguments);
         // Boxed to keep the future small, since few calls ask the user.
         let work = catch_panic_as_error(Box::pin(self.run_tool_with_trust(tool, arguments, call)));
-        let done = tokio::select! {
+        let outcome = tokio::select! {
             biased;
-            done = progress::run_with_progress(&context, tool.name(), longest, work) => done,
+            done = progress::run_with_progress(&context, tool.name(), max_duration, work) => done,
             // A read that was cancelled is not finished.
             () = self.wait_for_cancellation(&context), if tool.is_read_only() => {
                 Err(Error::new(Code::Cancelled, "the call was withdrawn before it was done"))
             }
         };
-        let answer = match done {
+        let answer = match outcome {
             Ok(ToolCallOutcome::Answered(result)) => *result,
-            Ok(ToolCallOutcome::Needs(needs)) => return Ok(*needs),
+            Ok(ToolCallOutcome::NeedsInput(needs)) => return Ok(*needs),
             Err(error) => {
                 let error = self.app.explain_error(error.with_tool(tool.name())).await;
-                answer::tool_error_result(&error, named, tool.name(), ids)
+                answer::build_error_result(&error, execution_id, tool.name(), ids)
             }
         };
         Ok(with_metadata(answer, &context).into())
@@ -359,14 +363,15 @@ impl ServerHandler for Server {
     ) -> Result<ListPromptsResult, ErrorData> {
         const METHOD: &str = "prompts/list";
         let listing = async {
-            let offer = PromptOffer::for_client(self.profile, context.client_info().as_ref());
-            let all = offer.list_prompts(&*self.app.registry().await?);
+            let prompt_offer =
+                PromptOffer::for_client(self.profile, context.client_info().as_ref());
+            let all = prompt_offer.list_prompts(&*self.app.registry().await?);
             paginate(METHOD, all, |prompt| &prompt.name, request)
         };
         let page = self.answer_request(METHOD, listing).await?;
         let mut answer = ListPromptsResult::with_all_items(page.items);
         answer.next_cursor = page.next;
-        Ok(with_cache_hint(answer, CacheHint::Moment, &context))
+        Ok(with_cache_hint(answer, CacheHint::UntilChange, &context))
     }
 
     async fn get_prompt(
@@ -374,10 +379,10 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let offer = PromptOffer::for_client(self.profile, context.client_info().as_ref());
+        let prompt_offer = PromptOffer::for_client(self.profile, context.client_info().as_ref());
         let arguments = request.arguments.unwrap_or_default();
-        let getting = offer.prompt_text(&self.app, &request.name, arguments);
-        let text = self.answer_request("prompts/get", getting).await?;
+        let build_prompt = prompt_offer.build_prompt_text(&self.app, &request.name, arguments);
+        let text = self.answer_request("prompts/get", build_prompt).await?;
         let message = PromptMessage::new_text(Role::User, text);
         let answer = GetPromptResult::new(vec![message]);
         Ok(with_metadata(answer, &context).into())
@@ -397,7 +402,7 @@ impl ServerHandler for Server {
         let page = self.answer_request(METHOD, listing).await?;
         let mut answer = ListResourcesResult::with_all_items(page.items);
         answer.next_cursor = page.next;
-        Ok(with_cache_hint(answer, CacheHint::Moment, &context))
+        Ok(with_cache_hint(answer, CacheHint::UntilChange, &context))
     }
 
     async fn list_resource_templates(
@@ -407,13 +412,13 @@ impl ServerHandler for Server {
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         const METHOD: &str = "resources/templates/list";
         let listing = async {
-            let all = resources::resource_templates(self.profile.toolsets);
+            let all = resources::list_resource_templates(self.profile.toolsets);
             paginate(METHOD, all, |template| &template.uri_template, request)
         };
         let page = self.answer_request(METHOD, listing).await?;
         let mut answer = ListResourceTemplatesResult::with_all_items(page.items);
         answer.next_cursor = page.next;
-        Ok(with_cache_hint(answer, CacheHint::WithServer, &context))
+        Ok(with_cache_hint(answer, CacheHint::ServerLifetime, &context))
     }
 
     async fn read_resource(
@@ -421,15 +426,16 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let reading = async {
+        let read_resource = async {
             resources::check_resource_offered(&request.uri, self.profile.toolsets)?;
             resources::read_resource(&self.app, &request.uri, true).await
         };
-        let shown = self.answer_request("resources/read", reading).await?;
-        let mut meta = branching_metadata(shown.content.suggested_tool()).unwrap_or_default();
-        let contents = ResourceContents::text(shown.content.into_text(), request.uri);
-        let mut contents = contents.with_mime_type(shown.media_type);
-        let addresses = [("next", shown.next), ("parts", shown.parts)];
+        let resource = self.answer_request("resources/read", read_resource).await?;
+        let mut meta =
+            build_branching_metadata(resource.content.suggested_tool()).unwrap_or_default();
+        let contents = ResourceContents::text(resource.content.into_text(), request.uri);
+        let mut contents = contents.with_mime_type(resource.media_type);
+        let addresses = [("next", resource.next_uri), ("parts", resource.first_part_uri)];
         for (name, address) in addresses {
             let address = address.map(|address| (name.to_owned(), address.into()));
             meta.0.extend(address);
@@ -438,7 +444,7 @@ impl ServerHandler for Server {
             contents = contents.with_meta(meta);
         }
         let answer = ReadResourceResult::new(vec![contents]);
-        Ok(with_cache_hint(answer, shown.cache, &context).into())
+        Ok(with_cache_hint(answer, resource.cache, &context).into())
     }
 
     async fn list_skills(
@@ -450,7 +456,7 @@ impl ServerHandler for Server {
         let page = self.answer_request("skills/list", listing).await?;
         let mut answer = ListSkillsResult::with_all_items(page.items);
         answer.next_cursor = page.next;
-        Ok(with_cache_hint(answer, CacheHint::Moment, &context))
+        Ok(with_cache_hint(answer, CacheHint::UntilChange, &context))
     }
 
     async fn get_skill(
@@ -458,15 +464,15 @@ impl ServerHandler for Server {
         request: GetSkillRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetSkillResult, ErrorData> {
-        let getting = resources::get_skill(&self.app, self.profile.toolsets, &request.uri);
-        let got = self.answer_request("skills/get", getting).await;
+        let find_skill = resources::get_skill(&self.app, self.profile.toolsets, &request.uri);
+        let skill_result = self.answer_request("skills/get", find_skill).await;
         // The skills extension uses this error code in all protocol versions.
-        let skill = got.map_err(|error| match error.code {
+        let skill = skill_result.map_err(|error| match error.code {
             ErrorCode::RESOURCE_NOT_FOUND => ErrorData::invalid_params(error.message, error.data),
             _ => error,
         })?;
         let answer = GetSkillResult::new(skill);
-        Ok(with_cache_hint(answer, CacheHint::Moment, &context))
+        Ok(with_cache_hint(answer, CacheHint::UntilChange, &context))
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -479,12 +485,12 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         const METHOD: &str = "resources/subscribe";
-        let subscribing = async {
+        let subscribe = async {
             let RequestContext { peer, extensions, .. } = &context;
-            let subscribed = self.subscriptions.subscribe(&request.uri, peer, extensions);
-            subscribed.map_err(|error| error.with_context("tool", METHOD))
+            let result = self.subscriptions.subscribe(&request.uri, peer, extensions);
+            result.map_err(|error| error.with_context("tool", METHOD))
         };
-        self.answer_request(METHOD, subscribing).await
+        self.answer_request(METHOD, subscribe).await
     }
 
     async fn unsubscribe(
@@ -504,8 +510,8 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let listening = self.subscriptions.listen(&context);
-        self.answer_request("subscriptions/listen", listening).await
+        let listen = self.subscriptions.listen(&context);
+        self.answer_request("subscriptions/listen", listen).await
     }
 
     async fn complete(
@@ -517,23 +523,25 @@ impl ServerHandler for Server {
             Reference::Resource(template) => Ok(template.uri.as_str()),
             other => Err(other.as_prompt_name().unwrap_or_default()),
         };
-        let given = request.context.and_then(|context| context.arguments).unwrap_or_default();
+        let known_values =
+            request.context.and_then(|context| context.arguments).unwrap_or_default();
         let ArgumentInfo { name, value, .. } = &request.argument;
-        let completing = async {
+        let complete = async {
             match reference {
                 Ok(uri) => {
                     let sets = self.profile.toolsets;
-                    resources::complete_variable(&self.app, sets, uri, name, value, &given).await
+                    resources::complete_variable(&self.app, sets, uri, name, value, &known_values)
+                        .await
                 }
                 Err(prompt) => {
-                    let offer =
+                    let prompt_offer =
                         PromptOffer::for_client(self.profile, context.client_info().as_ref());
-                    let values = offer.complete_argument(&self.app, prompt, name).await?;
+                    let values = prompt_offer.complete_argument(&self.app, prompt, name).await?;
                     Ok(resources::filter_by_prefix(values, value))
                 }
             }
         };
-        let mut values = self.answer_request("completion/complete", completing).await?;
+        let mut values = self.answer_request("completion/complete", complete).await?;
         let total = values.len();
         values.truncate(CompletionInfo::MAX_VALUES);
         let mut info = CompletionInfo::default();
@@ -549,13 +557,13 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = &request.method;
-        let shown: String = method.chars().take(limits::NAME_SHOWN_CHARS).collect();
+        let short_method: String = method.chars().take(limits::NAME_SHOWN_CHARS).collect();
         let error = if is_known_method(method, has_modern_metadata(&context)) {
-            let message = format!("malformed params for {shown}");
+            let message = format!("malformed params for {short_method}");
             Error::new(Code::ParamsInvalid, message)
         } else {
-            Error::new(Code::MethodNotFound, format!("Method not found: {shown}"))
+            Error::new(Code::MethodNotFound, format!("Method not found: {short_method}"))
         };
-        Err(answer::request_error_data(&error, "protocol", self.app.ids()))
+        Err(answer::build_error_data(&error, "protocol", self.app.ids()))
     }
 }

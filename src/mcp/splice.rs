@@ -20,11 +20,11 @@ const STRUCTURED_PLACEHOLDER: &str = "(the text of this result)";
 const ENCODED_PLACEHOLDER: &[u8] = br#""structuredContent":"(the text of this result)""#;
 
 /// The result of a call that answers with `view`.
-pub(super) fn spliced_result(
+pub(super) fn build_spliced_result(
     view: &impl Serialize,
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult> {
-    let shown = if context.extensions.get::<SplicedResult>().is_some() {
+    let structured_content = if context.extensions.get::<SplicedResult>().is_some() {
         serde_json::to_string(view).map(|text| {
             let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
             result.structured_content = Some(STRUCTURED_PLACEHOLDER.into());
@@ -33,22 +33,22 @@ pub(super) fn spliced_result(
     } else {
         serde_json::to_value(view).map(CallToolResult::structured)
     };
-    shown.map_err(|error| Error::internal("a view cannot be shown").with_source(error))
+    structured_content.map_err(|error| Error::internal("a view cannot be shown").with_source(error))
 }
 
 /// Serializes a message as JSON, and fills in the placeholder.
 pub(super) fn encode_message(
     message: &TxJsonRpcMessage<RoleServer>,
 ) -> serde_json::Result<Vec<u8>> {
-    let Some(text) = placeholder_text(message) else {
+    let Some(text) = find_placeholder_text(message) else {
         return serde_json::to_vec(message);
     };
-    let mut line = Vec::with_capacity(line_capacity(text));
+    let mut line = Vec::with_capacity(estimate_line_capacity(text));
     serde_json::to_writer(&mut line, message)?;
-    let place =
+    let placeholder_start =
         line.windows(ENCODED_PLACEHOLDER.len()).rposition(|bytes| bytes == ENCODED_PLACEHOLDER);
-    if let Some(place) = place {
-        let end = place + ENCODED_PLACEHOLDER.len();
+    if let Some(placeholder_start) = placeholder_start {
+        let end = placeholder_start + ENCODED_PLACEHOLDER.len();
         let rest = line.split_off(end);
         line.truncate(end - STRUCTURED_PLACEHOLDER.len() - 2);
         line.extend_from_slice(text.as_bytes());
@@ -58,7 +58,7 @@ pub(super) fn encode_message(
 }
 
 /// The text of a result whose structured content is the placeholder.
-fn placeholder_text(message: &TxJsonRpcMessage<RoleServer>) -> Option<&str> {
+fn find_placeholder_text(message: &TxJsonRpcMessage<RoleServer>) -> Option<&str> {
     let JsonRpcMessage::Response(response) = message else {
         return None;
     };
@@ -71,7 +71,7 @@ fn placeholder_text(message: &TxJsonRpcMessage<RoleServer>) -> Option<&str> {
 }
 
 /// The capacity for a line: the text twice, once with its quotes escaped, plus the rest of the message.
-fn line_capacity(text: &str) -> usize {
+fn estimate_line_capacity(text: &str) -> usize {
     text.len() * 9 / 4 + 512
 }
 

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     answer,
     frame::{self, Frame, FrameReader},
-    gate::CallGate,
+    gate::CallLimiter,
     splice::{self, SplicedResult},
 };
 use midex_domain::{
@@ -35,9 +35,9 @@ type Outgoing = TxJsonRpcMessage<RoleServer>;
 pub struct LineTransport {
     incoming: mpsc::Receiver<Incoming>,
     outgoing: Option<mpsc::UnboundedSender<OutgoingLine>>,
-    gate: Arc<CallGate>,
+    gate: Arc<CallLimiter>,
     ids: Arc<dyn IdSource>,
-    gone: CancellationToken,
+    closed_token: CancellationToken,
     reader: JoinHandle<()>,
     writer: Option<JoinHandle<()>>,
 }
@@ -47,7 +47,7 @@ pub struct LineTransport {
 struct OutgoingLine {
     bytes: Vec<u8>,
     /// Notified once the client has read the line.
-    written: Option<oneshot::Sender<()>>,
+    on_written: Option<oneshot::Sender<()>>,
 }
 
 impl LineTransport {
@@ -66,30 +66,38 @@ impl LineTransport {
         output: impl AsyncWrite + Send + Unpin + 'static,
         end: CancellationToken,
     ) -> Self {
-        let gate = Arc::new(CallGate::default());
+        let gate = Arc::new(CallLimiter::default());
         // Used only for correlation ids.
         let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
-        let (deliver, incoming) = mpsc::channel(limits::READ_AHEAD_FRAMES_MAX);
+        let (incoming_sender, incoming) = mpsc::channel(limits::READ_AHEAD_FRAMES_MAX);
         // The channel is bounded by the gate: there is at most one answer per call, and no call is read while too many
         // bytes are unread by the client.
         let (outgoing, lines) = mpsc::unbounded_channel();
         let writer = tokio::spawn(write_lines(output, lines, gate.clone()));
-        let gone = CancellationToken::new();
+        let closed_token = CancellationToken::new();
         let reader = LineReader {
             gate: gate.clone(),
-            deliver,
-            answers: outgoing.clone(),
+            incoming_sender,
+            refusal_sender: outgoing.clone(),
             ids: ids.clone(),
-            gone: gone.clone(),
+            closed_token: closed_token.clone(),
             end,
         };
         let reader = tokio::spawn(reader.run(BufReader::new(input)));
-        Self { incoming, outgoing: Some(outgoing), gate, ids, gone, reader, writer: Some(writer) }
+        Self {
+            incoming,
+            outgoing: Some(outgoing),
+            gate,
+            ids,
+            closed_token,
+            reader,
+            writer: Some(writer),
+        }
     }
 
     /// Cancelled once the input has ended and the pending replies were sent, or their grace period is over.
     pub fn closed_token(&self) -> CancellationToken {
-        self.gone.clone()
+        self.closed_token.clone()
     }
 }
 
@@ -104,25 +112,25 @@ impl Transport<RoleServer> for LineTransport {
         // Queue before this function returns, so that lines are written in the order of sending. The number of calls
         // bounds the number of answers. For a notification, the returned future waits until it is written, so that the
         // sender is slowed down.
-        let (told, written) = match &message {
+        let (written_sender, written_receiver) = match &message {
             JsonRpcMessage::Notification(_) => {
-                let (told, written) = oneshot::channel();
-                (Some(told), Some(written))
+                let (written_sender, written_receiver) = oneshot::channel();
+                (Some(written_sender), Some(written_receiver))
             }
             _ => (None, None),
         };
-        let queued = match &self.outgoing {
+        let queue_result = match &self.outgoing {
             Some(outgoing) => enqueue_message(
                 outgoing,
                 &self.gate,
                 &complete_error_payload(message, &*self.ids),
-                told,
+                written_sender,
             ),
             None => Err(io::ErrorKind::NotConnected.into()),
         };
         async move {
-            queued?;
-            match written {
+            queue_result?;
+            match written_receiver {
                 Some(written) => written.await.map_err(|_| io::ErrorKind::BrokenPipe.into()),
                 None => Ok(()),
             }
@@ -162,43 +170,43 @@ pub(super) fn complete_error_payload(message: Outgoing, ids: &dyn IdSource) -> O
 
 fn enqueue_message(
     outgoing: &mpsc::UnboundedSender<OutgoingLine>,
-    gate: &CallGate,
+    gate: &CallLimiter,
     message: &Outgoing,
-    written: Option<oneshot::Sender<()>>,
+    on_written: Option<oneshot::Sender<()>>,
 ) -> io::Result<()> {
     let mut bytes = splice::encode_message(message).map_err(io::Error::other)?;
     bytes.push(b'\n');
-    let answers = match message {
+    let answered_call = match message {
         JsonRpcMessage::Response(response) => Some(&response.id),
         JsonRpcMessage::Error(error) => error.id.as_ref(),
         _ => None,
     };
-    gate.record_queued_line(bytes.len(), answers);
-    outgoing.send(OutgoingLine { bytes, written }).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    gate.record_queued_line(bytes.len(), answered_call);
+    outgoing.send(OutgoingLine { bytes, on_written }).map_err(|_| io::ErrorKind::BrokenPipe.into())
 }
 
 struct LineReader {
-    gate: Arc<CallGate>,
-    deliver: mpsc::Sender<Incoming>,
-    answers: mpsc::UnboundedSender<OutgoingLine>,
+    gate: Arc<CallLimiter>,
+    incoming_sender: mpsc::Sender<Incoming>,
+    refusal_sender: mpsc::UnboundedSender<OutgoingLine>,
     ids: Arc<dyn IdSource>,
-    gone: CancellationToken,
+    closed_token: CancellationToken,
     end: CancellationToken,
 }
 
 impl LineReader {
     async fn run(self, input: BufReader<impl AsyncRead + Unpin>) {
         let mut frames = FrameReader::new(input, limits::FRAME_BYTES_MAX);
-        let mut greeted = false;
+        let mut has_greeted = false;
         loop {
             if !self.gate.wait_until_readable().await {
                 tracing::warn!("the client takes no replies; it is given up");
                 break;
             }
-            let read = self.end.run_until_cancelled(frames.next_frame()).await;
-            match read.unwrap_or(Ok(Frame::End)) {
+            let frame_result = self.end.run_until_cancelled(frames.next_frame()).await;
+            match frame_result.unwrap_or(Ok(Frame::End)) {
                 Ok(Frame::Line(line)) => {
-                    if !self.deliver_line(&line, &mut greeted).await {
+                    if !self.deliver_line(&line, &mut has_greeted).await {
                         return;
                     }
                 }
@@ -214,11 +222,11 @@ impl LineReader {
         }
         // Wait for pending replies, then signal that the client has disconnected.
         let _ = tokio::time::timeout(limits::EOF_GRACE, self.gate.wait_until_idle()).await;
-        self.gone.cancel();
+        self.closed_token.cancel();
     }
 
     /// Delivers the message of a line. False if the receiver has closed.
-    async fn deliver_line(&self, line: &[u8], greeted: &mut bool) -> bool {
+    async fn deliver_line(&self, line: &[u8], has_greeted: &mut bool) -> bool {
         if line.trim_ascii().is_empty() {
             return true;
         }
@@ -226,7 +234,7 @@ impl LineReader {
         if line == frame::RELAY_PING_LINE {
             let bytes = [frame::RELAY_PONG_LINE, b"\n"].concat();
             self.gate.record_queued_line(bytes.len(), None);
-            return self.answers.send(OutgoingLine { bytes, written: None }).is_ok();
+            return self.refusal_sender.send(OutgoingLine { bytes, on_written: None }).is_ok();
         }
         let mut message = match frame::parse_message(line) {
             Ok(message) => message,
@@ -237,21 +245,22 @@ impl LineReader {
         };
         match &mut message {
             JsonRpcMessage::Request(request) => {
-                *greeted = true;
+                *has_greeted = true;
                 let is_endless =
                     matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
-                let admitted = self.gate.register_call(request.id.clone(), line.len(), is_endless);
-                let Some(working) = admitted else {
+                let handler_guard =
+                    self.gate.register_call(request.id.clone(), line.len(), is_endless);
+                let Some(handler_guard) = handler_guard else {
                     self.send_refusal(frame::duplicate_id_error(&request.id));
                     return true;
                 };
                 // Dropped with the context of the call, when its handler has finished.
                 let extensions = request.request.extensions_mut();
-                extensions.insert(working);
+                extensions.insert(handler_guard);
                 extensions.insert(SplicedResult);
             }
             // Drop other messages before the first request, since rmcp would end the session.
-            _ if !*greeted => return true,
+            _ if !*has_greeted => return true,
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) =
                     &notification.notification
@@ -262,12 +271,12 @@ impl LineReader {
             }
             _ => {}
         }
-        self.deliver.send(message).await.is_ok()
+        self.incoming_sender.send(message).await.is_ok()
     }
 
     fn send_refusal(&self, answer: Outgoing) {
         let answer = complete_error_payload(answer, &*self.ids);
-        let _ = enqueue_message(&self.answers, &self.gate, &answer, None);
+        let _ = enqueue_message(&self.refusal_sender, &self.gate, &answer, None);
     }
 }
 
@@ -276,27 +285,27 @@ impl LineReader {
 async fn write_lines(
     mut output: impl AsyncWrite + Unpin,
     mut lines: mpsc::UnboundedReceiver<OutgoingLine>,
-    gate: Arc<CallGate>,
+    gate: Arc<CallLimiter>,
 ) {
-    let mut broken = false;
+    let mut is_broken = false;
     while let Some(first) = lines.recv().await {
-        let (mut bytes, mut taken) = (first.bytes, vec![first.written]);
+        let (mut bytes, mut on_written) = (first.bytes, vec![first.on_written]);
         while bytes.len() < limits::WRITE_BYTES_MAX
             && let Ok(line) = lines.try_recv()
         {
             bytes.extend_from_slice(&line.bytes);
-            taken.push(line.written);
+            on_written.push(line.on_written);
         }
-        if !broken && let Err(error) = write_and_flush(&mut output, &bytes).await {
+        if !is_broken && let Err(error) = write_and_flush(&mut output, &bytes).await {
             // Settle the calls anyway, so that the input can still end in order.
             tracing::debug!(%error, "the client takes no more replies");
-            broken = true;
+            is_broken = true;
         }
-        gate.record_sent_lines(bytes.len(), taken.len());
-        if !broken {
-            for told in taken.into_iter().flatten() {
+        gate.record_sent_lines(bytes.len(), on_written.len());
+        if !is_broken {
+            for written_sender in on_written.into_iter().flatten() {
                 // The sender may have stopped waiting.
-                let _ = told.send(());
+                let _ = written_sender.send(());
             }
         }
     }

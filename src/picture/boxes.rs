@@ -1,30 +1,30 @@
 //! The boxes of a picture: content, shape and size.
 
 use crate::{
-    lines::{TextBox, int, width, wrapped},
+    lines::{TextBox, measure_width, to_i64, wrap_text},
     words,
 };
-use midex_domain::view::{GraphBeside, GraphNode};
+use midex_domain::view::{GraphBody, GraphNode};
 
 /// Letter widths of normal and small text, in units of the picture.
-pub(super) const LETTER: i64 = 8;
-pub(super) const SMALL_LETTER: i64 = 7;
+pub(super) const LETTER_WIDTH: i64 = 8;
+pub(super) const SMALL_LETTER_WIDTH: i64 = 7;
 /// Line heights of normal and small text.
-pub(super) const LINE: i64 = 18;
-pub(super) const SMALL_LINE: i64 = 14;
+pub(super) const LINE_HEIGHT: i64 = 18;
+pub(super) const SMALL_LINE_HEIGHT: i64 = 14;
 pub(super) const PADDING: i64 = 12;
 /// The offset of the second frame behind the box of a `foreach`.
-pub(super) const BEHIND: i64 = 5;
+pub(super) const SECOND_FRAME_OFFSET: i64 = 5;
 const WIDTH_MIN: i64 = 96;
 /// The extra height of each half of a diamond over its text.
-const PEAK: i64 = 22;
+const DIAMOND_PEAK: i64 = 22;
 
-const NAME: TextBox = TextBox { columns: 28, lines: 4 };
+const NAME_ROOM: TextBox = TextBox { columns: 28, lines: 4 };
 /// The room for a name in a row with many boxes, which would otherwise be wider than a page.
-const NAME_CROWDED: TextBox = TextBox { columns: 16, lines: 6 };
-const CONDITION: TextBox = TextBox { columns: 34, lines: 4 };
+const NAME_ROOM_CROWDED: TextBox = TextBox { columns: 16, lines: 6 };
+const CONDITION_ROOM: TextBox = TextBox { columns: 34, lines: 4 };
 
-const CONDITION_CROWDED: TextBox = TextBox { columns: 18, lines: 6 };
+const CONDITION_ROOM_CROWDED: TextBox = TextBox { columns: 18, lines: 6 };
 
 /// The shape of a box, which tells its kind: gates, waits, branches, children and failures differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,19 +51,19 @@ pub(super) enum Port {
 
 /// A box without its position.
 #[derive(Debug)]
-pub(super) struct Face {
+pub(super) struct NodeBox {
     pub(super) shape: Shape,
     /// The lines above the box: the conditions under which the step runs.
-    pub(super) cap: Vec<String>,
+    pub(super) condition_lines: Vec<String>,
     pub(super) lines: Vec<String>,
     /// The number of lines that belong to the name.
-    pub(super) name: usize,
+    pub(super) name_line_count: usize,
     /// The size of the box without its cap.
-    pub(super) body: (i64, i64),
+    pub(super) body_size: (i64, i64),
 }
 
-impl Face {
-    pub(super) fn of(node: &GraphNode, is_crowded: bool) -> Self {
+impl NodeBox {
+    pub(super) fn from_node(node: &GraphNode, is_crowded: bool) -> Self {
         let shape = match node.kind.as_str() {
             "gate" => Shape::Gate,
             "branch" => Shape::Branch,
@@ -73,80 +73,86 @@ impl Face {
             "fail" => Shape::Fail,
             _ => Shape::Plain,
         };
-        let (room, cap_room) =
-            if is_crowded { (NAME_CROWDED, CONDITION_CROWDED) } else { (NAME, CONDITION) };
-        let name = wrapped(&words::title(node), room);
-        let rest = words::details(node);
-        let rest = rest.iter().flat_map(|line| wrapped(line, room));
-        let cap = words::conditions(node);
-        let cap = cap.iter().flat_map(|line| wrapped(line, cap_room));
+        let (room, cap_room) = if is_crowded {
+            (NAME_ROOM_CROWDED, CONDITION_ROOM_CROWDED)
+        } else {
+            (NAME_ROOM, CONDITION_ROOM)
+        };
+        let name = wrap_text(&words::box_title(node), room);
+        let rest = words::detail_lines(node);
+        let rest = rest.iter().flat_map(|line| wrap_text(line, room));
+        let cap = words::condition_lines(node);
+        let cap = cap.iter().flat_map(|line| wrap_text(line, cap_room));
         Self::new(shape, cap.collect(), name, rest.collect())
     }
 
-    pub(super) fn of_hook(hook: &GraphBeside) -> Self {
+    pub(super) fn from_hook(hook: &GraphBody) -> Self {
         let [body, does] = words::hook_label(hook);
-        Self::new(Shape::Hook, Vec::new(), wrapped(&body, NAME), wrapped(&does, NAME))
+        Self::new(Shape::Hook, Vec::new(), wrap_text(&body, NAME_ROOM), wrap_text(&does, NAME_ROOM))
     }
 
-    pub(super) fn end() -> Self {
+    pub(super) fn new_end() -> Self {
         let mut end = Self::new(Shape::End, Vec::new(), vec!["end".to_owned()], Vec::new());
-        end.body = (LINE * 2, LINE * 2);
+        end.body_size = (LINE_HEIGHT * 2, LINE_HEIGHT * 2);
         end
     }
 
     fn new(shape: Shape, cap: Vec<String>, name: Vec<String>, rest: Vec<String>) -> Self {
-        let mut face = Self {
+        let mut node_box = Self {
             shape,
-            cap,
-            name: name.len(),
+            condition_lines: cap,
+            name_line_count: name.len(),
             lines: name.into_iter().chain(rest).collect(),
-            body: (0, 0),
+            body_size: (0, 0),
         };
-        face.body = face.measured();
-        face
+        node_box.body_size = node_box.compute_body_size();
+        node_box
     }
 
-    fn measured(&self) -> (i64, i64) {
-        let text = width(&self.lines, LETTER);
-        let tall = int(self.lines.len()) * LINE;
-        let (wide, tall) = match self.shape {
-            Shape::Gate => (text + PADDING * 4, tall + PADDING),
+    fn compute_body_size(&self) -> (i64, i64) {
+        let text_width = measure_width(&self.lines, LETTER_WIDTH);
+        let text_height = to_i64(self.lines.len()) * LINE_HEIGHT;
+        let (box_width, box_height) = match self.shape {
+            Shape::Gate => (text_width + PADDING * 4, text_height + PADDING),
             // The corners of the text lie on the sides of the diamond.
-            Shape::Branch => (text * (tall / 2 + PEAK) / PEAK + PADDING, tall + PEAK * 2),
-            _ => (text + PADDING * 2, tall + PADDING),
+            Shape::Branch => (
+                text_width * (text_height / 2 + DIAMOND_PEAK) / DIAMOND_PEAK + PADDING,
+                text_height + DIAMOND_PEAK * 2,
+            ),
+            _ => (text_width + PADDING * 2, text_height + PADDING),
         };
         // On a plain box the condition is a strip as wide as the box.
-        let strip = match self.shape {
-            Shape::Plain | Shape::Child | Shape::Fail => self.cap_text(),
+        let cap_width = match self.shape {
+            Shape::Plain | Shape::Child | Shape::Fail => self.cap_text_width(),
             _ => 0,
         };
-        (wide.max(WIDTH_MIN).max(strip), tall)
+        (box_width.max(WIDTH_MIN).max(cap_width), box_height)
     }
 
-    fn cap_text(&self) -> i64 {
-        match self.cap.len() {
+    fn cap_text_width(&self) -> i64 {
+        match self.condition_lines.len() {
             0 => 0,
-            _ => width(&self.cap, SMALL_LETTER) + PADDING,
+            _ => measure_width(&self.condition_lines, SMALL_LETTER_WIDTH) + PADDING,
         }
     }
 
     /// The size of the cap above the box.
     pub(super) fn cap_size(&self) -> (i64, i64) {
         match self.shape {
-            _ if self.cap.is_empty() => (0, 0),
-            Shape::Plain | Shape::Child | Shape::Fail => (self.body.0, self.cap_height()),
-            _ => (self.cap_text(), self.cap_height()),
+            _ if self.condition_lines.is_empty() => (0, 0),
+            Shape::Plain | Shape::Child | Shape::Fail => (self.body_size.0, self.cap_height()),
+            _ => (self.cap_text_width(), self.cap_height()),
         }
     }
 
     fn cap_height(&self) -> i64 {
-        int(self.cap.len()) * SMALL_LINE + PADDING / 2
+        to_i64(self.condition_lines.len()) * SMALL_LINE_HEIGHT + PADDING / 2
     }
 
     /// The gap between the cap and the box.
-    pub(super) fn behind(&self) -> i64 {
+    pub(super) fn second_frame_gap(&self) -> i64 {
         match self.shape {
-            Shape::Each => BEHIND,
+            Shape::Each => SECOND_FRAME_OFFSET,
             _ => 0,
         }
     }
@@ -154,23 +160,23 @@ impl Face {
     /// The size of the box with its cap.
     pub(super) fn size(&self) -> (i64, i64) {
         let (cap, high) = self.cap_size();
-        let wide = (self.body.0 + self.behind() * 2).max(cap);
-        (wide, high + self.behind() + self.body.1)
+        let wide = (self.body_size.0 + self.second_frame_gap() * 2).max(cap);
+        (wide, high + self.second_frame_gap() + self.body_size.1)
     }
 
     /// The distance of a port from the middle of its side, and the distance from that side to the outline there.
-    pub(super) fn port(&self, is_top: bool, port: Port) -> (i64, i64) {
+    pub(super) fn port_offset(&self, is_top: bool, port: Port) -> (i64, i64) {
         let (wide, is_slanted) = match self.cap_size().0 {
             cap if is_top && cap > 0 => (cap, false),
-            _ => (self.body.0, self.shape == Shape::Branch),
+            _ => (self.body_size.0, self.shape == Shape::Branch),
         };
-        let aside = match port {
+        let offset = match port {
             Port::Middle => 0,
             _ if self.shape == Shape::End => 0,
             Port::Error => wide / 5,
             Port::Back => wide / 3,
         };
-        let inward = i64::from(is_slanted) * aside * self.body.1 / wide;
-        (aside, inward)
+        let inward = i64::from(is_slanted) * offset * self.body_size.1 / wide;
+        (offset, inward)
     }
 }

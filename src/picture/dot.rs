@@ -3,25 +3,25 @@
 
 use crate::{
     language::Language,
-    lines::{TextBox, wrapped},
-    part, words,
+    lines::{TextBox, wrap_text},
+    select_nodes, words,
 };
 use midex_domain::view::{GraphEdge, GraphNode, GraphView};
 
 /// The room for a text in a label: Graphviz does not wrap text.
-const ROOM: TextBox = TextBox { columns: 40, lines: 20 };
+const LABEL_ROOM: TextBox = TextBox { columns: 40, lines: 20 };
 
 pub(crate) struct Dot;
 
 impl Language for Dot {
-    const BREAK: &'static str = "\\n";
+    const LINE_BREAK: &'static str = "\\n";
     const END_NAME: &'static str = midex_domain::grammar::END_TARGET;
-    const END: &'static str = "    \"$end\" [label=\"end\", shape=circle];\n";
+    const END_STATEMENT: &'static str = "    \"$end\" [label=\"end\", shape=circle];\n";
     const PART_END: &'static str = "    }\n";
 
-    fn begin(graph: &GraphView) -> String {
-        let name = quoted(&graph.name);
-        let compound = if crate::has_parts(graph) { "    compound=true;\n" } else { "" };
+    fn format_start(graph: &GraphView) -> String {
+        let name = escape_quotes(&graph.name);
+        let compound = if crate::has_failure_steps(graph) { "    compound=true;\n" } else { "" };
         format!(
             "digraph \"{name}\" {{\n    rankdir=TB;\n    node [shape=box, style=rounded];\n{compound}"
         )
@@ -35,19 +35,19 @@ impl Language for Dot {
         format!("{}.{position}", step.unwrap_or("$hook"))
     }
 
-    fn escaped(text: &str) -> String {
+    fn escape(text: &str) -> String {
         // In a label `&` begins an HTML entity.
-        quoted(text).replace('&', "&amp;")
+        escape_quotes(text).replace('&', "&amp;")
     }
 
-    fn wrapped(text: &str) -> String {
-        let lines = wrapped(text, ROOM);
-        let lines: Vec<_> = lines.iter().map(|line| Self::escaped(line)).collect();
-        lines.join(Self::BREAK)
+    fn wrap(text: &str) -> String {
+        let lines = wrap_text(text, LABEL_ROOM);
+        let lines: Vec<_> = lines.iter().map(|line| Self::escape(line)).collect();
+        lines.join(Self::LINE_BREAK)
     }
 
     /// The shape tells the kind of the step; conditional steps and `fail` steps also have a color.
-    fn step(name: &str, label: &str, node: &GraphNode) -> String {
+    fn format_step(name: &str, label: &str, node: &GraphNode) -> String {
         let shape = match node.kind.as_str() {
             "gate" => ", shape=hexagon, style=solid",
             "branch" => ", shape=diamond, style=solid",
@@ -64,21 +64,21 @@ impl Language for Dot {
         format!("    \"{name}\" [label=\"{label}\"{shape}{color}];\n")
     }
 
-    fn hook(name: &str, label: &str) -> String {
+    fn format_hook(name: &str, label: &str) -> String {
         format!("    \"{name}\" [label=\"{label}\", style=\"rounded,dashed\"];\n")
     }
 
-    fn tie(step: &str, hook: &str) -> String {
+    fn format_hook_link(step: &str, hook: &str) -> String {
         format!("    \"{step}\" -> \"{hook}\" [style=dashed, arrowhead=none];\n")
     }
 
-    fn part(name: &str, title: &str) -> String {
-        let title = Self::escaped(title);
+    fn format_part_start(name: &str, title: &str) -> String {
+        let title = Self::escape(title);
         format!("    subgraph cluster_{name} {{\n        label=\"{title}\";\n")
     }
 
-    fn edge(from: &str, to: &str, edge: &GraphEdge) -> String {
-        let label = words::edge_words(edge).map(|words| Self::wrapped(&words));
+    fn format_edge(from: &str, to: &str, edge: &GraphEdge) -> String {
+        let label = words::edge_label(edge).map(|words| Self::wrap(&words));
         let label = label.map(|label| format!("label=\"{label}\""));
         let dashed = words::is_error(edge).then(|| "style=dashed, color=firebrick".to_owned());
         let style: Vec<_> = label.into_iter().chain(dashed).collect();
@@ -90,9 +90,9 @@ impl Language for Dot {
     }
 
     /// Graphviz has no edges between clusters, so this one joins two steps and is clipped at their clusters.
-    fn failing(graph: &GraphView) -> String {
+    fn format_failure_edge(graph: &GraphView) -> String {
         let (Some((_, last)), Some((_, first))) =
-            (part(graph, false).last(), part(graph, true).next())
+            (select_nodes(graph, false).last(), select_nodes(graph, true).next())
         else {
             return String::new();
         };
@@ -102,12 +102,12 @@ impl Language for Dot {
         )
     }
 
-    fn finish(_: &GraphView) -> String {
+    fn format_finish(_: &GraphView) -> String {
         "}\n".to_owned()
     }
 }
 
 /// A text inside a quoted string.
-fn quoted(text: &str) -> String {
+fn escape_quotes(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }

@@ -9,15 +9,15 @@ mod place;
 pub(super) mod rows;
 
 use self::rows::LayoutRows;
-use crate::{boxes::SMALL_LETTER, has_parts, lines};
+use crate::{boxes::SMALL_LETTER_WIDTH, has_failure_steps, lines};
 use midex_domain::view::{GraphView, ON_FAILURE_TITLE};
 
 /// The margin around the picture.
 const MARGIN: i64 = 20;
 /// The gap between a frame and its content, the room for its title, and the gap above it.
 const PADDING: i64 = 14;
-const HEAD: i64 = 34;
-const APART: i64 = 34;
+const FRAME_TITLE_HEIGHT: i64 = 34;
+const FRAME_GAP: i64 = 34;
 
 /// A picture with all positions.
 #[derive(Debug, Default)]
@@ -38,15 +38,16 @@ pub(super) struct PartFrame {
 }
 
 impl Layout {
-    pub(super) fn of(graph: &GraphView) -> Self {
+    pub(super) fn from_graph(graph: &GraphView) -> Self {
         let mut layout = Self { height: MARGIN, ..Self::default() };
         let corner = (MARGIN, MARGIN);
-        (layout.width, layout.height) = layout.add(LayoutRows::of_steps(graph, false), corner);
-        if has_parts(graph) {
-            layout.add_framed(LayoutRows::of_steps(graph, true), ON_FAILURE_TITLE, "e");
+        (layout.width, layout.height) =
+            layout.add_part(LayoutRows::from_steps(graph, false), corner);
+        if has_failure_steps(graph) {
+            layout.add_framed(LayoutRows::from_steps(graph, true), ON_FAILURE_TITLE, "e");
         }
         if !graph.hooks.is_empty() {
-            layout.add_framed(LayoutRows::of_hooks(graph), "hooks of the workflow", "d");
+            layout.add_framed(LayoutRows::from_hooks(graph), "hooks of the workflow", "d");
         }
         layout.width += MARGIN;
         layout.height += MARGIN;
@@ -54,18 +55,18 @@ impl Layout {
     }
 
     /// Adds a part of the graph with its left upper corner, and returns the opposite one.
-    fn add(&mut self, mut rows: LayoutRows, corner: (i64, i64)) -> (i64, i64) {
-        place::place(&mut rows);
-        let end = rows.stack(corner);
+    fn add_part(&mut self, mut rows: LayoutRows, corner: (i64, i64)) -> (i64, i64) {
+        place::assign_x(&mut rows);
+        let end = rows.assign_y(corner);
         self.parts.push(rows);
         end
     }
 
     /// Adds a part of the graph in a frame below all others.
     fn add_framed(&mut self, rows: LayoutRows, title: &'static str, class: &'static str) {
-        let (x, y) = (MARGIN, self.height + APART);
-        let (right, below) = self.add(rows, (x + PADDING, y + HEAD));
-        let text = lines::int(lines::columns(title)) * SMALL_LETTER;
+        let (x, y) = (MARGIN, self.height + FRAME_GAP);
+        let (right, below) = self.add_part(rows, (x + PADDING, y + FRAME_TITLE_HEIGHT));
+        let text = lines::to_i64(lines::count_columns(title)) * SMALL_LETTER_WIDTH;
         let width = (right - x).max(text + PADDING) + PADDING;
         self.frames.push(PartFrame {
             title,

@@ -13,27 +13,27 @@ mod words;
 
 pub use self::{
     svg::svg,
-    words::{conditions, edge_words, is_error, repeats},
+    words::{condition_lines, edge_label, is_error, repeat_lines},
 };
 use midex_domain::view::{GraphNode, GraphView};
 
 /// The graph in the DOT language of Graphviz.
 pub fn dot(graph: &GraphView) -> String {
-    language::text::<dot::Dot>(graph)
+    language::render_graph::<dot::Dot>(graph)
 }
 
 /// The graph as a Mermaid flowchart.
 pub fn mermaid(graph: &GraphView) -> String {
-    language::text::<mermaid::Mermaid>(graph)
+    language::render_graph::<mermaid::Mermaid>(graph)
 }
 
 /// The `on_failure` steps, or all other steps, with their positions from 1.
-fn part(graph: &GraphView, on_failure: bool) -> impl Iterator<Item = (usize, &GraphNode)> {
+fn select_nodes(graph: &GraphView, on_failure: bool) -> impl Iterator<Item = (usize, &GraphNode)> {
     let nodes = (1..).zip(&graph.nodes);
     nodes.filter(move |(_, node)| node.on_failure == on_failure)
 }
 
 /// Whether the workflow has `on_failure` steps, which are drawn in a frame of their own.
-fn has_parts(graph: &GraphView) -> bool {
-    part(graph, true).next().is_some()
+fn has_failure_steps(graph: &GraphView) -> bool {
+    select_nodes(graph, true).next().is_some()
 }

@@ -12,12 +12,12 @@ use midex_domain::view::{GraphEdge, GraphNode, GraphView};
 pub(crate) struct Mermaid;
 
 impl Language for Mermaid {
-    const BREAK: &'static str = "<br/>";
+    const LINE_BREAK: &'static str = "<br/>";
     const END_NAME: &'static str = "e";
-    const END: &'static str = "    e((\"end\"))\n";
+    const END_STATEMENT: &'static str = "    e((\"end\"))\n";
     const PART_END: &'static str = "    end\n";
 
-    fn begin(_: &GraphView) -> String {
+    fn format_start(_: &GraphView) -> String {
         "flowchart TD\n".to_owned()
     }
 
@@ -33,17 +33,17 @@ impl Language for Mermaid {
     /// everything but letters, digits and spaces is written as a character code, except for what joins two letters
     /// inside a word. Mermaid has no way to write three things: `\n` (a line end), `fa:fa-name` (an icon) and `$$x$$`
     /// (a formula).
-    fn escaped(text: &str) -> String {
+    fn escape(text: &str) -> String {
         let letters: Vec<char> = text.chars().collect();
         let is_letter = |at: Option<usize>| {
             at.and_then(|at| letters.get(at)).is_some_and(|letter| letter.is_alphanumeric())
         };
         let mut safe = String::with_capacity(text.len());
         for (at, &letter) in letters.iter().enumerate() {
-            let joins = matches!(letter, '-' | '_' | '.')
+            let is_joiner = matches!(letter, '-' | '_' | '.')
                 && is_letter(at.checked_sub(1))
                 && is_letter(Some(at + 1));
-            if letter.is_alphanumeric() || letter == ' ' || joins {
+            if letter.is_alphanumeric() || letter == ' ' || is_joiner {
                 safe.push(letter);
             } else {
                 let _ = write!(safe, "#{};", u32::from(letter));
@@ -52,12 +52,12 @@ impl Language for Mermaid {
         safe
     }
 
-    fn wrapped(text: &str) -> String {
-        Self::escaped(text)
+    fn wrap(text: &str) -> String {
+        Self::escape(text)
     }
 
     /// The shape tells the kind of the step.
-    fn step(name: &str, label: &str, node: &GraphNode) -> String {
+    fn format_step(name: &str, label: &str, node: &GraphNode) -> String {
         let (open, close) = match node.kind.as_str() {
             "gate" => ("{{", "}}"),
             "branch" => ("{", "}"),
@@ -65,40 +65,43 @@ impl Language for Mermaid {
             "workflow" => ("[[", "]]"),
             _ => ("[", "]"),
         };
-        format!("    {name}{open}\"{label}\"{close}{}\n", class(node))
+        format!("    {name}{open}\"{label}\"{close}{}\n", class_suffix(node))
     }
 
-    fn hook(name: &str, label: &str) -> String {
+    fn format_hook(name: &str, label: &str) -> String {
         format!("    {name}[\"{label}\"]:::beside\n")
     }
 
-    fn tie(step: &str, hook: &str) -> String {
+    fn format_hook_link(step: &str, hook: &str) -> String {
         format!("    {step} -.- {hook}\n")
     }
 
-    fn part(name: &str, title: &str) -> String {
-        format!("    subgraph {name} [\"{}\"]\n", Self::escaped(title))
+    fn format_part_start(name: &str, title: &str) -> String {
+        format!("    subgraph {name} [\"{}\"]\n", Self::escape(title))
     }
 
-    fn edge(from: &str, to: &str, edge: &GraphEdge) -> String {
+    fn format_edge(from: &str, to: &str, edge: &GraphEdge) -> String {
         let arrow = if words::is_error(edge) { "-.->" } else { "-->" };
-        let label = words::edge_words(edge).map(|words| format!("|\"{}\"|", Self::escaped(&words)));
+        let label = words::edge_label(edge).map(|words| format!("|\"{}\"|", Self::escape(&words)));
         let label = label.unwrap_or_default();
         format!("    {from} {arrow}{label} {to}\n")
     }
 
-    fn failing(_: &GraphView) -> String {
+    fn format_failure_edge(_: &GraphView) -> String {
         "    steps -.->|\"#10007; fails\"| fails\n".to_owned()
     }
 
     /// The styles of conditional steps, `fail` steps and hooks, each only if it is used.
-    fn finish(graph: &GraphView) -> String {
-        let has = |name: &str| graph.nodes.iter().any(|node| class(node) == name);
+    fn format_finish(graph: &GraphView) -> String {
+        let has_class = |name: &str| graph.nodes.iter().any(|node| class_suffix(node) == name);
         let has_hooks =
             !graph.hooks.is_empty() || graph.nodes.iter().any(|it| !it.beside.is_empty());
         let styles = [
-            (has(":::maybe"), "    classDef maybe fill:#fff8c5,stroke:#9a6700,color:#1f2328\n"),
-            (has(":::failed"), "    classDef failed stroke:#cf222e\n"),
+            (
+                has_class(":::maybe"),
+                "    classDef maybe fill:#fff8c5,stroke:#9a6700,color:#1f2328\n",
+            ),
+            (has_class(":::failed"), "    classDef failed stroke:#cf222e\n"),
             (has_hooks, "    classDef beside stroke-dasharray: 4 3\n"),
         ];
         let styles = styles.into_iter().filter(|(is_used, _)| *is_used);
@@ -106,7 +109,7 @@ impl Language for Mermaid {
     }
 }
 
-fn class(node: &GraphNode) -> &str {
+fn class_suffix(node: &GraphNode) -> &str {
     match (node.kind.as_str(), words::is_conditional(node)) {
         ("fail", _) => ":::failed",
         (_, true) => ":::maybe",

@@ -4,12 +4,12 @@
 use std::fmt::Write;
 
 use crate::{
-    boxes::{BEHIND, Face, LINE, PADDING, SMALL_LINE, Shape},
+    boxes::{LINE_HEIGHT, NodeBox, PADDING, SECOND_FRAME_OFFSET, SMALL_LINE_HEIGHT, Shape},
     layout::{
         Layout, PartFrame,
-        rows::{Content, WAY},
+        rows::{CellContent, EDGE_WIDTH},
     },
-    lines::int,
+    lines::to_i64,
     words,
 };
 use midex_domain::{
@@ -26,43 +26,48 @@ const STYLE: &str = "text{font:13px ui-monospace,SFMono-Regular,Menlo,monospace;
 @media(prefers-color-scheme:dark){.l{fill:#9ea7b3}text.e{fill:#ff7b72}}";
 
 /// The states of a step that have a style.
-const STATES: &[&str] = &["completed", "running", "failed", "skipped"];
+const STYLED_STATES: &[&str] = &["completed", "running", "failed", "skipped"];
 
 /// The depth of the curve with which a loop turns.
-const TURN: i64 = 16;
+const LOOP_CURVE_DEPTH: i64 = 16;
 
 /// The graph as an SVG picture.
 pub fn svg(graph: &GraphView) -> String {
-    let layout = Layout::of(graph);
+    let layout = Layout::from_graph(graph);
     let (width, height) = (layout.width, layout.height);
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
          role=\"img\">\n<title>{}</title>\n<style>{STYLE}</style>\n<defs>{}{}</defs>\n",
-        escaped(&graph.name),
-        arrow("a", "#8c959f"),
-        arrow("b", "#cf222e")
+        escape_xml(&graph.name),
+        format_arrow_marker("a", "#8c959f"),
+        format_arrow_marker("b", "#cf222e")
     );
     for frame in &layout.frames {
         frame.draw(&mut text);
     }
     for part in &layout.parts {
         let is_error = |edge: usize| words::is_error(&graph.edges[edge]);
-        let mut paths: Vec<_> = part.paths().collect();
+        let mut paths: Vec<_> = part.edge_paths().collect();
         // Error edges are drawn first, so that they lie below the others.
         paths.sort_by_key(|(edge, _)| !is_error(*edge));
         for (edge, pieces) in paths {
-            line(&mut text, &pieces, is_error(edge));
+            draw_edge(&mut text, &pieces, is_error(edge));
         }
         for cell in &part.cells {
             match &cell.content {
-                Content::Box(node, face) => {
+                CellContent::Box(node, face) => {
                     let node = node.map(|at| &graph.nodes[at]);
                     face.draw(node, (cell.x, cell.y), &mut text);
                 }
-                Content::Way(edge, lines) if !lines.is_empty() => {
-                    label(&mut text, &graph.edges[*edge], lines, (cell.x, cell.y + WAY));
+                CellContent::Edge(edge, lines) if !lines.is_empty() => {
+                    draw_edge_label(
+                        &mut text,
+                        &graph.edges[*edge],
+                        lines,
+                        (cell.x, cell.y + EDGE_WIDTH),
+                    );
                 }
-                Content::Way(..) => {}
+                CellContent::Edge(..) => {}
             }
         }
     }
@@ -71,13 +76,13 @@ pub fn svg(graph: &GraphView) -> String {
 }
 
 /// The CSS class of the step's state in an execution; empty if it has none.
-fn state(node: Option<&GraphNode>) -> &str {
+fn state_class(node: Option<&GraphNode>) -> &str {
     let standing = node.and_then(|node| node.standing.as_ref());
     let state = standing.map(|standing| standing.status.as_str());
-    state.filter(|state| STATES.contains(state)).unwrap_or_default()
+    state.filter(|state| STYLED_STATES.contains(state)).unwrap_or_default()
 }
 
-fn arrow(id: &str, color: &str) -> String {
+fn format_arrow_marker(id: &str, color: &str) -> String {
     format!(
         "<marker id=\"{id}\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" \
          orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"{color}\"/></marker>"
@@ -87,16 +92,16 @@ fn arrow(id: &str, color: &str) -> String {
 impl PartFrame {
     fn draw(&self, text: &mut String) {
         let (class, (x, y)) = (self.class, self.corner);
-        let frame = rectangle(self.corner, self.size, &format!("f {class}"), 6);
-        let (x, y) = (x + PADDING, y + LINE + 2);
-        let title = escaped(self.title);
+        let frame = format_rectangle(self.corner, self.size, &format!("f {class}"), 6);
+        let (x, y) = (x + PADDING, y + LINE_HEIGHT + 2);
+        let title = escape_xml(self.title);
         let _ =
             writeln!(text, "{frame}<text class=\"l h {class}\" x=\"{x}\" y=\"{y}\">{title}</text>");
     }
 }
 
 /// The line of an edge.
-fn line(text: &mut String, pieces: &[Vec<(i64, i64)>], is_error: bool) {
+fn draw_edge(text: &mut String, pieces: &[Vec<(i64, i64)>], is_error: bool) {
     let (class, marker) = if is_error { ("w e", "b") } else { ("w", "a") };
     let mut path = String::new();
     for piece in pieces {
@@ -104,7 +109,7 @@ fn line(text: &mut String, pieces: &[Vec<(i64, i64)>], is_error: bool) {
         for pair in piece.windows(2) {
             let ((from_x, from_y), (x, y)) = (pair[0], pair[1]);
             // Between points of the same height the line turns below them.
-            let middle = if from_y == y { y + TURN } else { from_y.midpoint(y) };
+            let middle = if from_y == y { y + LOOP_CURVE_DEPTH } else { from_y.midpoint(y) };
             let _ = if from_x == x {
                 write!(path, "V{y}")
             } else {
@@ -116,45 +121,45 @@ fn line(text: &mut String, pieces: &[Vec<(i64, i64)>], is_error: bool) {
 }
 
 /// The label of an edge.
-fn label(text: &mut String, edge: &GraphEdge, words: &[String], (x, y): (i64, i64)) {
+fn draw_edge_label(text: &mut String, edge: &GraphEdge, words: &[String], (x, y): (i64, i64)) {
     let class = if words::is_error(edge) { "l e" } else { "l" };
-    let whole = words::edge_words(edge).unwrap_or_default();
-    let _ = write!(text, "<g><title>{}</title>", escaped(&whole));
-    lines(text, words, class, (x, y, SMALL_LINE));
+    let whole = words::edge_label(edge).unwrap_or_default();
+    let _ = write!(text, "<g><title>{}</title>", escape_xml(&whole));
+    draw_text_lines(text, words, class, (x, y, SMALL_LINE_HEIGHT));
     text.push_str("</g>\n");
 }
 
-impl Face {
+impl NodeBox {
     fn draw(&self, node: Option<&GraphNode>, (x, y): (i64, i64), text: &mut String) {
         let (cap_width, cap_height) = self.cap_size();
         text.push_str("<g>");
         if let Some(node) = node {
-            let _ = write!(text, "<title>{}</title>", escaped(&words::tooltip(node)));
+            let _ = write!(text, "<title>{}</title>", escape_xml(&words::tooltip_text(node)));
         }
         if cap_height > 0 {
-            *text += &rectangle((x - cap_width / 2, y), (cap_width, cap_height), "c", 3);
-            lines(text, &self.cap, "i", (x, y + 3, SMALL_LINE));
+            *text += &format_rectangle((x - cap_width / 2, y), (cap_width, cap_height), "c", 3);
+            draw_text_lines(text, &self.condition_lines, "i", (x, y + 3, SMALL_LINE_HEIGHT));
         }
-        let y = y + cap_height + self.behind();
-        *text += &shape(self, (x - self.body.0 / 2, y), state(node));
-        let first = y + (self.body.1 - int(self.lines.len()) * LINE) / 2 - 1;
-        let (name, rest) = self.lines.split_at(self.name);
-        lines(text, name, "t", (x, first, LINE));
-        lines(text, rest, "", (x, first + int(name.len()) * LINE, LINE));
+        let y = y + cap_height + self.second_frame_gap();
+        *text += &format_outline(self, (x - self.body_size.0 / 2, y), state_class(node));
+        let first = y + (self.body_size.1 - to_i64(self.lines.len()) * LINE_HEIGHT) / 2 - 1;
+        let (name, rest) = self.lines.split_at(self.name_line_count);
+        draw_text_lines(text, name, "t", (x, first, LINE_HEIGHT));
+        draw_text_lines(text, rest, "", (x, first + to_i64(name.len()) * LINE_HEIGHT, LINE_HEIGHT));
         text.push_str("</g>\n");
     }
 }
 
 /// The outline of the box, whose shape tells the kind of the step.
-fn shape(face: &Face, (x, y): (i64, i64), state: &str) -> String {
-    let (width, height) = face.body;
+fn format_outline(face: &NodeBox, (x, y): (i64, i64), state: &str) -> String {
+    let (width, height) = face.body_size;
     let class = match (face.shape, state) {
         (Shape::Hook, _) => "n d".to_owned(),
         (Shape::Fail, "") => "n e".to_owned(),
         (_, "") => "n".to_owned(),
         (_, state) => format!("n {state}"),
     };
-    let frame = |place, size, radius| rectangle(place, size, &class, radius);
+    let frame = |place, size, radius| format_rectangle(place, size, &class, radius);
     let plain = |radius| frame((x, y), (width, height), radius);
     let (right, under) = (x + width, y + height);
     let (middle, center) = (y + height / 2, x + width / 2);
@@ -167,42 +172,53 @@ fn shape(face: &Face, (x, y): (i64, i64), state: &str) -> String {
         Shape::Branch => {
             path(format!("M{center} {y}L{right} {middle}L{center} {under}L{x} {middle}z"))
         }
-        Shape::Wait => plain(LINE + PADDING / 2),
+        Shape::Wait => plain(LINE_HEIGHT + PADDING / 2),
         Shape::Each => {
-            let behind = frame((x + BEHIND, y - BEHIND), (width, height), 6);
+            let behind =
+                frame((x + SECOND_FRAME_OFFSET, y - SECOND_FRAME_OFFSET), (width, height), 6);
             behind + &plain(6)
         }
         Shape::Child => {
             let inner = ((x + 4, y + 4), (width - 8, height - 8));
-            plain(2) + &rectangle(inner.0, inner.1, "w", 2)
+            plain(2) + &format_rectangle(inner.0, inner.1, "w", 2)
         }
         Shape::Fail => plain(0),
-        Shape::End => plain(LINE),
+        Shape::End => plain(LINE_HEIGHT),
         Shape::Plain | Shape::Hook => plain(6),
     }
 }
 
-fn rectangle((x, y): (i64, i64), (width, height): (i64, i64), class: &str, radius: i64) -> String {
+fn format_rectangle(
+    (x, y): (i64, i64),
+    (width, height): (i64, i64),
+    class: &str,
+    radius: i64,
+) -> String {
     format!(
         "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"{radius}\"/>"
     )
 }
 
 /// Centered lines of text below a position.
-fn lines(text: &mut String, lines: &[String], class: &str, (x, y, high): (i64, i64, i64)) {
+fn draw_text_lines(
+    text: &mut String,
+    lines: &[String],
+    class: &str,
+    (x, y, line_height): (i64, i64, i64),
+) {
     let class = match class {
         "" => String::new(),
         class => format!(" class=\"{class}\""),
     };
     for (line, at) in lines.iter().zip(1..) {
         // The y coordinate is the baseline, and some letters reach below it.
-        let y = y + at * high - high / 4;
-        let _ = write!(text, "<text{class} x=\"{x}\" y=\"{y}\">{}</text>", escaped(line));
+        let y = y + at * line_height - line_height / 4;
+        let _ = write!(text, "<text{class} x=\"{x}\" y=\"{y}\">{}</text>", escape_xml(line));
     }
 }
 
 /// Escapes a text for an element. Control characters are not allowed in XML.
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (letter, is_hidden) in mark_hidden_chars(text) {
         match letter {

@@ -167,7 +167,7 @@ fn mermaid_sees_no_markup_in_a_name() {
         ("`x`", "#96;x#96;"),
         ("日本 😀", "日本 #128512;"),
     ] {
-        assert_eq!(Mermaid::escaped(text), escaped);
+        assert_eq!(Mermaid::escape(text), escaped);
     }
 }
 
@@ -204,11 +204,11 @@ proptest! {
     #[test]
     fn every_name_is_shown_as_it_is(agent in "\\PC{1,40}", punctuation in "[!-/:-@\\[-`{-~ a1]{1,20}") {
         for name in [agent, punctuation] {
-            let escaped = Mermaid::escaped(&name);
+            let escaped = Mermaid::escape(&name);
             prop_assert_eq!(mermaid_shown(&escaped), name.clone());
             let special = |letter: char| letter.is_ascii() && !letter.is_ascii_alphanumeric();
             prop_assert!(!escaped.contains(|c| special(c) && !" #;-_.".contains(c)), "{}", escaped);
-            let quoted = format!("\"{}\"];", Dot::escaped(&name));
+            let quoted = format!("\"{}\"];", Dot::escape(&name));
             prop_assert_eq!(dot_shown(&quoted), (name, "];"));
         }
     }

@@ -1,21 +1,21 @@
 //! The texts of boxes and edges, which all formats share.
 
-use midex_domain::view::{EdgeKind, GraphBeside, GraphEdge, GraphNode};
+use midex_domain::view::{EdgeKind, GraphBody, GraphEdge, GraphNode};
 
 /// The step id; for an execution with the symbol of its state and the number of visits.
-pub(crate) fn title(node: &GraphNode) -> String {
+pub(crate) fn box_title(node: &GraphNode) -> String {
     let id = &node.id;
     match &node.standing {
         Some(standing) if standing.visits > 1 => {
-            format!("{} {id} ×{}", standing.sign(), standing.visits)
+            format!("{} {id} ×{}", standing.status_symbol(), standing.visits)
         }
-        Some(standing) => format!("{} {id}", standing.sign()),
+        Some(standing) => format!("{} {id}", standing.status_symbol()),
         None => id.clone(),
     }
 }
 
 /// The conditions under which the step runs: its `if`, and its `run_when`.
-pub fn conditions(node: &GraphNode) -> Vec<String> {
+pub fn condition_lines(node: &GraphNode) -> Vec<String> {
     let condition = node.condition.iter().map(|text| format!("if {text}"));
     let after = match node.run_when.as_deref() {
         Some("failed") => Some("only after a failure"),
@@ -26,63 +26,64 @@ pub fn conditions(node: &GraphNode) -> Vec<String> {
 }
 
 /// The lines below the name: who acts, how often, and the hooks.
-pub(crate) fn details(node: &GraphNode) -> Vec<String> {
-    let own = done_by(node).or_else(|| Some(kind_words(node).to_owned()));
-    let own = own.into_iter().chain(turns(node));
-    own.chain(beside_words(node)).collect()
+pub(crate) fn detail_lines(node: &GraphNode) -> Vec<String> {
+    let lines = actor_name(node).or_else(|| Some(kind_label(node).to_owned()));
+    let lines = lines.into_iter().chain(repetition_lines(node));
+    lines.chain(hook_lines(node)).collect()
 }
 
 /// The lines of the box in Mermaid and Graphviz.
-pub(crate) fn label(node: &GraphNode) -> Vec<String> {
-    let fails = (node.kind == "fail").then(|| kind_words(node).to_owned());
-    let own = [Some(title(node)), done_by(node), fails];
-    let own = own.into_iter().flatten().chain(turns(node));
-    own.chain(conditions(node)).collect()
+pub(crate) fn label_lines(node: &GraphNode) -> Vec<String> {
+    let fails = (node.kind == "fail").then(|| kind_label(node).to_owned());
+    let lines = [Some(box_title(node)), actor_name(node), fails];
+    let lines = lines.into_iter().flatten().chain(repetition_lines(node));
+    lines.chain(condition_lines(node)).collect()
 }
 
 /// The full text of the box without cuts, and the description, for a tooltip.
-pub(crate) fn tooltip(node: &GraphNode) -> String {
-    let own = std::iter::once(node.id.clone()).chain(done_by(node));
-    let own = own.chain(conditions(node)).chain(turns(node)).chain(beside_words(node));
+pub(crate) fn tooltip_text(node: &GraphNode) -> String {
+    let lines = std::iter::once(node.id.clone()).chain(actor_name(node));
+    let lines =
+        lines.chain(condition_lines(node)).chain(repetition_lines(node)).chain(hook_lines(node));
     let description = Some(node.description.clone()).filter(|text| !text.is_empty());
-    own.chain(description).collect::<Vec<_>>().join("\n")
+    lines.chain(description).collect::<Vec<_>>().join("\n")
 }
 
-fn beside_words(node: &GraphNode) -> impl Iterator<Item = String> {
+fn hook_lines(node: &GraphNode) -> impl Iterator<Item = String> {
     node.beside.iter().map(|beside| {
         let [body, does] = hook_label(beside);
         format!("{body}: {does}")
     })
 }
 
-fn done_by(node: &GraphNode) -> Option<String> {
+fn actor_name(node: &GraphNode) -> Option<String> {
     let workflow = node.workflow.as_ref().map(|name| format!("workflow {name}"));
     node.agent.clone().or(workflow)
 }
 
 /// The lines on items, on the join and on repetition.
-fn turns(node: &GraphNode) -> Vec<String> {
-    let each = (node.kind == "foreach").then(|| items_words(node));
+fn repetition_lines(node: &GraphNode) -> Vec<String> {
+    let each = (node.kind == "foreach").then(|| items_label(node));
     let join = node.join.as_ref().map(|join| format!("waits for {join}"));
-    let own = each.into_iter().chain(join);
-    own.chain(repeats(node)).collect()
+    let lines = each.into_iter().chain(join);
+    lines.chain(repeat_lines(node)).collect()
 }
 
 /// The lines on `repeat.until` and on a tolerated failure.
-pub fn repeats(node: &GraphNode) -> Vec<String> {
+pub fn repeat_lines(node: &GraphNode) -> Vec<String> {
     let until = node.until.iter().map(|text| format!("again until {text}"));
-    let passed = node.optional.then(|| "may fail".to_owned());
-    until.chain(passed).collect()
+    let optional_line = node.optional.then(|| "may fail".to_owned());
+    until.chain(optional_line).collect()
 }
 
-fn kind_words(node: &GraphNode) -> &str {
+fn kind_label(node: &GraphNode) -> &str {
     match node.kind.as_str() {
         "fail" => "✗ fail",
         kind => kind,
     }
 }
 
-fn items_words(node: &GraphNode) -> String {
+fn items_label(node: &GraphNode) -> String {
     let standing = node.standing.as_ref();
     let counts = standing.and_then(|standing| Some((standing.items_done?, standing.items?)));
     counts.map_or_else(|| "for each item".to_owned(), |(done, all)| format!("{done}/{all} items"))
@@ -94,7 +95,7 @@ pub(crate) fn is_conditional(node: &GraphNode) -> bool {
 }
 
 /// The lines that are shown in the box.
-pub(crate) fn hook_label(hook: &GraphBeside) -> [String; 2] {
+pub(crate) fn hook_label(hook: &GraphBody) -> [String; 2] {
     let each = if hook.each { " of each item" } else { "" };
     let required = if hook.required { ", required" } else { "" };
     [format!("{}{each}{required}", hook.body), hook.does.clone()]
@@ -106,7 +107,7 @@ pub fn is_error(edge: &GraphEdge) -> bool {
 }
 
 /// The condition of the edge as a phrase.
-pub fn edge_words(edge: &GraphEdge) -> Option<String> {
+pub fn edge_label(edge: &GraphEdge) -> Option<String> {
     let label = edge.label.as_ref()?;
     match edge.kind {
         EdgeKind::OnError => Some(format!("✗ {label}")),

@@ -25,15 +25,16 @@ pub fn create_definition(
     });
     let name = template.file_name()?;
     let path = directory.join(&name);
-    if let Some(other) =
+    if let Some(existing_file) =
         find_file_with_same_name(template, &directory).filter(|other| *other != path)
     {
-        let message = format!("the name `{}` is taken by {}", template.name(), other.display());
-        return Err(already_exists_error(&other, message)
+        let message =
+            format!("the name `{}` is taken by {}", template.name(), existing_file.display());
+        return Err(already_exists_error(&existing_file, message)
             .with_action("Edit {path}, or choose another name"));
     }
-    let made = if project.exists() { Ok(()) } else { fs::create_dir_all(project) };
-    let folder = made.and_then(|()| Folder::open_in(project, &directory));
+    let creation = if project.exists() { Ok(()) } else { fs::create_dir_all(project) };
+    let folder = creation.and_then(|()| Folder::open_in(project, &directory));
     let folder = folder.map_err(|error| unusable_path_error(&directory, error))?;
     write_definition(&folder, &path, &template.text(), existing)?;
     Ok(path)
@@ -65,8 +66,8 @@ fn write_definition(
     existing: ExistingFilePolicy,
 ) -> Result<()> {
     let name = path.file_name().unwrap_or_default();
-    let written = folder.write(name, text.as_bytes(), None, existing);
-    written.map_err(|error| match (existing, error.kind()) {
+    let result = folder.write(name, text.as_bytes(), None, existing);
+    result.map_err(|error| match (existing, error.kind()) {
         (ExistingFilePolicy::Keep, io::ErrorKind::AlreadyExists) => {
             already_exists_error(path, format!("{} exists already", path.display()))
         }
@@ -79,14 +80,15 @@ fn already_exists_error(path: &Path, message: String) -> Error {
 }
 
 pub(super) fn unusable_path_error(path: &Path, fault: io::Error) -> Error {
-    let (shown, is_full) = (path.display().to_string(), fault.kind() == io::ErrorKind::StorageFull);
+    let (path_text, is_disk_full) =
+        (path.display().to_string(), fault.kind() == io::ErrorKind::StorageFull);
     let error = Error::new(
         Code::FileUnusable,
-        format!("{shown} cannot be written: {}", describe_io_error(&fault)),
+        format!("{path_text} cannot be written: {}", describe_io_error(&fault)),
     )
-    .with_context("path", shown);
+    .with_context("path", path_text);
     let error = error.with_source(fault);
-    if is_full {
+    if is_disk_full {
         return error.with_next(
             repeat_call("what was there stays as it was")
                 .after_person_does("free room on the file system of {path}"),

@@ -9,22 +9,22 @@ use super::{
 use midex_domain::definition::Definition;
 
 impl Bases for Registry {
-    fn file(&self, name: &str) -> Option<DefinitionFile> {
+    fn find_file(&self, name: &str) -> Option<DefinitionFile> {
         self.read_workflow_file(self.workflow(name)?)
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn contains(&self, name: &str) -> bool {
         self.workflow(name).is_some()
     }
 
-    fn names(&self) -> Vec<String> {
+    fn workflow_names(&self) -> Vec<String> {
         self.workflows().map(|entry| entry.name.clone()).collect()
     }
 }
 
 /// The files that are loaded or checked together, grouped by directory, nearest directory first.
 pub(super) struct DefinitionLevels<'a> {
-    files: Cow<'a, [(DefinitionDirectory, Vec<DefinitionFile>)]>,
+    levels: Cow<'a, [(DefinitionDirectory, Vec<DefinitionFile>)]>,
     /// Results for files that have not changed since the previous load.
     cache: Option<&'a LoadCache<Definition>>,
     /// The level and index of each file, by name. Built on first use, since most workflows extend nothing.
@@ -36,13 +36,13 @@ impl<'a> DefinitionLevels<'a> {
         files: Cow<'a, [(DefinitionDirectory, Vec<DefinitionFile>)]>,
         cache: Option<&'a LoadCache<Definition>>,
     ) -> Self {
-        Self { files, cache, names: OnceCell::new() }
+        Self { levels: files, cache, names: OnceCell::new() }
     }
 
-    fn stated_name(&self, file: &DefinitionFile) -> Option<String> {
+    fn cached_stated_name(&self, file: &DefinitionFile) -> Option<String> {
         match self.cache.and_then(|cache| cache.result_for_file(file)) {
-            Some(known) => known.named_at.map(|_| known.name.clone()),
-            None => read::stated_name(file),
+            Some(known) => known.name_place.map(|_| known.name.clone()),
+            None => read::read_stated_name(file),
         }
     }
 
@@ -51,16 +51,16 @@ impl<'a> DefinitionLevels<'a> {
     fn files_by_name(&self) -> &HashMap<String, (usize, usize)> {
         self.names.get_or_init(|| {
             let mut by_name = HashMap::new();
-            for (level, (_, files)) in self.files.iter().enumerate() {
-                let mut called = Vec::new();
-                for (at, file) in files.iter().enumerate() {
-                    match self.stated_name(file) {
-                        Some(name) => drop(by_name.entry(name).or_insert((level, at))),
-                        None => called.push((file.file_stem(), (level, at))),
+            for (level, (_, files)) in self.levels.iter().enumerate() {
+                let mut named_files = Vec::new();
+                for (index, file) in files.iter().enumerate() {
+                    match self.cached_stated_name(file) {
+                        Some(name) => drop(by_name.entry(name).or_insert((level, index))),
+                        None => named_files.push((file.file_stem(), (level, index))),
                     }
                 }
-                for (name, at) in called {
-                    by_name.entry(name).or_insert(at);
+                for (name, index) in named_files {
+                    by_name.entry(name).or_insert(index);
                 }
             }
             by_name
@@ -69,16 +69,16 @@ impl<'a> DefinitionLevels<'a> {
 }
 
 impl Bases for DefinitionLevels<'_> {
-    fn file(&self, name: &str) -> Option<DefinitionFile> {
-        let (level, at) = self.files_by_name().get(name)?;
-        Some(self.files[*level].1[*at].clone())
+    fn find_file(&self, name: &str) -> Option<DefinitionFile> {
+        let (level, index) = self.files_by_name().get(name)?;
+        Some(self.levels[*level].1[*index].clone())
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn contains(&self, name: &str) -> bool {
         self.files_by_name().contains_key(name)
     }
 
-    fn names(&self) -> Vec<String> {
+    fn workflow_names(&self) -> Vec<String> {
         let mut names: Vec<_> = self.files_by_name().keys().cloned().collect();
         names.sort_unstable();
         names
@@ -88,35 +88,35 @@ impl Bases for DefinitionLevels<'_> {
 /// Files that take precedence over those of a registry.
 pub(super) struct NearerFiles<'a, F> {
     registry: &'a Registry,
-    read: F,
+    read_files: F,
     /// The files, read on first use.
     files: OnceCell<DefinitionLevels<'a>>,
 }
 
 impl<'a, F: Fn() -> Vec<DefinitionFile>> NearerFiles<'a, F> {
-    pub(super) fn new(registry: &'a Registry, read: F) -> Self {
-        Self { registry, read, files: OnceCell::new() }
+    pub(super) fn new(registry: &'a Registry, read_files: F) -> Self {
+        Self { registry, read_files, files: OnceCell::new() }
     }
 
     fn nearer_levels(&self) -> &DefinitionLevels<'a> {
-        let levels = || vec![(DefinitionDirectory::new(Source::Flag), (self.read)())];
-        self.files.get_or_init(|| DefinitionLevels::new(Cow::Owned(levels()), None))
+        let read_levels = || vec![(DefinitionDirectory::new(Source::Flag), (self.read_files)())];
+        self.files.get_or_init(|| DefinitionLevels::new(Cow::Owned(read_levels()), None))
     }
 }
 
 impl<F: Fn() -> Vec<DefinitionFile>> Bases for NearerFiles<'_, F> {
-    fn file(&self, name: &str) -> Option<DefinitionFile> {
-        let nearer = self.nearer_levels().file(name);
-        nearer.or_else(|| self.registry.file(name))
+    fn find_file(&self, name: &str) -> Option<DefinitionFile> {
+        let nearer = self.nearer_levels().find_file(name);
+        nearer.or_else(|| self.registry.find_file(name))
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.nearer_levels().has(name) || self.registry.has(name)
+    fn contains(&self, name: &str) -> bool {
+        self.nearer_levels().contains(name) || self.registry.contains(name)
     }
 
-    fn names(&self) -> Vec<String> {
-        let mut names = self.nearer_levels().names();
-        names.extend(self.registry.names());
+    fn workflow_names(&self) -> Vec<String> {
+        let mut names = self.nearer_levels().workflow_names();
+        names.extend(self.registry.workflow_names());
         names
     }
 }

@@ -52,24 +52,24 @@ impl<T> LoadCache<T> {
     /// Files that cannot be read completely are never served from the cache.
     pub(super) fn result_for_file(&self, file: &DefinitionFile) -> Option<&LoadResult<Arc<T>>> {
         let loaded = self.0.get(&file.path)?;
-        let is_whole = file.trouble.is_none() && loaded.file.trouble.is_none();
-        (is_whole && loaded.file.version == file.version).then_some(loaded)
+        let is_readable = file.read_finding.is_none() && loaded.file.read_finding.is_none();
+        (is_readable && loaded.file.version == file.version).then_some(loaded)
     }
 }
 
 /// A load in progress that reuses the results of the previous one.
 #[derive(Debug)]
 pub(super) struct CachedLoader<'a, T> {
-    before: &'a LoadCache<T>,
-    now: LoadCache<T>,
+    previous: &'a LoadCache<T>,
+    current: LoadCache<T>,
     /// How many files were parsed so far.
-    parsed: usize,
+    parsed_files: usize,
 }
 
 impl<'a, T> CachedLoader<'a, T> {
     /// Starts a load that reuses results for unchanged texts from `before`.
-    pub(super) fn new(before: &'a LoadCache<T>) -> Self {
-        Self { before, now: LoadCache::default(), parsed: 0 }
+    pub(super) fn new(previous: &'a LoadCache<T>) -> Self {
+        Self { previous, current: LoadCache::default(), parsed_files: 0 }
     }
 
     /// The result for a file. Calls `load` if its text is new, or if the cached result is no longer `valid`, because
@@ -80,24 +80,24 @@ impl<'a, T> CachedLoader<'a, T> {
         valid: impl FnOnce(&LoadResult<Arc<T>>) -> bool,
         load: impl FnOnce(DefinitionFile) -> LoadResult<Arc<T>>,
     ) -> LoadResult<Arc<T>> {
-        let known = self.before.result_for_file(file).filter(|known| valid(known));
-        let loaded = if let Some(known) = known {
+        let cached = self.previous.result_for_file(file).filter(|known| valid(known));
+        let loaded = if let Some(known) = cached {
             let mut known = known.clone();
             known.file.stamp = file.stamp;
             known
         } else {
-            self.parsed += 1;
+            self.parsed_files += 1;
             let mut loaded = load(file.clone());
             loaded.file.text = String::new();
             loaded
         };
         let path = loaded.file.path.clone();
-        self.now.0.insert(path, loaded.clone());
+        self.current.0.insert(path, loaded.clone());
         loaded
     }
 
     /// All results, and how many files were parsed.
     pub(super) fn into_cache(self) -> (LoadCache<T>, usize) {
-        (self.now, self.parsed)
+        (self.current, self.parsed_files)
     }
 }

@@ -8,9 +8,11 @@ use midex_domain::limits;
 /// Logs the names of the entries that differ.
 pub(super) fn log_differences(before: &Registry, after: &Registry) {
     let workflows =
-        differing_names(&before.workflows.entries, &after.workflows.entries, |entry| &entry.name);
+        find_differing_names(&before.workflows.entries, &after.workflows.entries, |entry| {
+            &entry.name
+        });
     let agents =
-        differing_names(&before.agents.entries, &after.agents.entries, |entry| &entry.name);
+        find_differing_names(&before.agents.entries, &after.agents.entries, |entry| &entry.name);
     let broken = after.workflows().filter(|entry| entry.is_broken());
     let broken_agents = after.agents().filter(|entry| entry.is_broken());
     tracing::info!(
@@ -23,7 +25,7 @@ pub(super) fn log_differences(before: &Registry, after: &Registry) {
 }
 
 /// The names whose entries differ.
-fn differing_names<'a, E: PartialEq>(
+fn find_differing_names<'a, E: PartialEq>(
     before: &'a [E],
     after: &'a [E],
     name: fn(&E) -> &String,
@@ -41,11 +43,11 @@ fn differing_names<'a, E: PartialEq>(
 
 /// The first names, and the number of the others.
 fn join_first_names(names: &BTreeSet<&str>) -> String {
-    let shown: Vec<_> = names.iter().take(limits::CHANGES_LOGGED_MAX).collect();
-    let more = names.len() - shown.len();
-    match more {
-        0 => format!("{shown:?}"),
-        _ => format!("{shown:?} and {more} more"),
+    let shown_names: Vec<_> = names.iter().take(limits::CHANGES_LOGGED_MAX).collect();
+    let omitted_count = names.len() - shown_names.len();
+    match omitted_count {
+        0 => format!("{shown_names:?}"),
+        _ => format!("{shown_names:?} and {omitted_count} more"),
     }
 }
 
@@ -58,7 +60,7 @@ mod tests {
         let before = [("a", 1), ("b", 1), ("c", 1), ("c", 2)].map(to_owned_pair);
         let after = [("a", 1), ("b", 2), ("c", 1), ("d", 1)].map(to_owned_pair);
         let names: Vec<_> =
-            differing_names(&before, &after, |entry| &entry.0).into_iter().collect();
+            find_differing_names(&before, &after, |entry| &entry.0).into_iter().collect();
         assert_eq!(names, ["b", "c", "d"]);
     }
 

@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 use super::{
     Format, Source,
     cache::LoadCache,
-    last_good::{GoodVersions, LastGood},
+    last_good::{GoodVersions, LastGoodVersions},
     shipped,
 };
 use midex_domain::{
     definition::{Definition, Persona},
     document::Digest,
-    finding::{Finding, is_broken},
+    finding::{Finding, has_errors},
 };
 
 /// A definition file with the result of loading it.
@@ -51,7 +51,7 @@ impl<T: PartialEq> PartialEq for DefinitionEntry<T> {
 impl<T> DefinitionEntry<T> {
     /// Whether the file has errors.
     pub fn is_broken(&self) -> bool {
-        is_broken(&self.findings)
+        has_errors(&self.findings)
     }
 
     /// Whether the file has errors and its last good version is served instead.
@@ -67,35 +67,35 @@ impl<T> DefinitionEntry<T> {
 pub(super) struct Collection<T> {
     pub(super) entries: Vec<DefinitionEntry<T>>,
     /// Entries that a nearer one of the same name hides, sorted by name.
-    pub(super) hidden: Vec<DefinitionEntry<T>>,
+    pub(super) hidden_entries: Vec<DefinitionEntry<T>>,
     /// The last good versions of files that were missing in this load.
-    pub(super) departed: GoodVersions<T>,
+    pub(super) missing_versions: GoodVersions<T>,
     pub(super) cache: LoadCache<T>,
     /// How many files this load parsed.
-    pub(super) parsed: usize,
+    pub(super) parsed_files: usize,
 }
 
 impl<T> Collection<T> {
     /// The entry that is in effect for a name.
     pub(super) fn effective_entry(&self, name: &str) -> Option<&DefinitionEntry<T>> {
         let all = &self.entries;
-        let at = all.partition_point(|entry| entry.name.as_str() < name);
-        all.get(at).filter(|entry| entry.name == name)
+        let position = all.partition_point(|entry| entry.name.as_str() < name);
+        all.get(position).filter(|entry| entry.name == name)
     }
 
     /// The last good versions, for the next load.
-    pub(super) fn last_good(&self) -> LastGood<'_, T> {
-        LastGood::new(&self.entries, &self.departed)
+    pub(super) fn last_good(&self) -> LastGoodVersions<'_, T> {
+        LastGoodVersions::new(&self.entries, &self.missing_versions)
     }
 }
 
 impl WorkflowEntry {
     /// The format of its file.
     pub fn format(&self) -> Format {
-        let of_path = |path: &PathBuf| Format::from_path(path);
-        let shipped =
-            || shipped::shipped_workflow(&self.name).map(|file| Format::from_path(&file.path));
-        self.path.as_ref().map(of_path).or_else(shipped).unwrap_or_default()
+        let detect_format = |path: &PathBuf| Format::from_path(path);
+        let shipped_format =
+            || shipped::find_shipped_workflow(&self.name).map(|file| Format::from_path(&file.path));
+        self.path.as_ref().map(detect_format).or_else(shipped_format).unwrap_or_default()
     }
 
     /// The metadata that the author added, if there is any.

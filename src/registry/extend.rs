@@ -9,7 +9,7 @@ use midex_domain::{
     document::Digest,
     draft::{WorkflowDraft, WorkflowFormat},
     error::format_count,
-    finding::{Finding, Rule, errors, has_room_for_suggestions, is_broken},
+    finding::{Finding, Rule, filter_errors, has_errors, has_room_for_suggestions},
     grammar::{EXTENDS_KEY, has_template},
     inherit::{self, MergedManifest},
     limits,
@@ -19,21 +19,21 @@ use midex_domain::{
 /// Looks up workflow files by name.
 pub(super) trait Bases {
     /// The file of the workflow of this name.
-    fn file(&self, name: &str) -> Option<DefinitionFile>;
+    fn find_file(&self, name: &str) -> Option<DefinitionFile>;
 
     /// Whether there is a workflow of this name.
-    fn has(&self, name: &str) -> bool;
+    fn contains(&self, name: &str) -> bool;
 
     /// The names of all workflows.
-    fn names(&self) -> Vec<String>;
+    fn workflow_names(&self) -> Vec<String>;
 }
 
 /// A workflow name that a check looked up, with the result. A cached check stays valid as long as every look-up has the
 /// same result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Used {
+pub(super) struct NameLookup {
     pub(super) name: String,
-    pub(super) meant: BaseMatch,
+    pub(super) base_match: BaseMatch,
 }
 
 /// The result of looking up a workflow name.
@@ -45,29 +45,31 @@ pub(super) enum BaseMatch {
     Child(bool),
 }
 
-impl Used {
+impl NameLookup {
     /// Whether looking up the name again gives the same result. Always false for a base that did not exist.
-    pub(super) fn is_same(&self, bases: &dyn Bases) -> bool {
-        match self.meant {
+    pub(super) fn is_current(&self, bases: &dyn Bases) -> bool {
+        match self.base_match {
             BaseMatch::Base(None) => false,
-            BaseMatch::Base(version) => bases.file(&self.name).map(|file| file.version) == version,
-            BaseMatch::Child(was_there) => bases.has(&self.name) == was_there,
+            BaseMatch::Base(version) => {
+                bases.find_file(&self.name).map(|file| file.version) == version
+            }
+            BaseMatch::Child(was_there) => bases.contains(&self.name) == was_there,
         }
     }
 }
 
 /// The context that a draft is checked in.
 #[derive(Clone, Copy)]
-pub(super) struct Beside<'a> {
+pub(super) struct CheckContext<'a> {
     /// The known agents, and the abilities of the server.
-    pub(super) known: KnownNames<'a>,
+    pub(super) known_names: KnownNames<'a>,
     /// The workflows that can be extended.
     pub(super) bases: &'a dyn Bases,
 }
 
 /// A draft with the result of its check.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub(super) struct CheckedDraft {
     /// The workflow, if it has no errors.
     pub(super) workflow: Option<Workflow>,
     /// The findings, located in the draft's own file.
@@ -75,56 +77,74 @@ pub(super) struct Checked {
     /// The document that was checked, merged with its bases.
     pub(super) document: DocumentNode,
     /// The names of its bases, nearest first, then the names of its children.
-    pub(super) used: Vec<Used>,
+    pub(super) name_lookups: Vec<NameLookup>,
     /// The findings about the merged document, each at its own place. `None` if they equal `findings`.
-    found: Option<Vec<Finding>>,
+    merged_findings: Option<Vec<Finding>>,
     /// The finding about the chain of its bases, which each of its heirs has too.
-    chain: Option<Finding>,
+    chain_finding: Option<Finding>,
 }
 
-impl Checked {
-    fn found(&self) -> &[Finding] {
-        self.found.as_deref().unwrap_or(&self.findings)
+impl CheckedDraft {
+    fn merged_findings(&self) -> &[Finding] {
+        self.merged_findings.as_deref().unwrap_or(&self.findings)
     }
 }
 
 /// Checks a draft. `heirs` are the names of the workflows that extend it, down to its own name.
-pub(super) fn check(draft: WorkflowDraft, heirs: &[String], beside: Beside<'_>) -> Checked {
+pub(super) fn check_draft(
+    draft: WorkflowDraft,
+    heirs: &[String],
+    context: CheckContext<'_>,
+) -> CheckedDraft {
     let extends = draft.document.get(EXTENDS_KEY);
-    let Some(extends) = extends.filter(|_| draft.form == WorkflowFormat::Manifest) else {
-        return alone(draft, beside);
+    let Some(base_node) = extends.filter(|_| draft.form == WorkflowFormat::Manifest) else {
+        return check_without_base(draft, context);
     };
-    let (mut used, mut chain) = (Vec::new(), None);
-    match base(extends, heirs, beside, &mut used, &mut chain) {
+    let (mut name_lookups, mut chain_finding) = (Vec::new(), None);
+    match check_base(base_node, heirs, context, &mut name_lookups, &mut chain_finding) {
         Ok(base) => {
-            let name = extends.as_text().unwrap_or_default().to_owned();
-            with_base(draft, (&name, &base), beside, used)
+            let name = base_node.as_text().unwrap_or_default().to_owned();
+            check_with_base(draft, (&name, &base), context, name_lookups)
         }
         Err(finding) => {
             let mut findings = check::check_shapes(&draft);
             // If the value of `extends` is not a valid name, it has a finding already.
-            let is_told = findings.iter().any(|one| one.path == EXTENDS_KEY);
-            if !is_told {
+            let has_extends_finding = findings.iter().any(|one| one.path == EXTENDS_KEY);
+            if !has_extends_finding {
                 findings.push(*finding);
             }
-            Checked { workflow: None, findings, document: draft.document, used, found: None, chain }
+            CheckedDraft {
+                workflow: None,
+                findings,
+                document: draft.document,
+                name_lookups,
+                merged_findings: None,
+                chain_finding,
+            }
         }
     }
 }
 
-fn alone(draft: WorkflowDraft, beside: Beside<'_>) -> Checked {
-    let mut used = Vec::new();
-    let (workflow, findings) = whole(&draft, beside, &mut used);
-    Checked { workflow, findings, document: folded(draft), used, found: None, chain: None }
+fn check_without_base(draft: WorkflowDraft, context: CheckContext<'_>) -> CheckedDraft {
+    let mut name_lookups = Vec::new();
+    let (workflow, findings) = check_merged_draft(&draft, context, &mut name_lookups);
+    CheckedDraft {
+        workflow,
+        findings,
+        document: merge_sections(draft),
+        name_lookups,
+        merged_findings: None,
+        chain_finding: None,
+    }
 }
 
 /// Checks a draft whose bases, if any, are merged already, and checks that the workflows its steps start exist.
-fn whole(
+fn check_merged_draft(
     draft: &WorkflowDraft,
-    beside: Beside<'_>,
-    used: &mut Vec<Used>,
+    context: CheckContext<'_>,
+    name_lookups: &mut Vec<NameLookup>,
 ) -> (Option<Workflow>, Vec<Finding>) {
-    let (workflow, mut findings) = check::check_workflow(draft, beside.known);
+    let (workflow, mut findings) = check::check_workflow(draft, context.known_names);
     let names = OnceCell::new();
     for field in draft.child_workflow_fields() {
         // A value that is not a valid name has a finding already.
@@ -132,15 +152,16 @@ fn whole(
         let Some(name) = field.value.as_text().filter(is_name) else {
             continue;
         };
-        let is_there = beside.bases.has(name);
-        used.push(Used { name: name.to_owned(), meant: BaseMatch::Child(is_there) });
-        if !is_there {
+        let exists = context.bases.contains(name);
+        name_lookups
+            .push(NameLookup { name: name.to_owned(), base_match: BaseMatch::Child(exists) });
+        if !exists {
             let message =
                 format!("no workflow has the name `{name}`: the step fails when it begins");
             let finding = field.value_finding(Rule::UnknownWorkflow, message);
             let finding =
                 finding.suggest("write the name of one that `midex list` shows".to_owned());
-            let names = names.get_or_init(|| beside.bases.names()).iter();
+            let names = names.get_or_init(|| context.bases.workflow_names()).iter();
             let names = names.map(String::as_str).filter(|_| has_room_for_suggestions(&findings));
             let finding = finding.did_you_mean(field.value.place, name, names);
             findings.push(finding);
@@ -150,58 +171,62 @@ fn whole(
 }
 
 /// The document, with the sections of its Markdown body folded into its steps.
-fn folded(mut draft: WorkflowDraft) -> DocumentNode {
-    inherit::fold_sections_into_steps(&mut draft.document, &draft.sections);
+fn merge_sections(mut draft: WorkflowDraft) -> DocumentNode {
+    inherit::merge_sections_into_steps(&mut draft.document, &draft.sections);
     draft.document
 }
 
-fn with_base(
+fn check_with_base(
     draft: WorkflowDraft,
-    (name, base): (&str, &Checked),
-    beside: Beside<'_>,
-    mut used: Vec<Used>,
-) -> Checked {
+    (name, base): (&str, &CheckedDraft),
+    context: CheckContext<'_>,
+    mut name_lookups: Vec<NameLookup>,
+) -> CheckedDraft {
     let mut findings = Vec::new();
     let merged = inherit::merge_with_base(&mut findings, &draft.document, (name, &base.document));
-    let MergedManifest { mut document, says } = merged;
+    let MergedManifest { mut document, origins: says } = merged;
     inherit::drop_overridden_instructions(&mut document, &draft.sections);
     let draft = WorkflowDraft {
         sections: draft.sections,
         headings: draft.headings,
         ..WorkflowDraft::new(WorkflowFormat::Manifest, document, draft.content)
     };
-    let names: Vec<_> = used
+    let names: Vec<_> = name_lookups
         .iter()
-        .filter(|used| matches!(used.meant, BaseMatch::Base(_)))
+        .filter(|used| matches!(used.base_match, BaseMatch::Base(_)))
         .map(|used| used.name.clone())
         .collect();
-    let (workflow, found) = whole(&draft, beside, &mut used);
-    findings.extend(says.map_findings_to_heir(found.clone(), base.found(), &names));
-    Checked {
-        workflow: workflow.filter(|_| !is_broken(&findings)),
+    let (workflow, merged_findings) = check_merged_draft(&draft, context, &mut name_lookups);
+    findings.extend(says.map_findings_to_heir(
+        merged_findings.clone(),
+        base.merged_findings(),
+        &names,
+    ));
+    CheckedDraft {
+        workflow: workflow.filter(|_| !has_errors(&findings)),
         findings,
-        document: folded(draft),
-        used,
-        found: Some(found),
-        chain: None,
+        document: merge_sections(draft),
+        name_lookups,
+        merged_findings: Some(merged_findings),
+        chain_finding: None,
     }
 }
 
 /// Checks the workflow that `extends` names as a base. All names that are looked up are added to `used`. A finding about
 /// the chain of bases is put into `chain` too.
-fn base(
+fn check_base(
     extends: &DocumentNode,
     heirs: &[String],
-    beside: Beside<'_>,
-    used: &mut Vec<Used>,
-    chain: &mut Option<Finding>,
-) -> Result<Checked, Box<Finding>> {
+    context: CheckContext<'_>,
+    name_lookups: &mut Vec<NameLookup>,
+    chain_finding: &mut Option<Finding>,
+) -> Result<CheckedDraft, Box<Finding>> {
     let name = extends.as_text().unwrap_or_default();
-    let finding = |rule, message: String| extends.finding(rule, EXTENDS_KEY, message);
+    let finding = |rule, message: String| extends.new_finding(rule, EXTENDS_KEY, message);
     let invalid = |message, hint: String| finding(Rule::InvalidBase, message).suggest(hint);
-    let nearer = format!("extend one that is nearer to the first than `{name}`");
+    let hint_nearer_base = format!("extend one that is nearer to the first than `{name}`");
     let names: Vec<_> = heirs.iter().cloned().chain([name.to_owned()]).collect();
-    let of_chain = if heirs.first().is_some_and(|first| first == name) {
+    let new_chain_finding = if heirs.first().is_some_and(|first| first == name) {
         let message = format!("it extends itself: {}", names.join(" → "));
         let hint = "leave `extends` out of one of them";
         Some(finding(Rule::CyclicBase, message).suggest(hint.to_owned()))
@@ -209,51 +234,53 @@ fn base(
         let message = format!("`{name}` extends itself, so nothing can extend it");
         Some(invalid(message, format!("leave `extends` out of `{name}`")))
     } else if heirs.len() > limits::EXTENDS_DEPTH_MAX {
-        let most = limits::EXTENDS_DEPTH_MAX;
-        let message = format!("more than {most} workflows stand above it by `extends`");
-        let finding = finding(Rule::LimitExceeded, message).suggest(nearer.clone());
-        Some(finding.with_expected(format!("at most {most}"), format!("more than {most}")))
+        let max_depth = limits::EXTENDS_DEPTH_MAX;
+        let message = format!("more than {max_depth} workflows stand above it by `extends`");
+        let finding = finding(Rule::LimitExceeded, message).suggest(hint_nearer_base.clone());
+        Some(
+            finding.with_expected(format!("at most {max_depth}"), format!("more than {max_depth}")),
+        )
     } else {
         None
     };
-    if let Some(finding) = of_chain {
-        return Err(chain.insert(finding).clone().into());
+    if let Some(finding) = new_chain_finding {
+        return Err(chain_finding.insert(finding).clone().into());
     }
-    let file = beside.bases.file(name);
-    used.push(Used {
+    let file = context.bases.find_file(name);
+    name_lookups.push(NameLookup {
         name: name.to_owned(),
-        meant: BaseMatch::Base(file.as_ref().map(|file| file.version)),
+        base_match: BaseMatch::Base(file.as_ref().map(|file| file.version)),
     });
     let Some(file) = file else {
         let finding = finding(Rule::UnknownBase, format!("no workflow has the name `{name}`"))
             .suggest("write the name of one that `midex list` shows".to_owned());
-        let names = beside.bases.names();
+        let names = context.bases.workflow_names();
         let names = names.iter().map(String::as_str);
         return Err(finding.did_you_mean(extends.place, name, names).into());
     };
-    let broken = |count| {
+    let broken_base_finding = |count| {
         let count = format_count(count, "finding");
         let message = format!("`{name}` has {count}: only a sound workflow can be extended");
         let path = file.path.display();
         let hint = format!("run `midex validate {path}` and mend it first");
         Box::new(invalid(message, hint))
     };
-    let (draft, found) = read::read_draft(&file).map_err(|_| broken(1))?;
+    let (draft, draft_findings) = read::read_draft(&file).map_err(|_| broken_base_finding(1))?;
     if draft.form == WorkflowFormat::Phases {
         let message = format!("`{name}` has phases: only a manifest with steps can be extended");
         return Err(invalid(message, format!("copy what you need of `{name}`")).into());
     }
-    let checked = check(draft, &names, beside);
-    used.extend(checked.used.iter().cloned());
-    if let Some(above) = &checked.chain {
-        let finding = above.clone().at_other_place(EXTENDS_KEY, extends.place);
+    let checked = check_draft(draft, &names, context);
+    name_lookups.extend(checked.name_lookups.iter().cloned());
+    if let Some(base_chain_finding) = &checked.chain_finding {
+        let finding = base_chain_finding.clone().move_to(EXTENDS_KEY, extends.place);
         let is_too_deep = finding.rule == Rule::LimitExceeded;
         let hint = finding.suggestion.clone().filter(|_| !is_too_deep);
-        let finding = finding.suggest(hint.unwrap_or(nearer));
-        return Err(chain.insert(finding).clone().into());
+        let finding = finding.suggest(hint.unwrap_or(hint_nearer_base));
+        return Err(chain_finding.insert(finding).clone().into());
     }
-    match errors(&found).count() + errors(&checked.findings).count() {
+    match filter_errors(&draft_findings).count() + filter_errors(&checked.findings).count() {
         0 => Ok(checked),
-        count => Err(broken(count)),
+        count => Err(broken_base_finding(count)),
     }
 }

@@ -34,14 +34,14 @@ pub struct DefinitionFile {
     /// The digest of its bytes, which callers see as its version.
     pub(crate) version: Digest,
     /// The finding that explains why it could not be read.
-    pub trouble: Option<Finding>,
+    pub read_finding: Option<Finding>,
     /// Its metadata stamp. `None` if the stamp could not distinguish this content from a later one.
     pub(super) stamp: Option<FileStamp>,
 }
 
 impl DefinitionFile {
     pub(super) fn from_finding(path: PathBuf, finding: Finding) -> Self {
-        Self { trouble: Some(finding), ..Self::from_text(path, String::new()) }
+        Self { read_finding: Some(finding), ..Self::from_text(path, String::new()) }
     }
 
     /// A text, treated as a file of this path.
@@ -50,7 +50,7 @@ impl DefinitionFile {
         if text.starts_with(BYTE_ORDER_MARK) {
             text.drain(..BYTE_ORDER_MARK.len_utf8());
         }
-        Self { path, text, version, trouble: None, stamp: None }
+        Self { path, text, version, read_finding: None, stamp: None }
     }
 
     /// Whether the metadata shows that the file still has the bytes that were read. Does not open it. False if that
@@ -69,7 +69,7 @@ impl DefinitionFile {
     }
 
     /// The exact text of the file, including its byte order mark.
-    pub(super) fn full_text(&self) -> String {
+    pub(super) fn text_with_bom(&self) -> String {
         if Digest::compute(self.text.as_bytes()) == self.version {
             self.text.clone()
         } else {
@@ -92,7 +92,7 @@ pub(super) const EXTENSIONS: &[&str] = &["md", "yaml", "yml", "json"];
 
 /// The file name for a new definition called `name`. Refuses a name that is not a plain file name, that
 /// [`read_directory`] would skip, or that is invalid on other systems.
-pub(super) fn new_file_name(name: &str, extension: &str) -> Result<String> {
+pub(super) fn build_file_name(name: &str, extension: &str) -> Result<String> {
     let fault = if name.starts_with(['.', '_', '-']) {
         Some("begins with `.`, `_` or `-`")
     } else if name.ends_with(['.', ' ']) {
@@ -112,14 +112,14 @@ pub(super) fn new_file_name(name: &str, extension: &str) -> Result<String> {
 }
 
 /// The extension of a path, in lowercase.
-pub(super) fn extension(path: &Path) -> String {
+pub(super) fn lowercase_extension(path: &Path) -> String {
     let extension = path.extension().unwrap_or_default();
     extension.to_string_lossy().to_ascii_lowercase()
 }
 
 /// Whether a path has the extension of a definition file.
 pub fn is_definition_file(path: &Path) -> bool {
-    EXTENSIONS.contains(&extension(path).as_str())
+    EXTENSIONS.contains(&lowercase_extension(path).as_str())
 }
 
 /// Whether a directory entry is skipped, together with everything in it.
@@ -142,24 +142,24 @@ pub(super) fn read_directory(
     let real_root = root.real.clone();
     let mut walk = DirectoryWalk {
         extensions,
-        follows_links: !directory.source.is_host_source(),
+        should_follow_links: !directory.source.is_host_source(),
         // Mark the root as visited, in case a link points back to it.
-        seen: HashSet::from([real_root.clone()]),
+        visited_paths: HashSet::from([real_root.clone()]),
         root,
         entries: 0,
         bytes: 0,
         files: Vec::new(),
-        full: false,
+        is_full: false,
     };
     walk.walk_directory(&directory.path, &real_root, 0);
-    if walk.full {
+    if walk.is_full {
         let message = format!(
             "the directory holds more than {} definition files, {} bytes of them or {} entries; the rest is not read",
             limits::DEFINITION_FILES_MAX,
             limits::DEFINITION_SOURCE_BYTES_MAX,
             limits::DEFINITION_ENTRIES_MAX
         );
-        let finding = Finding::of_file(Rule::TooManyFiles, message);
+        let finding = Finding::new_for_file(Rule::TooManyFiles, message);
         walk.files.push(DefinitionFile::from_finding(directory.path.clone(), finding));
     }
     walk.files
@@ -173,7 +173,7 @@ pub(super) struct RootDirectory {
 
 impl RootDirectory {
     pub(super) fn open(directory: &DefinitionDirectory) -> Result<Self, Box<Finding>> {
-        let real = directory.real_path()?;
+        let real = directory.resolve_path()?;
         // `NOFOLLOW`: the directory may have been replaced by a link since its path was resolved.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::open(&real, flags, Mode::empty());
@@ -184,14 +184,14 @@ impl RootDirectory {
     /// Opens `real`, a resolved path below this directory. If a component has been replaced by a link since, the open
     /// fails. A named pipe does not block.
     pub(super) fn open_without_links(&self, real: &Path) -> io::Result<fs::File> {
-        let outside = |_| io::Error::from(io::ErrorKind::NotFound);
-        let below = real.strip_prefix(&self.real).map_err(outside)?;
+        let to_not_found = |_| io::Error::from(io::ErrorKind::NotFound);
+        let relative_path = real.strip_prefix(&self.real).map_err(to_not_found)?;
         let mut opened = self.directory.try_clone()?;
-        let names: Vec<_> = below.iter().collect();
-        let (last, on_the_way) =
+        let names: Vec<_> = relative_path.iter().collect();
+        let (last, parents) =
             names.split_last().map_or((OsStr::new("."), &[][..]), |(last, way)| (*last, way));
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        for name in on_the_way {
+        for name in parents {
             opened = openat(&opened, *name, flags | OFlags::DIRECTORY, Mode::empty())?;
         }
         Ok(openat(&opened, last, flags, Mode::empty())?.into())
@@ -201,20 +201,20 @@ impl RootDirectory {
 struct DirectoryWalk<'a> {
     extensions: &'a [&'a str],
     /// Whether links that stay within the directory are followed.
-    follows_links: bool,
+    should_follow_links: bool,
     root: RootDirectory,
     /// The real paths visited so far. Links may lead to one file or directory twice.
-    seen: HashSet<PathBuf>,
+    visited_paths: HashSet<PathBuf>,
     entries: usize,
     /// The total size of the files that were read.
     bytes: u64,
     files: Vec<DefinitionFile>,
-    full: bool,
+    is_full: bool,
 }
 
 impl DirectoryWalk<'_> {
     fn walk_directory(&mut self, path: &Path, real: &Path, depth: usize) {
-        let mut names = match self.entry_names(real) {
+        let mut names = match self.read_entry_names(real) {
             Ok(names) => names,
             Err(error) => {
                 self.files.push(DefinitionFile::from_finding(
@@ -226,7 +226,7 @@ impl DirectoryWalk<'_> {
         };
         names.sort();
         for name in names {
-            if self.full {
+            if self.is_full {
                 return;
             }
             self.visit_entry(path.join(name), depth);
@@ -234,7 +234,7 @@ impl DirectoryWalk<'_> {
     }
 
     /// The names of the entries of a directory, without hidden ones.
-    fn entry_names(&mut self, real: &Path) -> io::Result<Vec<OsString>> {
+    fn read_entry_names(&mut self, real: &Path) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Dir::new(self.root.open_without_links(real)?)? {
             let entry = entry?;
@@ -244,7 +244,7 @@ impl DirectoryWalk<'_> {
             }
             self.entries += 1;
             if self.entries > limits::DEFINITION_ENTRIES_MAX {
-                self.full = true;
+                self.is_full = true;
                 break;
             }
             if !is_hidden(name) {
@@ -255,17 +255,17 @@ impl DirectoryWalk<'_> {
     }
 
     fn visit_entry(&mut self, path: PathBuf, depth: usize) {
-        if !self.follows_links && path.is_symlink() {
+        if !self.should_follow_links && path.is_symlink() {
             return;
         }
-        let wanted = self.extensions.contains(&extension(&path).as_str());
+        let is_definition = self.extensions.contains(&lowercase_extension(&path).as_str());
         let metadata = match fs::metadata(&path) {
             Ok(metadata) => metadata,
             // The file was removed after it was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let finding =
-                    Finding::of_file(Rule::Unreadable, "this symbolic link leads nowhere");
+                    Finding::new_for_file(Rule::Unreadable, "this symbolic link leads nowhere");
                 return self.files.push(DefinitionFile::from_finding(path, finding));
             }
             Err(error) => {
@@ -274,11 +274,11 @@ impl DirectoryWalk<'_> {
                     .push(DefinitionFile::from_finding(path, unreadable_finding(&error)));
             }
         };
-        if let Some(finding) = special_file_finding(metadata.file_type(), wanted) {
+        if let Some(finding) = special_file_finding(metadata.file_type(), is_definition) {
             self.files.push(DefinitionFile::from_finding(path.clone(), finding));
         }
         // Other entries are ignored, even unreadable ones, since they are not definition files.
-        if !(metadata.is_dir() || wanted && metadata.is_file()) {
+        if !(metadata.is_dir() || is_definition && metadata.is_file()) {
             return;
         }
         match fs::canonicalize(&path) {
@@ -287,25 +287,25 @@ impl DirectoryWalk<'_> {
                     "the symbolic link leaves the directory of definitions: it leads to {}",
                     real.display()
                 );
-                let finding = Finding::of_file(Rule::OutsideDirectory, message)
+                let finding = Finding::new_for_file(Rule::OutsideDirectory, message)
                     .suggest("copy the file here, or name its directory".to_owned());
                 self.files.push(DefinitionFile::from_finding(path, finding));
             }
-            Ok(real) if !self.seen.insert(real.clone()) => {}
+            Ok(real) if !self.visited_paths.insert(real.clone()) => {}
             Ok(real) if metadata.is_dir() && depth < limits::DEFINITION_DIRECTORY_DEPTH_MAX => {
                 self.walk_directory(&path, &real, depth + 1);
             }
             Ok(_) if metadata.is_dir() => {
                 let message = "the directory is nested too deep; it is not read";
-                let finding = Finding::of_file(Rule::LimitExceeded, message);
+                let finding = Finding::new_for_file(Rule::LimitExceeded, message);
                 self.files.push(DefinitionFile::from_finding(path, finding));
             }
-            Ok(_) if self.files.len() >= limits::DEFINITION_FILES_MAX => self.full = true,
+            Ok(_) if self.files.len() >= limits::DEFINITION_FILES_MAX => self.is_full = true,
             Ok(real) => {
                 let opened = self.root.open_without_links(&real);
                 let file = read_opened_file(path, opened, limits::DEFINITION_BYTES_MAX);
                 self.bytes += file.text.len() as u64;
-                self.full = self.bytes > limits::DEFINITION_SOURCE_BYTES_MAX;
+                self.is_full = self.bytes > limits::DEFINITION_SOURCE_BYTES_MAX;
                 self.files.push(file);
             }
             Err(error) => {
@@ -351,13 +351,13 @@ pub fn read_definition_file(path: &Path, max: u64) -> DefinitionFile {
 )]
 fn read_opened_file(path: PathBuf, opened: io::Result<fs::File>, max: u64) -> DefinitionFile {
     let now = SystemTime::now();
-    let read = opened.and_then(|file| {
+    let contents = opened.and_then(|file| {
         let metadata = file.metadata()?;
-        let is_read = metadata.is_file() && metadata.len() <= max;
-        let bytes = is_read.then(|| read_up_to(file, max)).transpose()?;
+        let is_readable = metadata.is_file() && metadata.len() <= max;
+        let bytes = is_readable.then(|| read_up_to(file, max)).transpose()?;
         Ok((metadata, bytes.unwrap_or_default()))
     });
-    match read {
+    match contents {
         Err(error) => DefinitionFile::from_finding(path, unreadable_finding(&error)),
         Ok((metadata, _)) if !metadata.is_file() => {
             DefinitionFile::from_finding(path, not_a_file_finding())
@@ -367,7 +367,7 @@ fn read_opened_file(path: PathBuf, opened: io::Result<fs::File>, max: u64) -> De
                 Some(finding) => DefinitionFile::from_finding(path, finding),
                 None => DefinitionFile {
                     stamp: FileStamp::from_settled_metadata(&metadata, now),
-                    ..file_from_bytes(path, bytes)
+                    ..decode_file(path, bytes)
                 },
             }
         }
@@ -376,36 +376,36 @@ fn read_opened_file(path: PathBuf, opened: io::Result<fs::File>, max: u64) -> De
 
 fn too_large_finding(bytes: u64, max: u64) -> Option<Finding> {
     let message = || format!("the file is larger than {max} bytes");
-    (bytes > max).then(|| Finding::of_file(Rule::FileTooLarge, message()))
+    (bytes > max).then(|| Finding::new_for_file(Rule::FileTooLarge, message()))
 }
 
 /// The finding for an entry that is not a regular file. Such an entry is never opened.
-fn special_file_finding(kind: fs::FileType, is_named_like_one: bool) -> Option<Finding> {
-    let what = describe_special_file(kind)?;
+fn special_file_finding(kind: fs::FileType, has_definition_name: bool) -> Option<Finding> {
+    let type_description = describe_special_file(kind)?;
     if kind.is_dir() {
         let message = "this is a directory with the name of a definition file";
-        let finding = Finding::of_file(Rule::Unreadable, message);
-        let advice = "give it a name without extension; the definitions in it are read";
-        return is_named_like_one.then(|| finding.suggest(advice.to_owned()));
+        let finding = Finding::new_for_file(Rule::Unreadable, message);
+        let hint = "give it a name without extension; the definitions in it are read";
+        return has_definition_name.then(|| finding.suggest(hint.to_owned()));
     }
-    let message = format!("this is {what}, not a file");
-    let finding = Finding::of_file(Rule::Unreadable, message);
+    let message = format!("this is {type_description}, not a file");
+    let finding = Finding::new_for_file(Rule::Unreadable, message);
     Some(finding.suggest("remove it, or put a file in its place".to_owned()))
 }
 
 fn not_a_file_finding() -> Finding {
-    Finding::of_file(Rule::Unreadable, "this is not a file")
+    Finding::new_for_file(Rule::Unreadable, "this is not a file")
 }
 
-fn file_from_bytes(path: PathBuf, bytes: Vec<u8>) -> DefinitionFile {
+fn decode_file(path: PathBuf, bytes: Vec<u8>) -> DefinitionFile {
     let error = match String::from_utf8(bytes) {
         Ok(text) => return DefinitionFile::from_text(path, text),
         Err(error) => error,
     };
     let version = Digest::compute(error.as_bytes());
-    let valid = error.utf8_error().valid_up_to();
-    let text = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
-    let place = Place::of_bytes(&text, valid, valid);
+    let valid_length = error.utf8_error().valid_up_to();
+    let text = String::from_utf8_lossy(&error.as_bytes()[..valid_length]).into_owned();
+    let place = Place::from_bytes(&text, valid_length, valid_length);
     let finding = Finding::new(Rule::NotUtf8, "", place, "the file is not UTF-8 from here");
-    DefinitionFile { version, trouble: Some(finding), ..DefinitionFile::from_text(path, text) }
+    DefinitionFile { version, read_finding: Some(finding), ..DefinitionFile::from_text(path, text) }
 }

@@ -37,7 +37,7 @@ impl Format {
 
     /// The format of a file, by its extension.
     pub fn from_path(path: &Path) -> Self {
-        match files::extension(path).as_str() {
+        match files::lowercase_extension(path).as_str() {
             "md" => Self::Markdown,
             "json" => Self::Json,
             _ => Self::Yaml,

@@ -12,9 +12,9 @@ use super::{
     bases::DefinitionLevels,
     cache::{CachedLoader, LoadCache},
     entry::{Collection, DefinitionEntry},
-    extend::Beside,
+    extend::CheckContext,
     files::{self, DefinitionFile},
-    last_good::LastGood,
+    last_good::LastGoodVersions,
     load::{self, LoadResult},
     markdown, shipped,
 };
@@ -48,43 +48,43 @@ pub(super) fn load_workflows(
 ) -> Collection<Definition> {
     let levels: Vec<_> = read_levels(directories, files::EXTENSIONS, shipped::WORKFLOWS).collect();
     let bases = DefinitionLevels::new(Cow::Borrowed(&levels), previous.map(|before| &before.cache));
-    let valid = |loaded: &LoadResult<Arc<Definition>>| {
+    let is_result_valid = |loaded: &LoadResult<Arc<Definition>>| {
         let is_valid = |value: &Arc<Definition>| has_current_personas(value, agents);
         loaded.value.as_ref().is_none_or(is_valid)
-            && loaded.used.iter().all(|used| used.is_same(&bases))
+            && loaded.name_lookups.iter().all(|used| used.is_current(&bases))
     };
-    let beside = Beside { known, bases: &bases };
-    let load = |file| load_definition(file, agents, beside);
-    load_collection(&levels, (previous, cached), valid, load)
+    let context = CheckContext { known_names: known, bases: &bases };
+    let load = |file| load_definition(file, agents, context);
+    load_collection(&levels, (previous, cached), is_result_valid, load)
 }
 
 fn load_collection<T>(
     levels: &[(DefinitionDirectory, Vec<DefinitionFile>)],
     (previous, cached): (PreviousCollection<'_, T>, PreviousCollection<'_, T>),
-    valid: impl Fn(&LoadResult<Arc<T>>) -> bool,
+    is_valid: impl Fn(&LoadResult<Arc<T>>) -> bool,
     load: impl Fn(DefinitionFile) -> LoadResult<Arc<T>>,
 ) -> Collection<T> {
     let empty = LoadCache::default();
     let mut loader = CachedLoader::new(cached.map_or(&empty, |before| &before.cache));
-    let mut read = |file: &DefinitionFile| loader.load_or_reuse(file, &valid, &load);
+    let mut load_file = |file: &DefinitionFile| loader.load_or_reuse(file, &is_valid, &load);
     let levels = levels.iter();
     let levels = levels.map(|(directory, files)| {
-        (directory.source, load_within_limits(directory, files, &mut read))
+        (directory.source, load_within_limits(directory, files, &mut load_file))
     });
     let levels = levels.collect();
-    let mut last_good = previous.map_or_else(LastGood::default, Collection::last_good);
-    let (shown, hidden) = split_by_precedence(levels, &mut last_good);
-    let entries = |of: Vec<_>| {
+    let mut last_good = previous.map_or_else(LastGoodVersions::default, Collection::last_good);
+    let (effective, hidden) = split_by_precedence(levels, &mut last_good);
+    let make_entries = |of: Vec<_>| {
         let entries = of.into_iter();
         entries.map(|(source, loaded)| make_entry(source, loaded)).collect()
     };
     let (cache, parsed) = loader.into_cache();
     Collection {
-        entries: entries(shown),
-        hidden: entries(hidden),
-        departed: last_good.into_missing_versions(),
+        entries: make_entries(effective),
+        hidden_entries: make_entries(hidden),
+        missing_versions: last_good.into_missing_versions(),
         cache,
-        parsed,
+        parsed_files: parsed,
     }
 }
 
@@ -99,23 +99,25 @@ fn load_within_limits<T>(
     files: &[DefinitionFile],
     mut read: impl FnMut(&DefinitionFile) -> LoadResult<Arc<T>>,
 ) -> Vec<LoadResult<Arc<T>>> {
-    let (began, mut values) = (Instant::now(), 0);
-    let (most, within) = (limits::DEFINITION_SOURCE_VALUES_MAX, limits::DEFINITION_SOURCE_WITHIN);
+    let (started_at, mut value_count) = (Instant::now(), 0);
+    let (max_values, max_duration) =
+        (limits::DEFINITION_SOURCE_VALUES_MAX, limits::DEFINITION_SOURCE_WITHIN);
     let mut level = Vec::new();
-    for (at, file) in files.iter().enumerate() {
-        let past = if values > most {
-            format!("hold more than {most} values together")
-        } else if began.elapsed() > within {
-            format!("take longer than {} s to be checked", within.as_secs())
+    for (index, file) in files.iter().enumerate() {
+        let exceeded_limit = if value_count > max_values {
+            format!("hold more than {max_values} values together")
+        } else if started_at.elapsed() > max_duration {
+            format!("take longer than {} s to be checked", max_duration.as_secs())
         } else {
             let loaded = read(file);
-            values += loaded.values;
+            value_count += loaded.value_count;
             level.push(loaded);
             continue;
         };
-        let rest = files.len() - at;
-        let message = format!("the definitions here {past}: {rest} more files are not used");
-        let finding = Finding::of_file(Rule::LimitExceeded, message);
+        let remaining = files.len() - index;
+        let message =
+            format!("the definitions here {exceeded_limit}: {remaining} more files are not used");
+        let finding = Finding::new_for_file(Rule::LimitExceeded, message);
         level.push(read(&DefinitionFile::from_finding(directory.path.clone(), finding)));
         break;
     }
@@ -129,13 +131,14 @@ pub(super) fn read_levels(
     shipped: &'static [(&'static str, &'static str)],
 ) -> impl Iterator<Item = (DefinitionDirectory, Vec<DefinitionFile>)> {
     let is_own = |directory: &&DefinitionDirectory| !directory.source.is_host_source();
-    let of_hosts = directories.iter().filter(move |directory| !is_own(directory));
-    let read = move |directory: &DefinitionDirectory| {
+    let host_directories = directories.iter().filter(move |directory| !is_own(directory));
+    let read_level = move |directory: &DefinitionDirectory| {
         (directory.clone(), read_definition_files(directory, extensions))
     };
-    let shipped = (DefinitionDirectory::new(Source::Shipped), shipped::shipped_files(shipped));
-    let own = directories.iter().filter(is_own).map(read);
-    own.chain([shipped]).chain(of_hosts.map(read))
+    let shipped =
+        (DefinitionDirectory::new(Source::Shipped), shipped::build_shipped_files(shipped));
+    let own_levels = directories.iter().filter(is_own).map(read_level);
+    own_levels.chain([shipped]).chain(host_directories.map(read_level))
 }
 
 /// The files of a directory that may be definitions. In a host's directory, only files with front matter are.
@@ -153,9 +156,9 @@ fn read_definition_files(
 
 /// Whether the file is a plain `README.md` next to the definitions. One with front matter is a definition.
 pub(super) fn is_readme(file: &DefinitionFile) -> bool {
-    file.trouble.is_none()
+    file.read_finding.is_none()
         && file.file_stem().eq_ignore_ascii_case("readme")
-        && files::extension(&file.path) == "md"
+        && files::lowercase_extension(&file.path) == "md"
         && !markdown::has_front_matter(&file.text)
 }
 
@@ -164,33 +167,33 @@ pub(super) fn is_readme(file: &DefinitionFile) -> bool {
 /// `last_good` restores the last good versions of broken files.
 fn split_by_precedence<T>(
     levels: Vec<(Source, Vec<LoadResult<Arc<T>>>)>,
-    last_good: &mut LastGood<'_, T>,
+    last_good: &mut LastGoodVersions<'_, T>,
 ) -> (SourcedResults<T>, SourcedResults<T>) {
-    let mut taken = HashSet::new();
-    let (mut kept, mut hidden) = (SourcedResults::new(), SourcedResults::new());
+    let mut taken_names = HashSet::new();
+    let (mut effective, mut hidden) = (SourcedResults::new(), SourcedResults::new());
     for (source, mut level) in levels {
         load::refuse_duplicates(&mut level);
         last_good.restore_broken_files(&mut level);
-        let (late, level): (Vec<_>, Vec<_>) =
-            level.into_iter().partition(|loaded| taken.contains(&loaded.name));
-        taken.extend(level.iter().map(|loaded| loaded.name.clone()));
-        kept.extend(level.into_iter().map(|loaded| (source, loaded)));
-        hidden.extend(late.into_iter().map(|loaded| (source, loaded)));
+        let (unnamed, level): (Vec<_>, Vec<_>) =
+            level.into_iter().partition(|loaded| taken_names.contains(&loaded.name));
+        taken_names.extend(level.iter().map(|loaded| loaded.name.clone()));
+        effective.extend(level.into_iter().map(|loaded| (source, loaded)));
+        hidden.extend(unnamed.into_iter().map(|loaded| (source, loaded)));
     }
-    kept.sort_by(|(_, a), (_, b)| precedence_key(a).cmp(&precedence_key(b)));
+    effective.sort_by(|(_, a), (_, b)| build_precedence_key(a).cmp(&build_precedence_key(b)));
     for (_, loaded) in &mut hidden {
-        let mut nearer = kept.iter().filter(|(_, nearer)| nearer.name == loaded.name);
-        if let Some((_, nearer)) = nearer.next() {
+        let mut nearer_results = effective.iter().filter(|(_, nearer)| nearer.name == loaded.name);
+        if let Some((_, nearer)) = nearer_results.next() {
             let path = nearer.file.path.display();
             let message = format!(
                 "{path} is nearer and has the name `{}` too: that one is started",
                 loaded.name
             );
-            loaded.findings.push(Finding::of_file(Rule::ShadowedName, message));
+            loaded.findings.push(Finding::new_for_file(Rule::ShadowedName, message));
         }
     }
     hidden.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
-    (kept, hidden)
+    (effective, hidden)
 }
 
 /// Loaded files, each with its source.
@@ -198,29 +201,29 @@ type SourcedResults<T> = Vec<(Source, LoadResult<Arc<T>>)>;
 
 /// The sort key: by name, then usable entries first, then entries that state their name. The sort is stable, so the
 /// first file wins among equals.
-fn precedence_key<T>(loaded: &LoadResult<T>) -> (&str, bool, bool) {
-    (&loaded.name, loaded.value.is_none(), loaded.named_at.is_none())
+fn build_precedence_key<T>(loaded: &LoadResult<T>) -> (&str, bool, bool) {
+    (&loaded.name, loaded.value.is_none(), loaded.name_place.is_none())
 }
 
 /// The agents that steps may refer to.
-pub(super) fn known_agents(agents: &Collection<Persona>) -> KnownAgents {
-    let mut known = KnownAgents::new();
+pub(super) fn collect_known_agents(agents: &Collection<Persona>) -> KnownAgents {
+    let mut states = KnownAgents::new();
     for entry in &agents.entries {
         let state =
             if entry.value.is_some() { AgentFileState::Usable } else { AgentFileState::Broken };
-        known.entry(entry.name.clone()).or_insert(state);
+        states.entry(entry.name.clone()).or_insert(state);
     }
-    known
+    states
 }
 
 /// Loads a workflow and adds the personas of its agents.
 pub(super) fn load_definition(
     file: DefinitionFile,
     agents: &Collection<Persona>,
-    beside: Beside<'_>,
+    context: CheckContext<'_>,
 ) -> LoadResult<Arc<Definition>> {
-    let define = |workflow| Arc::new(add_personas(workflow, agents));
-    load::load_workflow(file, beside).map(define)
+    let make_definition = |workflow| Arc::new(add_personas(workflow, agents));
+    load::load_workflow(file, context).map(make_definition)
 }
 
 /// Whether the personas in a definition are still those of its agents.

@@ -20,28 +20,34 @@ pub(super) type GoodVersions<T> = HashMap<PathBuf, GoodVersion<T>>;
 
 /// The last good versions that a load can fall back on.
 #[derive(Debug)]
-pub(super) struct LastGood<'a, T> {
+pub(super) struct LastGoodVersions<'a, T> {
     /// Versions of files that the previous load had, and that this load has not read yet.
-    present: HashMap<&'a Path, (&'a str, &'a Arc<T>)>,
+    loaded_versions: HashMap<&'a Path, (&'a str, &'a Arc<T>)>,
     /// Versions of files that were missing in the previous load. Some editors delete a file before they write it again,
     /// so a load in between must not discard its last good version.
-    departed: Option<&'a GoodVersions<T>>,
+    missing_versions: Option<&'a GoodVersions<T>>,
 }
 
-impl<T> Default for LastGood<'_, T> {
+impl<T> Default for LastGoodVersions<'_, T> {
     fn default() -> Self {
-        Self { present: HashMap::new(), departed: None }
+        Self { loaded_versions: HashMap::new(), missing_versions: None }
     }
 }
 
-impl<'a, T> LastGood<'a, T> {
+impl<'a, T> LastGoodVersions<'a, T> {
     /// Collects the versions of these entries, and those that were missing in the previous load.
-    pub(super) fn new(entries: &'a [DefinitionEntry<T>], departed: &'a GoodVersions<T>) -> Self {
+    pub(super) fn new(
+        entries: &'a [DefinitionEntry<T>],
+        missing_versions: &'a GoodVersions<T>,
+    ) -> Self {
         let version = |entry: &'a DefinitionEntry<T>| {
             let value = entry.value.as_ref()?;
             Some((entry.path.as_deref()?, (entry.name.as_str(), value)))
         };
-        Self { present: entries.iter().filter_map(version).collect(), departed: Some(departed) }
+        Self {
+            loaded_versions: entries.iter().filter_map(version).collect(),
+            missing_versions: Some(missing_versions),
+        }
     }
 
     /// Gives the broken files of `level` their last good version, under the name that it had, so that a call by that
@@ -52,7 +58,7 @@ impl<'a, T> LastGood<'a, T> {
             if let (None, Some((name, value))) = (&loaded.value, version) {
                 if loaded.name != name {
                     name.clone_into(&mut loaded.name);
-                    loaded.named_at = None;
+                    loaded.name_place = None;
                 }
                 loaded.value = Some(value.clone());
             }
@@ -60,15 +66,15 @@ impl<'a, T> LastGood<'a, T> {
     }
 
     fn take_version(&mut self, path: &Path) -> Option<(&'a str, &'a Arc<T>)> {
-        self.present.remove(path).or_else(|| {
-            let version = self.departed?.get(path)?;
+        self.loaded_versions.remove(path).or_else(|| {
+            let version = self.missing_versions?.get(path)?;
             Some((version.name.as_str(), &version.value))
         })
     }
 
     /// The versions of files that the previous load had, and that are missing in this one.
     pub(super) fn into_missing_versions(self) -> GoodVersions<T> {
-        self.present
+        self.loaded_versions
             .into_iter()
             .map(|(path, (name, value))| {
                 let (name, value) = (name.to_owned(), value.clone());

@@ -24,67 +24,69 @@ struct EntryLines<'a> {
 pub(super) fn read_front_matter(front: &str) -> Option<(DocumentNode, Finding)> {
     let lines = split_entries(front);
     let _ = lines.iter().find(|one| one.key == "name")?;
-    let (mut read, mut edited, mut mended) = (Vec::new(), Vec::new(), String::from("---\n"));
+    let (mut entries, mut edited_entries, mut fixed_text) =
+        (Vec::new(), Vec::new(), String::from("---\n"));
     for one in &lines {
-        let place = Place::of_bytes(front, one.start, one.start + one.key.len());
+        let place = Place::from_bytes(front, one.start, one.start + one.key.len());
         let content = one.parse_as_yaml();
         let text = match content {
             Some(_) => one.text.to_owned(),
             None => one.to_valid_yaml(),
         };
-        mended.push_str(&text);
-        edited.extend(content.is_none().then_some((one, text)));
+        fixed_text.push_str(&text);
+        edited_entries.extend(content.is_none().then_some((one, text)));
         let content = content.unwrap_or_else(|| NodeContent::Text(one.value_text()));
-        read.push(MappingEntry {
+        entries.push(MappingEntry {
             key: one.key.to_owned(),
             place,
             value: DocumentNode { content, place },
         });
     }
-    let keys: Vec<_> = edited.iter().map(|(one, _)| one.key).collect();
+    let keys: Vec<_> = edited_entries.iter().map(|(one, _)| one.key).collect();
     let message = format!(
         "this is no YAML: `{}` is taken as the text up to the next key, as hosts do",
         keys.join("`, `")
     );
-    let first = edited.first().map_or(0, |(one, _)| one.start);
-    let place = Place::of_bytes(front, first, first);
+    let first = edited_entries.first().map_or(0, |(one, _)| one.start);
+    let place = Place::from_bytes(front, first, first);
     let mut warning = Finding::new(Rule::Syntax, "", place, message).as_warning();
-    if yaml::parse(&mended).is_ok() {
-        for (one, new) in edited {
+    if yaml::parse(&fixed_text).is_ok() {
+        for (one, new) in edited_entries {
             warning = warning.edit_replace_bytes(Some(one.start), one.text.to_owned(), new);
         }
         warning = warning.suggest("write it as a text of YAML".to_owned());
     }
-    let content = NodeContent::Map(read);
+    let content = NodeContent::Map(entries);
     let place = Place::START;
     Some((DocumentNode { content, place }, warning))
 }
 
 /// The entries between the fences. If a key repeats, its first line counts.
 fn split_entries(front: &str) -> Vec<EntryLines<'_>> {
-    let mut starts: Vec<(&str, usize)> = Vec::new();
-    let mut at = 0;
+    let mut key_starts: Vec<(&str, usize)> = Vec::new();
+    let mut offset = 0;
     for (number, line) in front.split_inclusive('\n').enumerate() {
         if let Some(key) = parse_key(line).filter(|_| number > 0) {
-            let is_new = starts.iter().all(|(known, _)| *known != key);
-            let is_described = starts.last().is_some_and(|(last, _)| *last == "description");
-            if is_new && (!is_described || HOST_KEYS.contains(&format!(" {key} "))) {
-                starts.push((key, at));
+            let is_new = key_starts.iter().all(|(known, _)| *known != key);
+            let is_in_description =
+                key_starts.last().is_some_and(|(last, _)| *last == "description");
+            if is_new && (!is_in_description || HOST_KEYS.contains(&format!(" {key} "))) {
+                key_starts.push((key, offset));
             }
         }
-        at += line.len();
+        offset += line.len();
     }
-    let ends = starts.iter().skip(1).map(|(_, start)| *start);
-    let ends: Vec<_> = ends.chain([front.len()]).collect();
-    let lines = starts.into_iter().zip(ends);
+    let entry_ends = key_starts.iter().skip(1).map(|(_, start)| *start);
+    let entry_ends: Vec<_> = entry_ends.chain([front.len()]).collect();
+    let lines = key_starts.into_iter().zip(entry_ends);
     lines.map(|((key, start), end)| EntryLines { key, start, text: &front[start..end] }).collect()
 }
 
 fn parse_key(line: &str) -> Option<&str> {
     let (key, rest) = line.split_once(':')?;
-    let is_key = key.starts_with(|c: char| c.is_ascii_alphabetic())
+    let has_key_form = key.starts_with(|c: char| c.is_ascii_alphabetic())
         && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-    (is_key && (rest.trim().is_empty() || rest.starts_with([' ', '\t']))).then_some(key)
+    (has_key_form && (rest.trim().is_empty() || rest.starts_with([' ', '\t']))).then_some(key)
 }
 
 impl EntryLines<'_> {
@@ -94,9 +96,9 @@ impl EntryLines<'_> {
         let [entry] = node.entries()? else {
             return None;
         };
-        let is_meant =
+        let is_plain_text =
             !["name", "description"].contains(&self.key) || entry.value.as_text().is_some();
-        (entry.key == self.key && is_meant).then(|| entry.value.content.clone())
+        (entry.key == self.key && is_plain_text).then(|| entry.value.content.clone())
     }
 
     /// The value as text.

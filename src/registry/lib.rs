@@ -49,13 +49,13 @@ pub use self::{
     },
 };
 use self::{entry::Collection, extend::BaseMatch, load::LoadResult};
-pub use self::{files::read_definition_file as read_file, source::user_dir};
+pub use self::{files::read_definition_file as read_file, source::find_user_dir};
 use midex_domain::{
     check::{KnownNames, ServerCapabilities},
     definition::{Definition, Persona},
     document::Digest,
     error::{Code, Error, NextCall, Result, call_tool, repeat_call},
-    finding::{Finding, errors},
+    finding::{Finding, filter_errors},
     limits,
     nearest::find_nearest,
 };
@@ -74,12 +74,12 @@ impl Registry {
     /// Reads every directory, and checks definitions against default abilities: no activities, and unknown secrets and
     /// catalogs. Loading never fails as a whole: problems become findings of entries.
     pub fn load(sources: &Sources) -> Self {
-        Self::load_for(sources, &ServerCapabilities::default())
+        Self::load_with_abilities(sources, &ServerCapabilities::default())
     }
 
     /// Like [`Registry::load`], for a server with these abilities.
-    pub fn load_for(sources: &Sources, abilities: &ServerCapabilities) -> Self {
-        Self::load_after(sources, abilities, None)
+    pub fn load_with_abilities(sources: &Sources, abilities: &ServerCapabilities) -> Self {
+        Self::load_with_previous(sources, abilities, None)
     }
 
     /// Reads every directory again. A file that now has errors keeps the last good version that this registry has of
@@ -87,27 +87,28 @@ impl Registry {
     /// dropped.
     #[must_use]
     pub fn reload(&self, sources: &Sources) -> Self {
-        Self::load_after(sources, &self.abilities, Some(self))
+        Self::load_with_previous(sources, &self.abilities, Some(self))
     }
 
-    fn load_after(
+    fn load_with_previous(
         sources: &Sources,
         abilities: &ServerCapabilities,
         previous: Option<&Self>,
     ) -> Self {
-        let agents = previous.map(|before| &before.agents);
-        let agents = gather::load_agents(&sources.agents, agents);
-        let names = gather::known_agents(&agents);
+        let previous_agents = previous.map(|before| &before.agents);
+        let agents = gather::load_agents(&sources.agents, previous_agents);
+        let names = gather::collect_known_agents(&agents);
         // A workflow is checked against the known agents and the abilities. If either differs, check all workflows
         // again.
         let is_same = |before: &&Self| {
-            before.abilities == *abilities && gather::known_agents(&before.agents) == names
+            before.abilities == *abilities && gather::collect_known_agents(&before.agents) == names
         };
-        let workflows = previous.map(|before| &before.workflows);
-        let cached = previous.filter(is_same).and(workflows);
+        let previous_workflows = previous.map(|before| &before.workflows);
+        let reusable = previous.filter(is_same).and(previous_workflows);
         let known = KnownNames { agents: &names, abilities };
         let directories = &sources.workflows;
-        let workflows = gather::load_workflows(directories, &agents, known, (workflows, cached));
+        let workflows =
+            gather::load_workflows(directories, &agents, known, (previous_workflows, reusable));
         let registry =
             Self { sources: sources.clone(), abilities: abilities.clone(), workflows, agents };
         registry.mark_project_definitions();
@@ -116,7 +117,7 @@ impl Registry {
 
     /// How many files were parsed for this load.
     fn parsed_file_count(&self) -> usize {
-        self.workflows.parsed + self.agents.parsed
+        self.workflows.parsed_files + self.agents.parsed_files
     }
 
     /// Whether both registries have the same entries: names, sources, paths, definitions, personas and findings.
@@ -162,7 +163,7 @@ impl Registry {
 
     /// The workflows that are hidden by a nearer one of the same name, sorted by name.
     pub fn hidden_workflows(&self) -> impl Iterator<Item = &WorkflowEntry> {
-        self.workflows.hidden.iter()
+        self.workflows.hidden_entries.iter()
     }
 
     /// Every workflow file: those in effect and those that are hidden.
@@ -193,50 +194,54 @@ impl Registry {
 
     /// The names of the workflows that this one refers to: those it extends, nearest first, then those that its steps
     /// start.
-    fn base_names(&self, name: &str) -> Vec<String> {
+    fn referenced_names(&self, name: &str) -> Vec<String> {
         let path = self.workflow(name).and_then(|entry| entry.path.as_ref());
         let loaded = path.and_then(|path| self.workflows.cache.result_for_path(path));
-        let used = loaded.map_or(&[][..], |loaded| &loaded.used);
-        used.iter().map(|used| used.name.clone()).collect()
+        let name_lookups = loaded.map_or(&[][..], |loaded| &loaded.name_lookups);
+        name_lookups.iter().map(|used| used.name.clone()).collect()
     }
 
     /// The workflow files that refer to this workflow, each with whether it extends it. If not, one of its steps or
     /// hooks starts it.
-    pub fn referring_workflows(&self, name: &str) -> impl Iterator<Item = (&WorkflowEntry, bool)> {
-        let others = self.all_workflows().filter(move |entry| entry.name != name);
-        others.filter_map(move |entry| {
+    pub fn find_referring_workflows(
+        &self,
+        name: &str,
+    ) -> impl Iterator<Item = (&WorkflowEntry, bool)> {
+        let other_entries = self.all_workflows().filter(move |entry| entry.name != name);
+        other_entries.filter_map(move |entry| {
             let loaded = self.workflows.cache.result_for_path(entry.path.as_ref()?)?;
             // Bases are listed before children, so a workflow that is both counts as extended.
-            let used = loaded.used.iter().find(|used| used.name == name)?;
-            Some((entry, matches!(used.meant, BaseMatch::Base(_))))
+            let used = loaded.name_lookups.iter().find(|used| used.name == name)?;
+            Some((entry, matches!(used.base_match, BaseMatch::Base(_))))
         })
     }
 
     /// The definition for a start of this workflow, parsed again if its file has changed. `None` if that is not enough
     /// and a reload is needed: the file is missing or renamed, one of its agents or bases has changed, or its new text
     /// refers to other workflows.
-    fn reparsed_definition(&self, name: &str) -> Option<Arc<Definition>> {
+    fn reparse_definition(&self, name: &str) -> Option<Arc<Definition>> {
         let entry = self.workflow(name)?;
         let definition = entry.value.as_ref()?;
         let mut agents = definition.personas.keys();
-        let are_same = agents.all(|name| self.is_agent_unchanged(name.as_str()));
-        if !are_same {
+        let has_same_agents = agents.all(|name| self.is_agent_unchanged(name.as_str()));
+        if !has_same_agents {
             return None;
         }
         let Some(path) = &entry.path else {
             return Some(definition.clone());
         };
-        let uses_same = |loaded: &LoadResult<_>| loaded.used.iter().all(|used| used.is_same(self));
+        let has_current_lookups =
+            |loaded: &LoadResult<_>| loaded.name_lookups.iter().all(|used| used.is_current(self));
         if let Some(loaded) = self.workflows.cache.unchanged_result(path) {
-            return uses_same(loaded).then(|| definition.clone());
+            return has_current_lookups(loaded).then(|| definition.clone());
         }
         let file = files::reread_file(&self.sources.workflows, path)?;
         if let Some(loaded) = self.workflows.cache.result_for_file(&file) {
-            return uses_same(loaded).then(|| definition.clone());
+            return has_current_lookups(loaded).then(|| definition.clone());
         }
-        let agents = gather::known_agents(&self.agents);
+        let agents = gather::collect_known_agents(&self.agents);
         let loaded = gather::load_definition(file, &self.agents, self.check_context(&agents));
-        if !loaded.used.is_empty() {
+        if !loaded.name_lookups.is_empty() {
             return None;
         }
         match loaded.value {
@@ -252,9 +257,9 @@ impl Registry {
     fn is_agent_unchanged(&self, name: &str) -> bool {
         let is_same = |path: &std::path::PathBuf| {
             let cache = &self.agents.cache;
-            let again = || files::reread_file(&self.sources.agents, path);
+            let reread = || files::reread_file(&self.sources.agents, path);
             cache.unchanged_result(path).is_some()
-                || again().is_some_and(|file| cache.has_same_text(&file))
+                || reread().is_some_and(|file| cache.has_same_text(&file))
         };
         let agent = self.agent(name);
         agent.is_some_and(|agent| agent.path.as_ref().is_none_or(is_same))
@@ -263,12 +268,13 @@ impl Registry {
     /// The error for an unknown workflow, with the nearest name if there is one.
     pub fn workflow_not_found_error(&self, name: &str) -> Error {
         let names = self.workflows().map(|entry| entry.name.as_str());
-        let near = find_nearest(name, names);
-        let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
-        let shown: String = name.chars().take(limits::WORKFLOW_NAME_BYTES_MAX).collect();
-        let message = format!("Workflow '{shown}' not found{hint}");
-        let error = Error::new(Code::WorkflowNotFound, message).with_context("workflow", shown);
-        match near {
+        let nearest = find_nearest(name, names);
+        let hint = nearest.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
+        let short_name: String = name.chars().take(limits::WORKFLOW_NAME_BYTES_MAX).collect();
+        let message = format!("Workflow '{short_name}' not found{hint}");
+        let error =
+            Error::new(Code::WorkflowNotFound, message).with_context("workflow", short_name);
+        match nearest {
             Some(near) => error.with_context("nearest", near).with_next(NEAREST_WORKFLOW_CALL),
             None => error,
         }
@@ -277,8 +283,8 @@ impl Registry {
     /// Like [`Registry::workflow_not_found_error`], for callers that pass the name as `workflow_id`.
     pub fn unknown_id_error(&self, id: &str) -> Error {
         let error = self.workflow_not_found_error(id);
-        let is_near = error.context("nearest").is_some();
-        error.with_next(if is_near { NEAREST_ID_CALL } else { LIST_IDS_CALL })
+        let has_nearest = error.context("nearest").is_some();
+        error.with_next(if has_nearest { NEAREST_ID_CALL } else { LIST_IDS_CALL })
     }
 }
 
@@ -291,7 +297,7 @@ fn check_requirements(abilities: &ServerCapabilities, definition: &Definition) -
     let Some(missing) = missing else {
         return Ok(());
     };
-    if let Some(id) = commands.disabled_catalog_for(missing) {
+    if let Some(id) = commands.find_disabled_catalog(missing) {
         let message =
             format!("workflow '{}' requires the catalog `{id}`, which is disabled", workflow.name);
         return Err(Error::new(Code::CatalogMissing, message)
@@ -345,19 +351,19 @@ pub fn invalid_workflow_error(entry: &WorkflowEntry) -> Error {
 
 /// The error for a definition with these findings. Its context has the place of the first one.
 pub fn invalid_definition_error(name: &str, findings: &[Finding]) -> Error {
-    let count = errors(findings).count();
+    let count = filter_errors(findings).count();
     let noun = if count == 1 { "finding" } else { "findings" };
-    let what =
+    let subject =
         if name.is_empty() { "The manifest".to_owned() } else { format!("Workflow '{name}'") };
-    let message = format!("{what} has {count} {noun}");
-    let violations = errors(findings).map(Finding::violation);
+    let message = format!("{subject} has {count} {noun}");
+    let violations = filter_errors(findings).map(Finding::to_violation);
     let error = Error::new(Code::WorkflowValidationFailed, message)
         .with_violations(violations.take(limits::VIOLATIONS_MAX).collect());
     let error = match name {
         "" => error,
         name => error.with_context("workflow", name),
     };
-    match errors(findings).next().filter(|first| first.line > 0) {
+    match filter_errors(findings).next().filter(|first| first.line > 0) {
         Some(first) => error.with_context("line", first.line).with_context("column", first.column),
         None => error,
     }

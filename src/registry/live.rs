@@ -23,7 +23,7 @@ use midex_folder::ChangePoller;
 /// current one. After [`LiveDefinitions::start_watching`], changes are also loaded in the background.
 pub struct LiveDefinitions {
     live: Arc<LiveRegistry>,
-    follower: ChangePoller,
+    poller: ChangePoller,
 }
 
 impl fmt::Debug for LiveDefinitions {
@@ -35,22 +35,22 @@ impl fmt::Debug for LiveDefinitions {
 impl LiveDefinitions {
     /// The definitions in these places, checked against default abilities. Reads nothing yet.
     pub fn new(places: DefinitionPlaces) -> Self {
-        Self::new_for(places, ServerCapabilities::default())
+        Self::with_abilities(places, ServerCapabilities::default())
     }
 
     /// Like [`LiveDefinitions::new`], for a server with these abilities.
-    pub fn new_for(places: DefinitionPlaces, abilities: ServerCapabilities) -> Self {
+    pub fn with_abilities(places: DefinitionPlaces, abilities: ServerCapabilities) -> Self {
         Self {
             live: Arc::new(LiveRegistry {
                 places,
                 abilities: Mutex::new(abilities),
-                loaded: RwLock::default(),
-                seen: Mutex::default(),
-                looks: Arc::new(Semaphore::new(limits::DEFINITIONS_LOOKS_MAX)),
-                outside: Mutex::default(),
-                version: watch::Sender::new(0),
+                last_loaded: RwLock::default(),
+                loaded_stamps: Mutex::default(),
+                look_permits: Arc::new(Semaphore::new(limits::DEFINITIONS_LOOKS_MAX)),
+                outside_project: Mutex::default(),
+                change_counter: watch::Sender::new(0),
             }),
-            follower: ChangePoller::default(),
+            poller: ChangePoller::default(),
         }
     }
 
@@ -75,7 +75,7 @@ impl LiveDefinitions {
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
     pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
-        let unchanged = self.live.unchanged_definition(name);
+        let unchanged = self.live.find_unchanged_definition(name);
         unchanged.map_or_else(|| self.current_registry().definition(name), Ok)
     }
 
@@ -88,9 +88,9 @@ impl LiveDefinitions {
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T> {
-        let (turn, all) = (self.live.looks.clone().acquire_owned().await, self.clone());
+        let (permit, all) = (self.live.look_permits.clone().acquire_owned().await, self.clone());
         run_off_async_workers(move || {
-            let _turn = turn;
+            let _permit = permit;
             work(&all)
         })
         .await
@@ -102,22 +102,24 @@ impl LiveDefinitions {
     /// # Errors
     /// As [`LiveDefinitions::definition`], or if the load panicked.
     pub async fn find_definition(self: &Arc<Self>, name: &str) -> Result<Arc<Definition>> {
-        let (live, named) = (self.live.clone(), name.to_owned());
+        let (live, workflow_name) = (self.live.clone(), name.to_owned());
         // This is quick, so it does not acquire a permit.
         if let Some(definition) =
-            run_off_async_workers(move || live.unchanged_definition(&named)).await?
+            run_off_async_workers(move || live.find_unchanged_definition(&workflow_name)).await?
         {
             return Ok(definition);
         }
-        let named = name.to_owned();
+        let workflow_name = name.to_owned();
         let mut load =
-            pin!(self.run_blocking(move |all| all.current_registry().definition(&named)));
+            pin!(self.run_blocking(move |all| all.current_registry().definition(&workflow_name)));
         if let Ok(loaded) = tokio::time::timeout(limits::DEFINITIONS_AWAITED, &mut load).await {
             return loaded?;
         }
         // The project's files are slow: try to resolve the workflow without them.
-        let (live, named) = (self.live.clone(), name.to_owned());
-        match run_off_async_workers(move || live.definition_outside_project(&named)).await? {
+        let (live, workflow_name) = (self.live.clone(), name.to_owned());
+        match run_off_async_workers(move || live.load_definition_outside_project(&workflow_name))
+            .await?
+        {
             Some(definition) => Ok(definition),
             None => load.await?,
         }
@@ -133,8 +135,8 @@ impl LiveDefinitions {
 
     /// Loads a change that midex itself just wrote, and returns the new registry.
     pub(super) fn load_written_change(&self) -> Arc<Registry> {
-        let mut seen = self.live.lock_stamps();
-        *seen = Some(LoadedStamps::from_places(&self.live.places));
+        let mut loaded_stamps = self.live.lock_stamps();
+        *loaded_stamps = Some(LoadedStamps::from_places(&self.live.places));
         self.live.reload_registry();
         self.live.last_registry()
     }
@@ -155,45 +157,46 @@ impl LiveDefinitions {
             change(&mut abilities);
             abilities.clone()
         };
-        if let Some(before) = self.live.known_registry() {
-            let after = Registry::load_after(before.sources(), &abilities, Some(&before));
-            self.live.replace_registry(&before, after);
+        if let Some(previous) = self.live.registry_if_loaded() {
+            let reloaded =
+                Registry::load_with_previous(previous.sources(), &abilities, Some(&previous));
+            self.live.replace_registry(&previous, reloaded);
         }
     }
 
     /// A counter that increases whenever entries (see [`Registry::has_same_entries`]) or abilities have changed.
     pub fn change_counter(&self) -> watch::Receiver<u64> {
-        self.live.version.subscribe()
+        self.live.change_counter.subscribe()
     }
 
     /// Starts to poll for changes and load them in the background, until this value is dropped.
     pub fn start_watching(&self) {
         let live = self.live.clone();
-        self.follower.start_polling("midex-definitions", move || live.poll_files());
+        self.poller.start_polling("midex-definitions", move || live.poll_files());
     }
 }
 
 async fn run_off_async_workers<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
-    let worked = tokio::task::spawn_blocking(work).await;
-    worked.map_err(|error| Error::internal("loading the definitions panicked").with_source(error))
+    let result = tokio::task::spawn_blocking(work).await;
+    result.map_err(|error| Error::internal("loading the definitions panicked").with_source(error))
 }
 
 struct LiveRegistry {
     places: DefinitionPlaces,
     abilities: Mutex<ServerCapabilities>,
     /// `None` until first use, so that a server can answer its first calls before it reads files.
-    loaded: RwLock<Option<Arc<Registry>>>,
+    last_loaded: RwLock<Option<Arc<Registry>>>,
     /// The file stamps of the last load, `None` before the first one. The lock is held during a load, so loads run one
     /// at a time.
-    seen: Mutex<Option<LoadedStamps>>,
-    version: watch::Sender<u64>,
+    loaded_stamps: Mutex<Option<LoadedStamps>>,
+    change_counter: watch::Sender<u64>,
     /// Limits the threads that look at files on behalf of callers.
-    looks: Arc<Semaphore>,
+    look_permits: Arc<Semaphore>,
     /// The definitions of all sources but the project's. Loaded once a caller had to be answered without waiting for
     /// the project.
-    outside: Mutex<Option<Registry>>,
+    outside_project: Mutex<Option<Registry>>,
 }
 
 /// The state of the files when the last load began.
@@ -201,14 +204,14 @@ struct LoadedStamps {
     stamps: DefinitionStamps,
     /// How many more polls reload files that look unchanged. A file may change twice within one tick of the clock that
     /// its stamp uses.
-    unsettled: u8,
+    unsettled_polls: u8,
 }
 
 impl LoadedStamps {
     fn from_places(places: &DefinitionPlaces) -> Self {
         Self {
             stamps: DefinitionStamps::from_directories(places.candidate_directories()),
-            unsettled: UNSETTLED_POLLS,
+            unsettled_polls: UNSETTLED_POLLS,
         }
     }
 }
@@ -218,117 +221,118 @@ const UNSETTLED_POLLS: u8 = 2;
 
 impl LiveRegistry {
     fn current_registry(&self) -> Arc<Registry> {
-        let mut seen = self.lock_stamps();
-        self.reload_if_changed(&mut seen);
+        let mut loaded_stamps = self.lock_stamps();
+        self.reload_if_changed(&mut loaded_stamps);
         self.last_registry()
     }
 
     /// The definition of this workflow from the last load, if its own file and its agents have not changed since.
-    fn unchanged_definition(&self, name: &str) -> Option<Arc<Definition>> {
-        self.known_registry()?.reparsed_definition(name)
+    fn find_unchanged_definition(&self, name: &str) -> Option<Arc<Definition>> {
+        self.registry_if_loaded()?.reparse_definition(name)
     }
 
     /// The definition of a workflow that no project file contributes to: none may define its name, or the name of one
     /// of its agents or bases.
-    fn definition_outside_project(&self, name: &str) -> Option<Arc<Definition>> {
+    fn load_definition_outside_project(&self, name: &str) -> Option<Arc<Definition>> {
         let all = self.places.sources();
         let sources = all.clone().without_project();
-        let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut previous = self.outside_project.lock().unwrap_or_else(PoisonError::into_inner);
         let abilities = self.lock_abilities().clone();
-        let registry = Registry::load_after(&sources, &abilities, outside.as_ref());
+        let registry = Registry::load_with_previous(&sources, &abilities, previous.as_ref());
         let definition = registry.definition(name);
-        let bases = registry.base_names(name);
-        *outside = Some(registry);
-        drop(outside);
+        let bases = registry.referenced_names(name);
+        *previous = Some(registry);
+        drop(previous);
         let definition = definition.ok()?;
         let bases = bases.iter().map(String::as_str).chain([name]);
         let agents = definition.personas.keys().map(AgentName::as_str);
-        let is_of_project =
+        let is_in_project =
             names::may_define_in_project(&all.workflows, &bases.collect::<Vec<_>>())
                 || names::may_define_in_project(&all.agents, &agents.collect::<Vec<_>>());
-        (!is_of_project).then_some(definition)
+        (!is_in_project).then_some(definition)
     }
 
     /// The registry that was loaded last. The caller holds `seen`.
     fn last_registry(&self) -> Arc<Registry> {
-        self.known_registry().unwrap_or_else(|| self.load_first_registry())
+        self.registry_if_loaded().unwrap_or_else(|| self.load_first_registry())
     }
 
     fn loaded_registry(&self) -> Arc<Registry> {
-        self.known_registry().unwrap_or_else(|| self.current_registry())
+        self.registry_if_loaded().unwrap_or_else(|| self.current_registry())
     }
 
-    fn known_registry(&self) -> Option<Arc<Registry>> {
-        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+    fn registry_if_loaded(&self) -> Option<Arc<Registry>> {
+        let loaded = self.last_loaded.read().unwrap_or_else(PoisonError::into_inner);
         loaded.clone()
     }
 
     /// One poll: loads changed files, and files that may have changed within a clock tick.
     fn poll_files(&self) {
-        let mut seen = self.lock_stamps();
-        if self.reload_if_changed(&mut seen) {
+        let mut loaded_stamps = self.lock_stamps();
+        if self.reload_if_changed(&mut loaded_stamps) {
             return;
         }
-        if let Some(seen) = &mut *seen
-            && seen.unsettled > 0
+        if let Some(seen) = &mut *loaded_stamps
+            && seen.unsettled_polls > 0
         {
-            seen.unsettled -= 1;
+            seen.unsettled_polls -= 1;
             self.reload_registry();
         }
     }
 
     /// Reloads everything if the file stamps differ. Returns whether they did.
-    fn reload_if_changed(&self, seen: &mut Option<LoadedStamps>) -> bool {
+    fn reload_if_changed(&self, loaded_stamps: &mut Option<LoadedStamps>) -> bool {
         // Take the stamps before the load, so that any later change is seen by the next poll.
-        let now = LoadedStamps::from_places(&self.places);
-        let differs = seen.as_ref().is_none_or(|seen| seen.stamps != now.stamps);
-        if differs {
-            *seen = Some(now);
+        let current_stamps = LoadedStamps::from_places(&self.places);
+        let has_changed =
+            loaded_stamps.as_ref().is_none_or(|seen| seen.stamps != current_stamps.stamps);
+        if has_changed {
+            *loaded_stamps = Some(current_stamps);
             self.reload_registry();
         }
-        differs
+        has_changed
     }
 
     /// Reloads everything. Returns whether any entry differs from before.
     fn reload_registry(&self) -> bool {
-        let Some(before) = self.known_registry() else {
+        let Some(previous) = self.registry_if_loaded() else {
             self.load_first_registry();
             return false;
         };
         // A text that makes a parser panic must not end the background polling.
-        let read = catch_unwind(AssertUnwindSafe(|| before.reload(&self.places.sources())));
-        if read.is_err() {
+        let reloaded = catch_unwind(AssertUnwindSafe(|| previous.reload(&self.places.sources())));
+        if reloaded.is_err() {
             tracing::error!("reading the definitions panicked; those loaded before stay");
         }
-        read.is_ok_and(|after| self.replace_registry(&before, after))
+        reloaded.is_ok_and(|after| self.replace_registry(&previous, after))
     }
 
     fn load_first_registry(&self) -> Arc<Registry> {
         let abilities = self.lock_abilities().clone();
-        self.store_registry(Registry::load_for(&self.places.sources(), &abilities))
+        self.store_registry(Registry::load_with_abilities(&self.places.sources(), &abilities))
     }
 
     fn store_registry(&self, registry: Registry) -> Arc<Registry> {
         let registry = Arc::new(registry);
-        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Some(registry.clone());
+        *self.last_loaded.write().unwrap_or_else(PoisonError::into_inner) = Some(registry.clone());
         registry
     }
 
     fn replace_registry(&self, before: &Registry, after: Registry) -> bool {
-        let differs = !after.has_same_entries(before);
-        let is_elsewhere = after.sources() != before.sources() || !after.has_same_files(before);
-        let has_others = after.abilities() != before.abilities();
-        let has_settled = !after.has_same_stamps(before);
-        if differs {
+        let has_changed = !after.has_same_entries(before);
+        let has_moved_files = after.sources() != before.sources() || !after.has_same_files(before);
+        let has_new_abilities = after.abilities() != before.abilities();
+        let has_new_stamps = !after.has_same_stamps(before);
+        if has_changed {
             difference::log_differences(before, &after);
         }
-        if differs || is_elsewhere || has_others || has_settled {
+        if has_changed || has_moved_files || has_new_abilities || has_new_stamps {
             self.store_registry(after);
         }
-        if differs || has_others {
-            self.version.send_modify(|version| *version += 1);
+        if has_changed || has_new_abilities {
+            self.change_counter.send_modify(|version| *version += 1);
         }
-        differs
+        has_changed
     }
 
     fn lock_abilities(&self) -> MutexGuard<'_, ServerCapabilities> {
@@ -336,7 +340,7 @@ impl LiveRegistry {
     }
 
     fn lock_stamps(&self) -> MutexGuard<'_, Option<LoadedStamps>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.loaded_stamps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -354,7 +358,7 @@ mod tests {
             flag_agents: None,
             home: None,
             registry: None,
-            by_project: midex_domain::ProjectDirectories::default(),
+            project_directories: midex_domain::ProjectDirectories::default(),
             project: project.to_owned(),
             user: None,
         }
@@ -400,7 +404,7 @@ mod tests {
         let project = tempfile::tempdir().unwrap();
         let definitions = LiveDefinitions::new(project_places(project.path()));
         definitions.change_abilities(|abilities| abilities.activities = ["send".to_owned()].into());
-        assert!(definitions.live.known_registry().is_none());
+        assert!(definitions.live.registry_if_loaded().is_none());
         write_workflow(project.path(), "workflows/w.md", "one");
         let loaded = definitions.last_loaded_registry();
         assert_eq!(workflow_description(&loaded, "w").as_deref(), Some("one"));
@@ -410,7 +414,7 @@ mod tests {
 
         let followed = LiveDefinitions::new(project_places(project.path()));
         followed.live.poll_files();
-        assert!(followed.live.known_registry().is_some());
+        assert!(followed.live.registry_if_loaded().is_some());
     }
 
     /// An empty directory changes no entry, but must be registered for later polls.

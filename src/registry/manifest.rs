@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     Format, Registry, WorkflowEntry,
-    extend::{self, Beside},
+    extend::{self, CheckContext},
     files::{self, DefinitionFile},
     gather,
     load::LoadResult,
@@ -20,7 +20,7 @@ use midex_domain::{
     document::Digest,
     draft::WorkflowFormat,
     error::Result,
-    finding::{Finding, is_broken},
+    finding::{Finding, has_errors},
     grammar::EXTENDS_KEY,
     id::WorkflowName,
     inherit,
@@ -92,24 +92,24 @@ impl Registry {
         let mut loaded = self.load_manifest(manifest);
         if manifest.is_object {
             for finding in &mut loaded.findings {
-                finding.forget_place();
+                finding.clear_location();
             }
         }
         ManifestCheck {
             // For a file, the file name replaces a missing name. A text has no file name.
-            name: loaded.named_at.map(|_| loaded.name).unwrap_or_default(),
-            definition: loaded.value.filter(|_| !is_broken(&loaded.findings)),
+            name: loaded.name_place.map(|_| loaded.name).unwrap_or_default(),
+            definition: loaded.value.filter(|_| !has_errors(&loaded.findings)),
             findings: loaded.findings,
         }
     }
 
     fn load_manifest(&self, manifest: &Manifest) -> LoadResult<Arc<Definition>> {
-        let agents = gather::known_agents(&self.agents);
+        let agents = gather::collect_known_agents(&self.agents);
         let path = PathBuf::from(format!("workflow.{}", manifest.format.extension()));
         let file = DefinitionFile::from_text(path, manifest.text.clone()).limit_file_size();
         let loaded = gather::load_definition(file, &self.agents, self.check_context(&agents));
         if let Some(definition) = &loaded.value {
-            self.mark_project_definition(None, definition, &loaded.used);
+            self.mark_project_definition(None, definition, &loaded.name_lookups);
         }
         loaded
     }
@@ -119,7 +119,7 @@ impl Registry {
     ///
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
-    pub fn merged_manifest(&self, name: &str) -> Result<Manifest> {
+    pub fn merge_manifest(&self, name: &str) -> Result<Manifest> {
         let entry = self.workflow(name).ok_or_else(|| self.workflow_not_found_error(name))?;
         let file = self.read_workflow_file(entry).filter(|_| !entry.is_broken());
         let file = file.ok_or_else(|| super::invalid_workflow_error(entry))?;
@@ -127,24 +127,24 @@ impl Registry {
             read::read_draft(&file).map_err(|_| super::invalid_workflow_error(entry))?;
         if draft.form == WorkflowFormat::Phases || draft.document.get(EXTENDS_KEY).is_none() {
             let format = Format::from_path(&file.path);
-            return Ok(Manifest::from_text(file.full_text(), Some(format)));
+            return Ok(Manifest::from_text(file.text_with_bom(), Some(format)));
         }
-        let agents = gather::known_agents(&self.agents);
+        let agents = gather::collect_known_agents(&self.agents);
         let merged =
-            extend::check(draft, slice::from_ref(&entry.name), self.check_context(&agents));
-        let document = inherit::without_inheritance_keys(&merged.document);
-        let mut whole = document.to_json();
+            extend::check_draft(draft, slice::from_ref(&entry.name), self.check_context(&agents));
+        let document = inherit::remove_inheritance_keys(&merged.document);
+        let mut merged_json = document.to_json();
         // Keep `version` exactly as it is written, not as a parsed number.
         if let Some(version) = document.get("version").and_then(DocumentNode::text_or_number) {
-            whole["version"] = Value::String(version);
+            merged_json["version"] = Value::String(version);
         }
-        Ok(Manifest::from_object_as_yaml(&whole))
+        Ok(Manifest::from_object_as_yaml(&merged_json))
     }
 
     /// The context of a check with these agents: the workflows and the abilities of this registry.
-    pub(super) fn check_context<'a>(&'a self, agents: &'a KnownAgents) -> Beside<'a> {
+    pub(super) fn check_context<'a>(&'a self, agents: &'a KnownAgents) -> CheckContext<'a> {
         let known = KnownNames { agents, abilities: &self.abilities };
-        Beside { known, bases: self }
+        CheckContext { known_names: known, bases: self }
     }
 
     /// The text with another id, and otherwise unchanged. `None` if the place of the id cannot be determined.
@@ -154,35 +154,35 @@ impl Registry {
         (old, new): (&str, &str),
     ) -> Option<Manifest> {
         let loaded = self.load_manifest(manifest);
-        let Some(place) = loaded.named_at else {
+        let Some(place) = loaded.name_place else {
             // The text states no id, so the file name is all that has to change.
             return Some(manifest.clone());
         };
         // Places refer to the text without its byte order mark.
-        let mark = manifest.text.len()
+        let bom_length = manifest.text.len()
             - DefinitionFile::from_text(loaded.file.path, manifest.text.clone()).text.len();
-        let (before, rest) = manifest.text.split_at_checked(mark + place.start)?;
+        let (before, rest) = manifest.text.split_at_checked(bom_length + place.start)?;
         let line = rest.lines().next()?;
         let (key, after) = rest.split_at(line.find(old)?);
         let after = after.strip_prefix(old)?;
         // A name that looks like a number or a boolean must be quoted, so try both forms.
-        let written = [new.to_owned(), format!("\"{new}\"")];
-        let mut texts = written.map(|new| format!("{before}{key}{new}{after}")).into_iter();
+        let spellings = [new.to_owned(), format!("\"{new}\"")];
+        let mut texts = spellings.map(|new| format!("{before}{key}{new}{after}")).into_iter();
         let texts = texts.by_ref().map(|text| Manifest::from_text(text, Some(manifest.format)));
-        let is_named = |manifest: &Manifest| {
+        let has_new_name = |manifest: &Manifest| {
             let renamed = self.load_manifest(manifest);
             renamed.name == new
-                && renamed.named_at.is_some()
+                && renamed.name_place.is_some()
                 && renamed.value.is_some() == loaded.value.is_some()
         };
-        texts.into_iter().find(is_named)
+        texts.into_iter().find(has_new_name)
     }
 
     /// Reads the file of a workflow as it is now.
     pub(super) fn read_workflow_file(&self, entry: &WorkflowEntry) -> Option<DefinitionFile> {
         match &entry.path {
             Some(path) => files::reread_file(&self.sources.workflows, path),
-            None => shipped::shipped_workflow(&entry.name),
+            None => shipped::find_shipped_workflow(&entry.name),
         }
     }
 
@@ -195,8 +195,8 @@ impl Registry {
         let entry = self.workflow(name).ok_or_else(|| self.workflow_not_found_error(name))?;
         let manifest =
             self.read_manifest(entry).ok_or_else(|| super::invalid_workflow_error(entry))?;
-        let named = self.rename_manifest(&manifest, (&entry.name, new.as_str()));
-        let copy = named.ok_or_else(|| super::invalid_workflow_error(entry))?;
+        let copied_manifest = self.rename_manifest(&manifest, (&entry.name, new.as_str()));
+        let copy = copied_manifest.ok_or_else(|| super::invalid_workflow_error(entry))?;
         Ok(Template::new_copy(new, copy.format, copy.text))
     }
 
@@ -204,7 +204,7 @@ impl Registry {
     pub fn read_manifest(&self, entry: &WorkflowEntry) -> Option<Manifest> {
         let file = self.read_workflow_file(entry)?;
         let format = Format::from_path(&file.path);
-        let text = file.trouble.is_none().then(|| file.full_text())?;
+        let text = file.read_finding.is_none().then(|| file.text_with_bom())?;
         Some(Manifest::from_text(text, Some(format)))
     }
 }

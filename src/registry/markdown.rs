@@ -29,7 +29,7 @@ pub(super) fn has_front_matter(text: &str) -> bool {
 
 /// Whether the text begins with front matter that is closed, which distinguishes it from plain YAML.
 pub(super) fn has_closed_front_matter(text: &str) -> bool {
-    has_front_matter(text) && closing_fence(text).is_some()
+    has_front_matter(text) && find_closing_fence(text).is_some()
 }
 
 /// Splits a Markdown file and parses its front matter.
@@ -54,7 +54,7 @@ pub(super) fn parse_persona(text: &str) -> Result<(Markdown, Option<Finding>), B
 /// The front matter including its opening fence, and the offset of the body.
 fn split_front_matter(text: &str) -> Result<(&str, usize), Box<Finding>> {
     if !has_front_matter(text) {
-        let place = Place::of_bytes(text, 0, text.len());
+        let place = Place::from_bytes(text, 0, text.len());
         return Err(Finding::new(
             Rule::MissingFrontMatter,
             "",
@@ -64,8 +64,8 @@ fn split_front_matter(text: &str) -> Result<(&str, usize), Box<Finding>> {
         .suggest("begin it with a line `---`, the keys, and another line `---`".to_owned())
         .into());
     }
-    let Some((front_end, body_start)) = closing_fence(text) else {
-        let place = Place::of_bytes(text, 0, first_line_end(text, 0, text.len()));
+    let Some((front_end, body_start)) = find_closing_fence(text) else {
+        let place = Place::from_bytes(text, 0, first_line_end(text, 0, text.len()));
         return Err(Finding::new(
             Rule::UnclosedFrontMatter,
             "",
@@ -88,7 +88,7 @@ impl Markdown {
             body: LocatedValue {
                 value: body.replace("\r\n", "\n"),
                 path: String::new(),
-                place: Place::of_bytes(text, body_start, body_start),
+                place: Place::from_bytes(text, body_start, body_start),
             },
             sections,
             headings,
@@ -101,13 +101,13 @@ fn is_fence(line: &str) -> bool {
 }
 
 /// The offsets where the front matter ends and where the body begins.
-fn closing_fence(text: &str) -> Option<(usize, usize)> {
-    let mut at = 0;
+fn find_closing_fence(text: &str) -> Option<(usize, usize)> {
+    let mut offset = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
         if number > 0 && is_fence(line) {
-            return Some((at, at + line.len()));
+            return Some((offset, offset + line.len()));
         }
-        at += line.len();
+        offset += line.len();
     }
     None
 }

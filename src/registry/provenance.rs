@@ -3,7 +3,7 @@
 
 use super::{
     Registry, Source,
-    extend::{BaseMatch, Used},
+    extend::{BaseMatch, NameLookup},
     shipped,
 };
 use midex_domain::definition::Definition;
@@ -14,7 +14,7 @@ impl Registry {
         let cache = &self.workflows.cache;
         for entry in self.all_workflows() {
             let loaded = entry.path.as_ref().and_then(|path| cache.result_for_path(path));
-            let used = loaded.map_or(&[][..], |loaded| &loaded.used);
+            let used = loaded.map_or(&[][..], |loaded| &loaded.name_lookups);
             if let Some(definition) = &entry.value {
                 self.mark_project_definition(Some(entry.source), definition, used);
             }
@@ -23,17 +23,17 @@ impl Registry {
         let shipped = cache.all_results().filter(|one| shipped::is_shipped_path(&one.file.path));
         for loaded in shipped {
             if let Some(definition) = &loaded.value {
-                self.mark_project_definition(None, definition, &loaded.used);
+                self.mark_project_definition(None, definition, &loaded.name_lookups);
             }
         }
     }
 
     /// The source of the workflow that the project's workflow of this name hides, if it hides one.
-    pub fn hidden_by_project(&self, name: &str) -> Option<Source> {
-        let shown = self.workflow(name)?.source;
+    pub fn find_hidden_source(&self, name: &str) -> Option<Source> {
+        let effective_source = self.workflow(name)?.source;
         let hidden = self.hidden_workflows().filter(|entry| entry.name == name);
         let mut sources = hidden.map(|entry| entry.source);
-        sources.find(|source| shown == Source::Project && *source > shown)
+        sources.find(|source| effective_source == Source::Project && *source > effective_source)
     }
 
     /// Marks a definition of this source if it comes in part from the project. `used` lists the workflows that it
@@ -42,16 +42,16 @@ impl Registry {
         &self,
         source: Option<Source>,
         definition: &Definition,
-        used: &[Used],
+        name_lookups: &[NameLookup],
     ) {
-        let extends = |one: &&Used| matches!(one.meant, BaseMatch::Base(_));
-        let bases = used.iter().filter(extends);
+        let is_base = |one: &&NameLookup| matches!(one.base_match, BaseMatch::Base(_));
+        let bases = name_lookups.iter().filter(is_base);
         let bases = bases.filter_map(|one| Some(self.workflow(&one.name)?.source));
         let agents = definition.personas.keys();
         let agents = agents.filter_map(|name| Some(self.agent(name.as_str())?.source));
         let mut sources = source.into_iter().chain(bases).chain(agents);
         if sources.any(Source::is_project_source) {
-            definition.mark_of_project();
+            definition.mark_from_project();
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    files::{DefinitionFile, extension},
+    files::{DefinitionFile, lowercase_extension},
     markdown::{self, Markdown},
     recover, slips, yaml,
 };
@@ -25,11 +25,11 @@ pub(super) type StatedName = Option<(String, Place)>;
 pub(super) fn read_draft(
     file: &DefinitionFile,
 ) -> Result<(WorkflowDraft, Vec<Finding>), Box<Finding>> {
-    if let Some(trouble) = &file.trouble {
+    if let Some(trouble) = &file.read_finding {
         return Err(trouble.clone().into());
     }
     let text = &file.text;
-    let extension = extension(&file.path);
+    let extension = lowercase_extension(&file.path);
     let markdown = (extension == "md").then(|| markdown::parse(text)).transpose()?;
     let parsed;
     let document = if let Some(markdown) = &markdown {
@@ -70,20 +70,20 @@ fn refuse_foreign_document(document: &DocumentNode) -> Result<(), Box<Finding>> 
 }
 
 /// The name that a workflow file states.
-pub(super) fn stated_name(file: &DefinitionFile) -> Option<String> {
-    workflow_name(&read_draft(file).ok()?.0).map(|(name, _)| name)
+pub(super) fn read_stated_name(file: &DefinitionFile) -> Option<String> {
+    find_workflow_name(&read_draft(file).ok()?.0).map(|(name, _)| name)
 }
 
 /// The name that a workflow states, with its place.
-pub(super) fn workflow_name(draft: &WorkflowDraft) -> StatedName {
+pub(super) fn find_workflow_name(draft: &WorkflowDraft) -> StatedName {
     find_stated_name(&draft.document, draft.form.name_key(), |name| {
         WorkflowName::parse(name).is_ok()
     })
 }
 
 /// The name that an agent states, with its place.
-pub(super) fn persona_name(draft: &PersonaDraft) -> StatedName {
-    find_stated_name(&draft.front, "name", |name| AgentName::parse(name).is_ok())
+pub(super) fn find_persona_name(draft: &PersonaDraft) -> StatedName {
+    find_stated_name(&draft.front_matter, "name", |name| AgentName::parse(name).is_ok())
 }
 
 fn find_stated_name(
@@ -122,7 +122,7 @@ pub(super) fn draft_persona(
 ) -> (PersonaDraft, Vec<Finding>) {
     let mut findings = Vec::new();
     find_repeated_keys(&mut findings, &front, "");
-    (PersonaDraft { front, content }, findings)
+    (PersonaDraft { front_matter: front, content }, findings)
 }
 
 fn draft_workflow(
@@ -138,22 +138,22 @@ fn draft_workflow(
 }
 
 /// Adds a finding for each key that occurs twice in one mapping, anywhere in the document.
-fn find_repeated_keys(found: &mut Vec<Finding>, node: &DocumentNode, path: &str) {
+fn find_repeated_keys(findings: &mut Vec<Finding>, node: &DocumentNode, path: &str) {
     match &node.content {
         NodeContent::List(items) => {
-            for (at, item) in items.iter().enumerate() {
-                find_repeated_keys(found, item, &format!("{path}[{at}]"));
+            for (index, item) in items.iter().enumerate() {
+                find_repeated_keys(findings, item, &format!("{path}[{index}]"));
             }
         }
         NodeContent::Map(entries) => {
-            let mut first: HashMap<&str, usize> = HashMap::new();
+            let mut first_lines: HashMap<&str, usize> = HashMap::new();
             for entry in entries {
                 let path = join_path(path, &entry.key);
-                if let Some(line) = first.get(entry.key.as_str()) {
-                    found.push(repeated_key_finding(entry, &path, *line));
+                if let Some(line) = first_lines.get(entry.key.as_str()) {
+                    findings.push(repeated_key_finding(entry, &path, *line));
                 }
-                first.entry(&entry.key).or_insert(entry.place.line);
-                find_repeated_keys(found, &entry.value, &path);
+                first_lines.entry(&entry.key).or_insert(entry.place.line);
+                find_repeated_keys(findings, &entry.value, &path);
             }
         }
         _ => {}

@@ -45,8 +45,8 @@ pub enum SchemaDraft {
 }
 
 /// The schema, self-contained: it refers to no other document.
-pub fn build_schema(of: SchemaKind, draft: SchemaDraft) -> Value {
-    let schema = match of {
+pub fn build_schema(schema_kind: SchemaKind, draft: SchemaDraft) -> Value {
+    let schema = match schema_kind {
         SchemaKind::Manifest => {
             add_title("A midex workflow", grammar::workflow_schema(WorkflowFormat::Manifest))
         }
@@ -75,11 +75,11 @@ fn add_draft_keywords(schema: Value, draft: SchemaDraft) -> Value {
         SchemaDraft::Draft202012 => ("https://json-schema.org/draft/2020-12/schema", "$defs"),
         SchemaDraft::Draft7 => ("http://json-schema.org/draft-07/schema#", "definitions"),
     };
-    let mut whole = Map::from_iter([("$schema".to_owned(), json!(uri))]);
+    let mut keyword_schema = Map::from_iter([("$schema".to_owned(), json!(uri))]);
     if let Value::Object(schema) = rename_definitions_key(schema, definitions) {
-        whole.extend(schema);
+        keyword_schema.extend(schema);
     }
-    Value::Object(whole)
+    Value::Object(keyword_schema)
 }
 
 /// Renames the key of the definitions throughout the schema.
@@ -105,7 +105,7 @@ fn error_schema() -> Value {
         "type": "object",
         "properties": {
             "error_code": { "description": "The stable name of what went wrong", "enum": codes },
-            "category": { "description": "The kind of the error", "enum": error_categories() },
+            "category": { "description": "The kind of the error", "enum": list_error_categories() },
             "message": { "description": "What went wrong, for a reader", "type": "string" },
             "context": { "description": "The identifiers it concerns", "type": "object" },
             "retryable": { "description": "Whether the same call may succeed later", "type": "boolean" },
@@ -126,7 +126,7 @@ fn error_schema() -> Value {
     })
 }
 
-fn error_categories() -> Vec<Category> {
+fn list_error_categories() -> Vec<Category> {
     let mut categories = Vec::new();
     for category in Code::ALL.iter().map(|code| code.category()) {
         if !categories.contains(&category) {
@@ -243,19 +243,19 @@ mod tests {
         for code in Code::ALL {
             let error = Error::new(*code, "words").with_context("step_id", "a");
             let plain = Value::Object(error.to_payload(""));
-            assert_eq!(schema.violations(&plain), [], "{code}");
+            assert_eq!(schema.find_violations(&plain), [], "{code}");
             let error = error.with_violations(vec![violation(None), violation(Some("a text"))]);
             let full = Value::Object(error.to_payload("0123"));
-            assert_eq!(schema.violations(&full), [], "{code}");
+            assert_eq!(schema.find_violations(&full), [], "{code}");
             for key in ["error_code", "category", "retryable", "suggested_action"] {
                 let mut broken = full.clone();
                 broken.as_object_mut().unwrap().remove(key);
-                assert_eq!(schema.violations(&broken).len(), 1, "{key}");
+                assert_eq!(schema.find_violations(&broken).len(), 1, "{key}");
             }
             let mut unknown = full;
             unknown["error_code"] = json!("NO_SUCH_CODE");
             unknown["violations"][0]["colour"] = json!("red");
-            assert_eq!(schema.violations(&unknown).len(), 2);
+            assert_eq!(schema.find_violations(&unknown).len(), 2);
         }
     }
 

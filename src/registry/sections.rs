@@ -20,22 +20,22 @@ pub(super) fn parse_sections(text: &str, body: usize) -> (Vec<StepSection>, Vec<
     let mut sections: Vec<(LocatedValue<String>, usize, usize)> = Vec::new();
     let mut headings = Vec::new();
     let mut fence: Option<SectionFence> = None;
-    let mut inside = false;
-    let mut at = body;
+    let mut is_in_section = false;
+    let mut offset = body;
     for line in text[body..].split_inclusive('\n') {
-        let (start, end) = (at, at + line.len());
-        at = end;
-        let other = |title: &str, is_inside| MarkdownHeading {
+        let (start, end) = (offset, offset + line.len());
+        offset = end;
+        let make_heading = |title: &str, is_inside| MarkdownHeading {
             title: title.to_owned(),
-            written: LocatedValue {
+            source: LocatedValue {
                 value: line.trim_end().to_owned(),
                 path: line.trim().to_owned(),
                 place: lines.place_of_bytes(start, end),
             },
             is_inside,
         };
-        if let Some(open) = fence {
-            if is_closing_fence(line, open) {
+        if let Some(fence_open) = fence {
+            if is_closing_fence(line, fence_open) {
                 fence = None;
             }
         } else if let Some(open) = parse_opening_fence(line) {
@@ -44,44 +44,44 @@ pub(super) fn parse_sections(text: &str, body: usize) -> (Vec<StepSection>, Vec<
             && level <= 2
         {
             let step = parse_step_heading(level, title)
-                .map(|id| locate_step_id(&lines, start + offset_in(line, id), id));
-            inside = step.is_some();
-            headings.extend(step.is_none().then(|| other(title, false)));
+                .map(|id| locate_step_id(&lines, start + compute_offset(line, id), id));
+            is_in_section = step.is_some();
+            headings.extend(step.is_none().then(|| make_heading(title, false)));
             sections.extend(step.map(|step| (step, end, end)));
             continue;
         } else if let Some(title) = parse_loose_heading(line) {
-            headings.push(other(title, inside));
+            headings.push(make_heading(title, is_in_section));
         }
-        if inside && let Some((_, _, until)) = sections.last_mut() {
-            *until = end;
+        if is_in_section && let Some((_, _, section_end)) = sections.last_mut() {
+            *section_end = end;
         }
     }
-    let made = |(step, from, until): (LocatedValue<String>, usize, usize)| StepSection {
-        text: section_text(&lines, from, until, &step),
+    let make_section = |(step, from, until): (LocatedValue<String>, usize, usize)| StepSection {
+        text: extract_section_text(&lines, from, until, &step),
         step,
     };
-    (sections.into_iter().map(made).collect(), headings)
+    (sections.into_iter().map(make_section).collect(), headings)
 }
 
 /// The title of a deeper heading, or of one without a space after its `#` characters.
 fn parse_loose_heading(line: &str) -> Option<&str> {
-    let signs = || strip_indentation(line).filter(|line| line.starts_with('#'));
-    let near = || Some(signs()?.trim().trim_matches('#').trim());
-    parse_heading(line).map(|(_, title)| title).or_else(near)
+    let hash_prefix = || strip_indentation(line).filter(|line| line.starts_with('#'));
+    let loose_title = || Some(hash_prefix()?.trim().trim_matches('#').trim());
+    parse_heading(line).map(|(_, title)| title).or_else(loose_title)
 }
 
 /// The text between two byte offsets, without empty lines around it.
-fn section_text(
+fn extract_section_text(
     lines: &LineTable<'_>,
     from: usize,
     until: usize,
     step: &LocatedValue<String>,
 ) -> LocatedValue<String> {
-    let whole = &lines.text()[from..until];
-    let said = whole.trim_start_matches(['\r', '\n']);
-    let start = until - said.len();
+    let full_text = &lines.text()[from..until];
+    let trimmed = full_text.trim_start_matches(['\r', '\n']);
+    let start = until - trimmed.len();
     LocatedValue {
-        value: said.trim_end().replace("\r\n", "\n"),
+        value: trimmed.trim_end().replace("\r\n", "\n"),
         path: step.path.clone(),
         place: lines.place_of_bytes(start, until),
     }
@@ -96,7 +96,7 @@ fn locate_step_id(lines: &LineTable<'_>, start: usize, id: &str) -> LocatedValue
 }
 
 /// The byte offset of `part` within `line`.
-fn offset_in(line: &str, part: &str) -> usize {
+fn compute_offset(line: &str, part: &str) -> usize {
     part.as_ptr().addr() - line.as_ptr().addr()
 }
 
@@ -111,14 +111,18 @@ fn parse_heading(line: &str) -> Option<(usize, &str)> {
     let line = strip_indentation(line)?;
     let title = line.trim_start_matches('#');
     let level = line.len() - title.len();
-    let spaced = title.is_empty() || title.starts_with([' ', '\t', '\r', '\n']);
-    if !(1..=6).contains(&level) || !spaced {
+    let has_space = title.is_empty() || title.starts_with([' ', '\t', '\r', '\n']);
+    if !(1..=6).contains(&level) || !has_space {
         return None;
     }
     let title = title.trim();
     // Closing `#` characters must be separated from the title by a space.
-    let open = title.trim_end_matches('#');
-    let title = if open.ends_with([' ', '\t']) || open.is_empty() { open } else { title };
+    let without_hashes = title.trim_end_matches('#');
+    let title = if without_hashes.ends_with([' ', '\t']) || without_hashes.is_empty() {
+        without_hashes
+    } else {
+        title
+    };
     Some((level, title.trim()))
 }
 

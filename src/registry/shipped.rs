@@ -50,19 +50,19 @@ table! {
 }
 
 /// The files of a table, under paths that mark them as part of midex.
-pub(super) fn shipped_files(table: &[(&str, &str)]) -> Vec<DefinitionFile> {
-    table.iter().map(|(path, text)| shipped_file(path, text)).collect()
+pub(super) fn build_shipped_files(table: &[(&str, &str)]) -> Vec<DefinitionFile> {
+    table.iter().map(|(path, text)| build_shipped_file(path, text)).collect()
 }
 
 /// The file of the workflow of this name that is part of midex.
-pub(super) fn shipped_workflow(name: &str) -> Option<DefinitionFile> {
-    let named = |path: &str| {
+pub(super) fn find_shipped_workflow(name: &str) -> Option<DefinitionFile> {
+    let has_name = |path: &str| {
         let file = path.rsplit('/').next().unwrap_or(path);
         file.split('.').next() == Some(name)
     };
     let mut table = WORKFLOWS.iter();
-    let (path, text) = table.find(|(path, _)| named(path))?;
-    Some(shipped_file(path, text))
+    let (path, text) = table.find(|(path, _)| has_name(path))?;
+    Some(build_shipped_file(path, text))
 }
 
 /// Whether the file at this path is part of midex.
@@ -73,7 +73,7 @@ pub(super) fn is_shipped_path(path: &Path) -> bool {
 /// The prefix of the paths of files that are part of midex.
 const SHIPPED_PREFIX: &str = "(shipped)";
 
-fn shipped_file(path: &str, text: &str) -> DefinitionFile {
+fn build_shipped_file(path: &str, text: &str) -> DefinitionFile {
     let path = Path::new(SHIPPED_PREFIX).join(path);
     DefinitionFile::from_text(path, text.replace("\r\n", "\n"))
 }

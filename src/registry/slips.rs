@@ -17,22 +17,22 @@ struct SyntaxFix {
 pub(super) fn suggest_syntax_fix(
     text: &str,
     finding: Finding,
-    read: impl Fn(&str) -> Result<(), Box<Finding>>,
+    parse: impl Fn(&str) -> Result<(), Box<Finding>>,
 ) -> Finding {
     if finding.rule != Rule::Syntax || finding.suggestion.is_some() {
         return finding;
     }
-    if let Some(finding) = document_marker_finding(text, &read) {
+    if let Some(finding) = document_marker_finding(text, &parse) {
         return finding;
     }
-    let gets_farther = |remedy: &SyntaxFix| match read(&apply_replacements(text, &remedy.changes)) {
+    let improves = |remedy: &SyntaxFix| match parse(&apply_replacements(text, &remedy.changes)) {
         Ok(()) => true,
         Err(next) => next.line > finding.line,
     };
     let remedies =
         [fix_code_fence, fix_tabs, fix_bare_braces, fix_unquoted_template, fix_unquoted_value];
     let remedies = remedies.iter().filter_map(|remedy| remedy(text, &finding));
-    match { remedies }.find(gets_farther) {
+    match { remedies }.find(improves) {
         Some(remedy) => remedy
             .changes
             .into_iter()
@@ -45,44 +45,48 @@ pub(super) fn suggest_syntax_fix(
 }
 
 fn apply_replacements(text: &str, changes: &[TextReplacement]) -> String {
-    let (mut all, mut from) = (String::with_capacity(text.len()), 0);
+    let (mut result, mut copied_to) = (String::with_capacity(text.len()), 0);
     for (start, old, new) in changes {
-        all.push_str(&text[from..*start]);
-        all.push_str(new);
-        from = start + old.len();
+        result.push_str(&text[copied_to..*start]);
+        result.push_str(new);
+        copied_to = start + old.len();
     }
-    all + &text[from..]
+    result + &text[copied_to..]
 }
 
 /// A code fence of three backticks around the whole text, possibly with other words around it.
 fn fix_code_fence(text: &str, _: &Finding) -> Option<SyntaxFix> {
-    let open = text.find("```").filter(|at| *at == 0 || text[..*at].ends_with('\n'))?;
-    let start = open + text[open..].find('\n')? + 1;
+    let fence_start = text.find("```").filter(|at| *at == 0 || text[..*at].ends_with('\n'))?;
+    let start = fence_start + text[fence_start..].find('\n')? + 1;
     let end = text[start..].find("\n```").map_or(text.len(), |at| start + at + 1);
-    let cut = |from: usize, to: usize| (from, text[from..to].to_owned(), String::new());
+    let removal = |from: usize, to: usize| (from, text[from..to].to_owned(), String::new());
     Some(SyntaxFix {
         suggestion: "write it without the code fence around it, and nothing else".to_owned(),
-        changes: vec![cut(0, start), cut(end, text.len())],
+        changes: vec![removal(0, start), removal(end, text.len())],
     })
 }
 
 /// The finding for a line `---` that ends the manifest or starts a second document.
 fn document_marker_finding(
     text: &str,
-    read: &impl Fn(&str) -> Result<(), Box<Finding>>,
+    parse: &impl Fn(&str) -> Result<(), Box<Finding>>,
 ) -> Option<Finding> {
     let is_blank = |line: &&str| line.trim().is_empty() || line.starts_with(['#', '%', '-']);
     let head = text.split_inclusive('\n').take_while(is_blank);
     let head: usize = head.map(str::len).sum();
-    let at = head + text[head..].find("\n---")? + 1;
-    read(&text[..at]).ok()?;
-    let line = text[at..].split_inclusive('\n').next()?;
-    let place = Place::of_bytes(text, at, at + line.len());
+    let marker_offset = head + text[head..].find("\n---")? + 1;
+    parse(&text[..marker_offset]).ok()?;
+    let line = text[marker_offset..].split_inclusive('\n').next()?;
+    let place = Place::from_bytes(text, marker_offset, marker_offset + line.len());
     let finding = |message| Finding::new(Rule::Syntax, "", place, message);
-    if text[at + line.len()..].lines().all(|line| is_blank(&line)) {
+    if text[marker_offset + line.len()..].lines().all(|line| is_blank(&line)) {
         let hint = "remove the line `---`: it begins a document, and there is none";
         let finding = finding("the manifest ends with `---`").suggest(hint.to_owned());
-        return Some(finding.edit_replace_bytes(Some(at), line.to_owned(), String::new()));
+        return Some(finding.edit_replace_bytes(
+            Some(marker_offset),
+            line.to_owned(),
+            String::new(),
+        ));
     }
     let hint = "put what follows into a file of its own";
     let message = "a second document begins here, and a file holds one manifest";
@@ -105,33 +109,33 @@ pub(super) fn comment_cut_warning(
     let sign = rest.trim_start_matches([' ', '\t']);
     let comment = sign.strip_prefix('#')?.lines().next()?.trim_end();
     let is_template = comment.contains("${{");
-    let is_meant = is_template || comment.starts_with(char::is_alphanumeric);
-    if sign.len() == rest.len() || !is_meant {
+    let is_text = is_template || comment.starts_with(char::is_alphanumeric);
+    if sign.len() == rest.len() || !is_text {
         return None;
     }
     let end = text.len() - sign.len() + 1 + comment.len();
-    let whole = text[place.start..end].to_owned();
+    let full_value = text[place.start..end].to_owned();
     let message =
         format!("the text ends before ` #`, and `#{}` is a comment", shorten_text(comment));
     let finding = Finding::new(Rule::CutByComment, path, place, message);
-    let quoted = quote_text(&whole).filter(|_| !whole.contains('\n'));
+    let quoted = quote_text(&full_value).filter(|_| !full_value.contains('\n'));
     let is_sure = quoted.is_some() && is_template;
-    let shown = quoted.unwrap_or_else(|| whole.clone());
-    let hint = format!("put the whole text in quotes where that is a part of it: {shown}");
+    let shown_value = quoted.unwrap_or_else(|| full_value.clone());
+    let hint = format!("put the whole text in quotes where that is a part of it: {shown_value}");
     let start = is_sure.then_some(place.start);
-    Some(finding.suggest(hint).edit_replace_bytes(start, whole, shown))
+    Some(finding.suggest(hint).edit_replace_bytes(start, full_value, shown_value))
 }
 
 /// Tabs in the indentation of lines.
 fn fix_tabs(text: &str, _: &Finding) -> Option<SyntaxFix> {
     let mut changes = Vec::new();
-    let mut at = 0;
+    let mut offset = 0;
     for line in text.split_inclusive('\n') {
         let blank = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
         if blank.contains('\t') {
-            changes.push((at, blank.to_owned(), blank.replace('\t', "  ")));
+            changes.push((offset, blank.to_owned(), blank.replace('\t', "  ")));
         }
-        at += line.len();
+        offset += line.len();
     }
     (!changes.is_empty()).then(|| SyntaxFix {
         suggestion: "indent with spaces: YAML takes no tabs there".to_owned(),
@@ -151,7 +155,7 @@ fn fix_bare_braces(text: &str, finding: &Finding) -> Option<SyntaxFix> {
     };
     Some(SyntaxFix {
         suggestion: format!("write `{new}`: braces without quotes are a mapping"),
-        changes: vec![(line.value_at, value.to_owned(), new)],
+        changes: vec![(line.value_offset, value.to_owned(), new)],
     })
 }
 
@@ -159,17 +163,24 @@ fn fix_bare_braces(text: &str, finding: &Finding) -> Option<SyntaxFix> {
 fn fix_unquoted_template(text: &str, finding: &Finding) -> Option<SyntaxFix> {
     let line = KeyValueLine::from_text(text, finding.line)?;
     let mut changes = Vec::new();
-    let mut from = 0;
-    while let Some(open) = line.value[from..].find("${{").map(|at| from + at) {
-        let close = open + line.value[open..].find("}}")? + 2;
-        let (before, after) = (line.value[..open].trim_end(), line.value[close..].trim_start());
-        let template = &line.value[open..close];
+    let mut search_start = 0;
+    while let Some(template_start) =
+        line.value[search_start..].find("${{").map(|at| search_start + at)
+    {
+        let template_end = template_start + line.value[template_start..].find("}}")? + 2;
+        let (before, after) =
+            (line.value[..template_start].trim_end(), line.value[template_end..].trim_start());
+        let template = &line.value[template_start..template_end];
         if before.ends_with([':', ',', '[', '{'])
             && (after.is_empty() || after.starts_with([',', ']', '}']))
         {
-            changes.push((line.value_at + open, template.to_owned(), quote_text(template)?));
+            changes.push((
+                line.value_offset + template_start,
+                template.to_owned(),
+                quote_text(template)?,
+            ));
         }
-        from = close;
+        search_start = template_end;
     }
     let (_, _, first) = changes.first()?;
     Some(SyntaxFix { suggestion: format!("put it in quotes: {first}"), changes })
@@ -179,13 +190,13 @@ fn fix_unquoted_template(text: &str, finding: &Finding) -> Option<SyntaxFix> {
 fn fix_unquoted_value(text: &str, finding: &Finding) -> Option<SyntaxFix> {
     let line = KeyValueLine::from_text(text, finding.line)?;
     let value = line.value.trim_end();
-    if value.is_empty() || value.starts_with(['|', '>', '{', '[']) || line.goes_on {
+    if value.is_empty() || value.starts_with(['|', '>', '{', '[']) || line.is_continued {
         return None;
     }
     let new = quote_text(value)?;
     Some(SyntaxFix {
         suggestion: format!("put the text in quotes: `{}: {}`", line.key, shorten_text(&new)),
-        changes: vec![(line.value_at, value.to_owned(), new)],
+        changes: vec![(line.value_offset, value.to_owned(), new)],
     })
 }
 
@@ -208,9 +219,9 @@ struct KeyValueLine<'a> {
     key: &'a str,
     value: &'a str,
     /// The offset of the value in the whole text.
-    value_at: usize,
+    value_offset: usize,
     /// Whether the next line is indented deeper, so that the value continues there.
-    goes_on: bool,
+    is_continued: bool,
 }
 
 impl<'a> KeyValueLine<'a> {
@@ -221,11 +232,11 @@ impl<'a> KeyValueLine<'a> {
         let indent = |line: &str| line.len() - line.trim_start_matches([' ', '-']).len();
         let (key, rest) = line.split_once(':')?;
         let blank = rest.len() - rest.trim_start_matches(' ').len();
-        let next = lines.iter().skip(number).find(|line| !line.trim().is_empty());
+        let next_line = lines.iter().skip(number).find(|line| !line.trim().is_empty());
         Some(Self {
-            value_at: start + key.len() + 1 + blank,
+            value_offset: start + key.len() + 1 + blank,
             value: rest[blank..].trim_end_matches(['\r', '\n']),
-            goes_on: next.is_some_and(|next| indent(next) > indent(line)),
+            is_continued: next_line.is_some_and(|next| indent(next) > indent(line)),
             key: key.trim_start_matches([' ', '-']),
         })
     }

@@ -86,28 +86,28 @@ impl DefinitionDirectory {
     /// # Errors
     /// If the directory cannot be read; or if it is the project's and a link points out of the project, since a cloned
     /// repository must not be able to claim other files of the user as its definitions.
-    pub(super) fn real_path(&self) -> Result<PathBuf, Box<Finding>> {
-        let real = |path: &Path| {
+    pub(super) fn resolve_path(&self) -> Result<PathBuf, Box<Finding>> {
+        let canonicalize = |path: &Path| {
             fs::canonicalize(path).map_err(|error| Box::new(unreadable_finding(&error)))
         };
-        let found = real(&self.path)?;
+        let resolved = canonicalize(&self.path)?;
         let base = self.path.ancestors().nth(2).unwrap_or(&self.path);
-        if self.source.is_host_source() && found != real(base)?.join(HOST_AGENTS) {
+        if self.source.is_host_source() && resolved != canonicalize(base)?.join(HOST_AGENTS) {
             let message = "a symbolic link leads here: it is not followed";
-            return Err(Finding::of_file(Rule::OutsideDirectory, message).into());
+            return Err(Finding::new_for_file(Rule::OutsideDirectory, message).into());
         }
         let project = self.path.parent().filter(|_| self.source == Source::Project);
         if let Some(project) = project
-            && !found.starts_with(real(project)?)
+            && !resolved.starts_with(canonicalize(project)?)
         {
             let message = format!(
                 "the symbolic link leads out of the project, to {}: it is not followed",
-                found.display()
+                resolved.display()
             );
-            let finding = Finding::of_file(Rule::OutsideDirectory, message);
+            let finding = Finding::new_for_file(Rule::OutsideDirectory, message);
             return Err(finding.suggest("copy the files here".to_owned()).into());
         }
-        Ok(found)
+        Ok(resolved)
     }
 }
 
@@ -150,7 +150,7 @@ pub struct DefinitionPlaces {
     /// The workflow directory that the environment names.
     pub registry: Option<PathBuf>,
     /// The directories that the project's own configuration names.
-    pub by_project: ProjectDirectories,
+    pub project_directories: ProjectDirectories,
     /// The project, with its `workflows/` and `agents/`.
     pub project: PathBuf,
     /// The user's midex directory, with its `workflows/` and `agents/`.
@@ -166,9 +166,9 @@ impl DefinitionPlaces {
             flag_workflows: flag_workflows.map(Path::to_owned),
             flag_agents: flag_agents.map(Path::to_owned),
             registry: None,
-            by_project: ProjectDirectories::default(),
+            project_directories: ProjectDirectories::default(),
             project: project.to_owned(),
-            user: user_dir(),
+            user: find_user_dir(),
             home: etcetera::home_dir().ok(),
         }
     }
@@ -189,20 +189,21 @@ impl DefinitionPlaces {
 
     fn workflow_directories(&self) -> impl Iterator<Item = (Source, PathBuf)> {
         let registry = self.registry.clone().map(|path| (Source::Registry, path));
-        let by_project = self.by_project.workflows.clone();
-        self.candidate_paths((self.flag_workflows.clone(), by_project), registry, "workflows")
+        let by_project = self.project_directories.workflows.clone();
+        self.list_candidate_paths((self.flag_workflows.clone(), by_project), registry, "workflows")
     }
 
     fn agent_directories(&self) -> impl Iterator<Item = (Source, PathBuf)> {
-        let by_project = self.by_project.agents.clone();
-        let own = self.candidate_paths((self.flag_agents.clone(), by_project), None, "agents");
+        let by_project = self.project_directories.agents.clone();
+        let own_paths =
+            self.list_candidate_paths((self.flag_agents.clone(), by_project), None, "agents");
         let project = (Source::ProjectHost, self.project.join(HOST_AGENTS));
         let user = self.home.as_ref();
         let user = user.map(|home| (Source::UserHost, home.join(HOST_AGENTS)));
-        own.chain([project]).chain(user)
+        own_paths.chain([project]).chain(user)
     }
 
-    fn candidate_paths(
+    fn list_candidate_paths(
         &self,
         (flag, by_project): (Option<PathBuf>, Option<PathBuf>),
         registry: Option<(Source, PathBuf)>,
@@ -220,7 +221,7 @@ impl DefinitionPlaces {
 
 /// The user's midex directory, which holds their definitions and their `midex.toml`. `None` if there is no home
 /// directory.
-pub fn user_dir() -> Option<PathBuf> {
+pub fn find_user_dir() -> Option<PathBuf> {
     let base = choose_base_strategy().ok()?;
     Some(base.config_dir().join("midex"))
 }
@@ -229,26 +230,26 @@ pub fn user_dir() -> Option<PathBuf> {
 fn remove_duplicates(
     directories: impl Iterator<Item = (Source, PathBuf)>,
 ) -> Vec<DefinitionDirectory> {
-    let mut seen = Vec::new();
-    let mut kept = Vec::new();
+    let mut seen_paths = Vec::new();
+    let mut kept_directories = Vec::new();
     for (source, path) in directories {
         let directory = DefinitionDirectory { source, path };
         // `real_path` fails for a link out of the project, so a project that links to the user's directory cannot hide
         // it as a duplicate.
-        let real = directory.real_path().ok();
-        let met = real.as_ref().is_some_and(|real| seen.contains(real));
-        let is_led_to = source.is_host_source() && real.is_none();
-        if met || is_led_to || (source != Source::Flag && !directory.path.is_dir()) {
+        let real = directory.resolve_path().ok();
+        let is_repeated = real.as_ref().is_some_and(|real| seen_paths.contains(real));
+        let is_host_link = source.is_host_source() && real.is_none();
+        if is_repeated || is_host_link || (source != Source::Flag && !directory.path.is_dir()) {
             continue;
         }
-        seen.extend(real);
-        kept.push(directory);
+        seen_paths.extend(real);
+        kept_directories.push(directory);
     }
-    kept
+    kept_directories
 }
 
 /// The finding for a file or directory that cannot be read.
 pub(super) fn unreadable_finding(error: &io::Error) -> Finding {
     let message = format!("it cannot be read: {}", describe_io_error(error));
-    Finding::of_file(Rule::Unreadable, message)
+    Finding::new_for_file(Rule::Unreadable, message)
 }

@@ -19,20 +19,20 @@ impl DefinitionStamps {
     pub(super) fn from_directories(directories: impl Iterator<Item = DefinitionDirectory>) -> Self {
         let mut stamps = BTreeMap::new();
         // Track visited directories, since a link may point back to an ancestor.
-        let mut seen = HashSet::new();
+        let mut visited = HashSet::new();
         for directory in directories {
-            let root = directory.real_path().ok();
-            let mut waiting = vec![(directory.path, 0)];
-            while let Some((path, depth)) = waiting.pop() {
-                let metadata = metadata_inside_root(&path, root.as_deref());
+            let root = directory.resolve_path().ok();
+            let mut queue = vec![(directory.path, 0)];
+            while let Some((path, depth)) = queue.pop() {
+                let metadata = read_metadata_in_root(&path, root.as_deref());
                 let is_directory = metadata.as_ref().is_some_and(Metadata::is_dir);
                 let stamp = metadata.as_ref().map(FileStamp::from_metadata);
                 if is_directory
                     && depth <= limits::DEFINITION_DIRECTORY_DEPTH_MAX
-                    && stamps.len() + waiting.len() < limits::DEFINITION_STAMPS_MAX
-                    && seen.insert(stamp.as_ref().map(FileStamp::device_and_inode))
+                    && stamps.len() + queue.len() < limits::DEFINITION_STAMPS_MAX
+                    && visited.insert(stamp.as_ref().map(FileStamp::device_and_inode))
                 {
-                    waiting.extend(directory_entries(&path).map(|path| (path, depth + 1)));
+                    queue.extend(list_directory_entries(&path).map(|path| (path, depth + 1)));
                 }
                 stamps.insert(path, stamp);
             }
@@ -42,16 +42,16 @@ impl DefinitionStamps {
 }
 
 /// The metadata of the file at this path, following a link only if its target is inside `root`.
-fn metadata_inside_root(path: &Path, root: Option<&Path>) -> Option<Metadata> {
-    let own = fs::symlink_metadata(path).ok()?;
+fn read_metadata_in_root(path: &Path, root: Option<&Path>) -> Option<Metadata> {
+    let link_metadata = fs::symlink_metadata(path).ok()?;
     let is_inside = |real: PathBuf| root.is_some_and(|root| real.starts_with(root));
-    if own.is_symlink() && fs::canonicalize(path).is_ok_and(is_inside) {
+    if link_metadata.is_symlink() && fs::canonicalize(path).is_ok_and(is_inside) {
         return fs::metadata(path).ok();
     }
-    Some(own)
+    Some(link_metadata)
 }
 
-fn directory_entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+fn list_directory_entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let entries = entries.take(limits::DEFINITION_ENTRIES_MAX);
     entries.filter(may_hold_definitions).map(|entry| entry.path())

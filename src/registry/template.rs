@@ -19,7 +19,7 @@ pub struct Template {
     format: Format,
     description: String,
     /// The text, if the definition is a copy of another one.
-    copy: Option<String>,
+    copied_text: Option<String>,
 }
 
 impl Template {
@@ -30,7 +30,7 @@ impl Template {
             name: name.as_str().to_owned(),
             format,
             description: "Say in one sentence what this workflow achieves".to_owned(),
-            copy: None,
+            copied_text: None,
         }
     }
 
@@ -41,13 +41,13 @@ impl Template {
             name: name.as_str().to_owned(),
             format: Format::Markdown,
             description: "Say in one sentence what this agent does and hands over".to_owned(),
-            copy: None,
+            copied_text: None,
         }
     }
 
     /// A copy of another workflow. Its text contains the new name already.
     pub(super) fn new_copy(name: &WorkflowName, format: Format, text: String) -> Self {
-        Self { copy: Some(text), ..Self::new_workflow(name, format) }
+        Self { copied_text: Some(text), ..Self::new_workflow(name, format) }
     }
 
     /// Sets the description: one line of at most [`limits::DESCRIPTION_BYTES_MAX`].
@@ -84,12 +84,12 @@ impl Template {
 
     /// The file name: the name of the definition, if it is a valid file name.
     pub fn file_name(&self) -> Result<String> {
-        files::new_file_name(&self.name, self.format.extension())
+        files::build_file_name(&self.name, self.format.extension())
     }
 
     /// The text of the file.
     pub fn text(&self) -> String {
-        if let Some(text) = &self.copy {
+        if let Some(text) = &self.copied_text {
             return text.clone();
         }
         match (self.kind, self.format) {
@@ -101,13 +101,13 @@ impl Template {
     }
 
     fn fill_template(&self, template: &str) -> String {
-        let part = |part| match part {
-            "name" => yaml_scalar(&self.name),
-            "description" => yaml_scalar(&self.description),
+        let placeholder_value = |part| match part {
+            "name" => format_yaml_scalar(&self.name),
+            "description" => format_yaml_scalar(&self.description),
             "title" => self.name.clone(),
             text => text.to_owned(),
         };
-        template.split('@').map(part).collect()
+        template.split('@').map(placeholder_value).collect()
     }
 
     fn render_json(&self) -> String {
@@ -142,7 +142,7 @@ impl Template {
 }
 
 /// A text as a YAML scalar on one line: plain if it cannot be misread, otherwise in quotes.
-fn yaml_scalar(text: &str) -> String {
+fn format_yaml_scalar(text: &str) -> String {
     if is_plain_scalar(text) {
         return text.to_owned();
     }
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_value_is_quoted_only_where_it_must_be() {
         for plain in ["bug-fix", "Find the cause, remove it", "it's (all) a/b; c"] {
-            assert_eq!(yaml_scalar(plain), plain);
+            assert_eq!(format_yaml_scalar(plain), plain);
         }
         for (text, quoted) in [
             ("1.10", "\"1.10\""),
@@ -197,7 +197,7 @@ mod tests {
             ("say \"\\\"", r#""say \"\\\"""#),
             ("\u{feff}é\u{2028}", "\"\\ufeffé\\u2028\""),
         ] {
-            assert_eq!(yaml_scalar(text), quoted);
+            assert_eq!(format_yaml_scalar(text), quoted);
         }
     }
 
@@ -220,7 +220,7 @@ mod tests {
         #[test]
         fn every_value_is_read_back_as_it_was(any in any::<String>(), signs in "[ -~]{0,12}", word in "[a-zA-Z.,' 0-9_-]{0,8}") {
             for text in [any, signs, word] {
-                let document = super::super::yaml::parse(&format!("key: {}\n", yaml_scalar(&text))).unwrap();
+                let document = super::super::yaml::parse(&format!("key: {}\n", format_yaml_scalar(&text))).unwrap();
                 let NodeContent::Map(entries) = document.content else { panic!("{text:?}") };
                 prop_assert_eq!(&entries[0].value.content, &NodeContent::Text(text));
             }

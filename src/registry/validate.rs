@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::{
     DefinitionDirectory, Registry, Source,
     bases::{DefinitionLevels, NearerFiles},
-    extend::{Bases, Beside},
+    extend::{Bases, CheckContext},
     files::{self, DefinitionFile, is_definition_file},
-    gather::{is_readme, known_agents, read_levels},
+    gather::{collect_known_agents, is_readme, read_levels},
     load::{self, LoadResult},
     shipped,
 };
@@ -21,7 +21,7 @@ use midex_domain::{
     check::{AgentFileState, KnownAgents},
     definition::{Persona, Workflow},
     error::{Code, Error, Result, describe_io_error},
-    finding::{Finding, Rule, is_broken},
+    finding::{Finding, Rule, has_errors},
     limits,
 };
 
@@ -53,7 +53,7 @@ pub struct FileReport {
 impl FileReport {
     /// Whether the file has errors, so that it cannot be used.
     pub fn is_broken(&self) -> bool {
-        is_broken(&self.findings)
+        has_errors(&self.findings)
     }
 }
 
@@ -61,7 +61,7 @@ impl FileReport {
 /// and all that is part of midex. Agents in the `agents/` directory inside or next to a named directory count as known.
 /// Workflows in the directory of a named file can be extended by it.
 pub fn validate_paths(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport>> {
-    let mut agents = known_agents(&registry.agents);
+    let mut agents = collect_known_agents(&registry.agents);
     if paths.is_empty() {
         return Ok(check_everything(registry, &agents));
     }
@@ -70,7 +70,7 @@ pub fn validate_paths(paths: &[PathBuf], registry: &Registry) -> Result<Vec<File
         groups.extend(group_files(path)?);
     }
     for directory in groups.iter().filter_map(|group| group.agents.as_deref()) {
-        add_agents(&mut agents, directory);
+        add_known_agents(&mut agents, directory);
     }
     Ok(groups
         .into_iter()
@@ -88,11 +88,11 @@ pub fn load_workflow_file(
     registry: &Registry,
 ) -> Result<(FileReport, Option<Workflow>)> {
     let real = resolve_path(path)?;
-    let mut agents = known_agents(&registry.agents);
-    if let Some(directory) = nearest_agents_directory(&real) {
-        add_agents(&mut agents, &directory);
+    let mut agents = collect_known_agents(&registry.agents);
+    if let Some(directory) = find_agents_directory(&real) {
+        add_known_agents(&mut agents, &directory);
     }
-    let bases = NearerFiles::new(registry, || sibling_workflows(path));
+    let bases = NearerFiles::new(registry, || read_sibling_workflows(path));
     let mut loaded =
         load::load_workflow(read_named_file(path), check_context(&agents, registry, &bases));
     let workflow = loaded.value.take();
@@ -102,7 +102,7 @@ pub fn load_workflow_file(
 /// Checks a text as if it were a file of this name, against the agents and the abilities of `registry`.
 pub fn check_text(name: &str, text: &str, registry: &Registry) -> (Option<Workflow>, Vec<Finding>) {
     let file = DefinitionFile::from_text(PathBuf::from(name), text.to_owned());
-    let agents = known_agents(&registry.agents);
+    let agents = collect_known_agents(&registry.agents);
     let loaded = load::load_workflow(file, registry.check_context(&agents));
     (loaded.value, loaded.findings)
 }
@@ -112,35 +112,35 @@ fn check_context<'a>(
     agents: &'a KnownAgents,
     registry: &'a Registry,
     bases: &'a dyn Bases,
-) -> Beside<'a> {
-    Beside { bases, ..registry.check_context(agents) }
+) -> CheckContext<'a> {
+    CheckContext { bases, ..registry.check_context(agents) }
 }
 
 /// The workflow files in the directory of a file.
-fn sibling_workflows(path: &Path) -> Vec<DefinitionFile> {
+fn read_sibling_workflows(path: &Path) -> Vec<DefinitionFile> {
     let directory = path.parent().map(|parent| match parent.as_os_str() {
         here if here.is_empty() => Path::new("."),
         _ => parent,
     });
-    let files = directory.map(|path| directory_files(Source::Flag, path, files::EXTENSIONS));
+    let files = directory.map(|path| read_directory_files(Source::Flag, path, files::EXTENSIONS));
     let mut files = files.unwrap_or_default();
-    files.retain(|file| definition_kind(&file.path, &file.text) == DefinitionKind::Workflow);
+    files.retain(|file| detect_definition_kind(&file.path, &file.text) == DefinitionKind::Workflow);
     files
 }
 
-fn add_agents(agents: &mut KnownAgents, directory: &Path) {
-    for loaded in load_personas(directory_files(Source::Project, directory, &["md"])) {
-        let state = agent_state(&loaded);
+fn add_known_agents(agents: &mut KnownAgents, directory: &Path) {
+    for loaded in load_personas(read_directory_files(Source::Project, directory, &["md"])) {
+        let state = classify_agent_file(&loaded);
         agents.insert(loaded.name, state);
     }
 }
 
 fn resolve_path(path: &Path) -> Result<PathBuf> {
     fs::canonicalize(path).map_err(|error| {
-        let shown = path.display();
+        let path_text = path.display();
         let message = match error.kind() {
-            io::ErrorKind::NotFound => format!("there is no file `{shown}`"),
-            _ => format!("`{shown}` cannot be read: {}", describe_io_error(&error)),
+            io::ErrorKind::NotFound => format!("there is no file `{path_text}`"),
+            _ => format!("`{path_text}` cannot be read: {}", describe_io_error(&error)),
         };
         Error::new(Code::UsageInvalid, message)
             .with_action("Name a file or a directory that can be read")
@@ -153,7 +153,7 @@ fn check_everything(registry: &Registry, agents: &KnownAgents) -> Vec<FileReport
     let (directories, extensions) = (&sources.workflows, files::EXTENSIONS);
     let workflows: Vec<_> = read_levels(directories, extensions, shipped::WORKFLOWS).collect();
     let bases = DefinitionLevels::new(Cow::Borrowed(&workflows), None);
-    let beside = check_context(agents, registry, &bases);
+    let context = check_context(agents, registry, &bases);
     let workflows = workflows.iter().map(|(_, files)| (DefinitionKind::Workflow, files.clone()));
     let personas = read_levels(&sources.agents, &["md"], shipped::AGENTS)
         // Skip files written for hosts, since they are not the user's to fix here.
@@ -164,7 +164,7 @@ fn check_everything(registry: &Registry, agents: &KnownAgents) -> Vec<FileReport
         .into_iter()
         .chain(personas)
         .map(|(kind, files)| files.into_iter().map(|file| (kind, file)).collect())
-        .flat_map(|files| check_files(files, beside))
+        .flat_map(|files| check_files(files, context))
         .collect()
 }
 
@@ -179,7 +179,7 @@ impl FileGroup {
     /// The workflows that the files may extend: those of the group, or for a single named file those of its directory.
     fn extendable_workflows(&self) -> Vec<DefinitionFile> {
         match &self.files[..] {
-            [(DefinitionKind::Workflow, file)] => sibling_workflows(&file.path),
+            [(DefinitionKind::Workflow, file)] => read_sibling_workflows(&file.path),
             files => {
                 let workflows = files.iter().filter(|(kind, _)| *kind == DefinitionKind::Workflow);
                 workflows.map(|(_, file)| file.clone()).collect()
@@ -193,36 +193,36 @@ fn group_files(path: &Path) -> Result<Vec<FileGroup>> {
     if !real.is_dir() {
         let file = read_named_file(path);
         return Ok(vec![FileGroup {
-            agents: nearest_agents_directory(&real),
-            files: vec![(definition_kind(&real, &file.text), file)],
+            agents: find_agents_directory(&real),
+            files: vec![(detect_definition_kind(&real, &file.text), file)],
         }]);
     }
-    let parts = ["workflows", "agents"].map(|name| path.join(name));
-    if parts.iter().any(|part| part.is_dir()) {
-        let parts = parts.iter().filter(|part| part.is_dir());
-        return Ok(parts
-            .map(|part| directory_group((Source::Project, part), &real.join("agents")))
+    let definition_directories = ["workflows", "agents"].map(|name| path.join(name));
+    if definition_directories.iter().any(|part| part.is_dir()) {
+        let definition_directories = definition_directories.iter().filter(|part| part.is_dir());
+        return Ok(definition_directories
+            .map(|part| build_directory_group((Source::Project, part), &real.join("agents")))
             .collect());
     }
-    let agents = nearest_agents_directory(&real.join("any")).unwrap_or_default();
-    Ok(vec![directory_group((Source::Flag, path), &agents)])
+    let agents = find_agents_directory(&real.join("any")).unwrap_or_default();
+    Ok(vec![build_directory_group((Source::Flag, path), &agents)])
 }
 
-fn directory_group((source, path): (Source, &Path), agents: &Path) -> FileGroup {
-    let files = directory_files(source, path, files::EXTENSIONS).into_iter();
+fn build_directory_group((source, path): (Source, &Path), agents: &Path) -> FileGroup {
+    let files = read_directory_files(source, path, files::EXTENSIONS).into_iter();
     FileGroup {
         files: files
-            .map(|file| (definition_kind(&file.path, &file.text), file))
+            .map(|file| (detect_definition_kind(&file.path, &file.text), file))
             // Other files may be next to personas, but only a Markdown file can be one.
             .filter(|(kind, file)| {
-                *kind == DefinitionKind::Workflow || files::extension(&file.path) == "md"
+                *kind == DefinitionKind::Workflow || files::lowercase_extension(&file.path) == "md"
             })
             .collect(),
         agents: agents.is_dir().then(|| agents.to_owned()),
     }
 }
 
-fn directory_files(source: Source, path: &Path, extensions: &[&str]) -> Vec<DefinitionFile> {
+fn read_directory_files(source: Source, path: &Path, extensions: &[&str]) -> Vec<DefinitionFile> {
     let path = path.to_owned();
     let mut files = files::read_directory(&DefinitionDirectory { source, path }, extensions);
     files.retain(|file| !is_readme(file));
@@ -232,18 +232,19 @@ fn directory_files(source: Source, path: &Path, extensions: &[&str]) -> Vec<Defi
 /// Reads a file that was named explicitly. Any file name is accepted, but the extension must be one that midex reads.
 fn read_named_file(path: &Path) -> DefinitionFile {
     let mut file = files::read_definition_file(path, limits::DEFINITION_BYTES_MAX);
-    if file.trouble.is_none() && !is_definition_file(path) {
-        let finding = Finding::of_file(Rule::UnsupportedFile, "midex does not read such files")
-            .with_expected(".md, .yaml, .yml or .json", files::extension(path));
-        file.trouble = Some(finding);
+    if file.read_finding.is_none() && !is_definition_file(path) {
+        let finding =
+            Finding::new_for_file(Rule::UnsupportedFile, "midex does not read such files")
+                .with_expected(".md, .yaml, .yml or .json", files::lowercase_extension(path));
+        file.read_finding = Some(finding);
     }
     file
 }
 
 /// The kind of a file: from the nearest directory called `agents` or `workflows`, or else from its keys.
-fn definition_kind(path: &Path, text: &str) -> DefinitionKind {
+fn detect_definition_kind(path: &Path, text: &str) -> DefinitionKind {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let named =
+    let kind_from_path =
         real.ancestors().skip(1).find_map(|directory| match directory.file_name()?.to_str()? {
             "agents" => Some(DefinitionKind::Agent),
             "workflows" => Some(DefinitionKind::Workflow),
@@ -255,8 +256,8 @@ fn definition_kind(path: &Path, text: &str) -> DefinitionKind {
     };
     let mut front = text.lines().skip(1).take_while(|line| line.trim_end() != "---");
     let mut has_phases = || front.any(is_key);
-    named.unwrap_or_else(|| {
-        if files::extension(path) != "md" || has_phases() {
+    kind_from_path.unwrap_or_else(|| {
+        if files::lowercase_extension(path) != "md" || has_phases() {
             DefinitionKind::Workflow
         } else {
             DefinitionKind::Agent
@@ -265,7 +266,7 @@ fn definition_kind(path: &Path, text: &str) -> DefinitionKind {
 }
 
 /// The nearest `agents/` directory: in the file's directory, or in one of the two directories above it.
-fn nearest_agents_directory(real: &Path) -> Option<PathBuf> {
+fn find_agents_directory(real: &Path) -> Option<PathBuf> {
     real.ancestors()
         .skip(1)
         .take(3)
@@ -279,20 +280,20 @@ fn load_personas(files: Vec<DefinitionFile>) -> Vec<LoadResult<Persona>> {
     loaded
 }
 
-fn agent_state(loaded: &LoadResult<Persona>) -> AgentFileState {
+fn classify_agent_file(loaded: &LoadResult<Persona>) -> AgentFileState {
     if loaded.value.is_some() { AgentFileState::Usable } else { AgentFileState::Broken }
 }
 
 fn check_files(
     files: Vec<(DefinitionKind, DefinitionFile)>,
-    beside: Beside<'_>,
+    context: CheckContext<'_>,
 ) -> Vec<FileReport> {
-    let (workflows, others): (Vec<_>, Vec<_>) =
+    let (workflows, agents): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|(kind, _)| *kind == DefinitionKind::Workflow);
     let mut workflows: Vec<_> =
-        workflows.into_iter().map(|(_, file)| load::load_workflow(file, beside)).collect();
+        workflows.into_iter().map(|(_, file)| load::load_workflow(file, context)).collect();
     load::refuse_duplicates(&mut workflows);
-    let personas = load_personas(others.into_iter().map(|(_, file)| file).collect());
+    let personas = load_personas(agents.into_iter().map(|(_, file)| file).collect());
     let workflows =
         workflows.into_iter().map(|loaded| report_on_file(DefinitionKind::Workflow, loaded));
     workflows

@@ -19,7 +19,7 @@ use super::{
 };
 use midex_domain::{
     error::Result,
-    finding::{Finding, Rule, is_broken},
+    finding::{Finding, Rule, has_errors},
 };
 use midex_folder::ExistingFilePolicy;
 
@@ -30,7 +30,7 @@ pub struct SaveRequest {
     pub manifest: Manifest,
     /// Whether the save may replace a file without an expected version. The file must still be the one that was there
     /// when the save began.
-    pub overwrite: bool,
+    pub should_overwrite: bool,
     /// The version of the file that the save may replace.
     pub expected_version: Option<String>,
 }
@@ -102,14 +102,14 @@ pub fn save_workflow(
     save: &SaveRequest,
 ) -> Result<SavedWorkflow> {
     let registry = definitions.current_registry();
-    let examined = registry.check_manifest(&save.manifest);
-    let id = &*examined.name;
-    let of_name = |one: &Finding| one.rule == Rule::IllFormedName && one.path == "workflow";
-    if !id.is_empty() && examined.findings.iter().any(of_name) {
+    let check = registry.check_manifest(&save.manifest);
+    let id = &*check.name;
+    let is_name_finding = |one: &Finding| one.rule == Rule::IllFormedName && one.path == "workflow";
+    if !id.is_empty() && check.findings.iter().any(is_name_finding) {
         check_file_name_id(id)?;
     }
-    if is_broken(&examined.findings) {
-        return Err(super::invalid_definition_error(id, &examined.findings));
+    if has_errors(&check.findings) {
+        return Err(super::invalid_definition_error(id, &check.findings));
     }
     check_file_name_id(id)?;
     if !target.path.exists() {
@@ -117,23 +117,23 @@ pub fn save_workflow(
         refuse_replacing(id, registry.workflow(id), &target.path, save)?;
     }
     held::open_target_folder(target)?;
-    let seen = LockedDirectory::open_unlocked(definitions, target)?.find_file(id)?;
-    let room = LockedDirectory::open_locked(definitions, target)?;
-    let held = room.find_file(id)?;
-    let path = match &held {
-        Some(held) => replace_file(held, seen.as_ref(), id, save)?,
-        None => create_file(&room, id, save)?,
+    let seen_directory = LockedDirectory::open_unlocked(definitions, target)?.find_file(id)?;
+    let locked_directory = LockedDirectory::open_locked(definitions, target)?;
+    let locked_file = locked_directory.find_file(id)?;
+    let path = match &locked_file {
+        Some(held) => replace_file(held, seen_directory.as_ref(), id, save)?,
+        None => create_file(&locked_directory, id, save)?,
     };
     let registry = definitions.load_written_change();
-    let mut warnings = examined.findings;
+    let mut warnings = check.findings;
     warnings.extend(hidden_workflow_warning(&registry, id, &path));
     Ok(SavedWorkflow {
         workflow_id: id.to_owned(),
         path: path.display().to_string(),
         format: save.manifest.format.as_str(),
         version: save.manifest.version().to_string(),
-        created: held.is_none(),
-        replaced_version: held.map(|held| held.version()),
+        created: locked_file.is_none(),
+        replaced_version: locked_file.map(|held| held.version()),
         warnings,
         sync: WorkflowCounts::from_registry(&registry),
     })
@@ -142,57 +142,71 @@ pub fn save_workflow(
 /// Replaces the file that has the id of the workflow. If the format differs, the old file is removed, since an id has
 /// one file. Without an expected version, the file must still be the one `seen` when the save began.
 fn replace_file(
-    held: &LockedFile,
-    seen: Option<&LockedFile>,
+    locked_file: &LockedFile,
+    seen_file: Option<&LockedFile>,
     id: &str,
     save: &SaveRequest,
 ) -> Result<PathBuf> {
-    let seen = seen.filter(|_| save.overwrite).map(LockedFile::version);
-    match save.expected_version.as_ref().or(seen.as_ref()) {
-        Some(expected) if *expected != held.version() => {
-            return Err(refusal::version_conflict_error(id, expected, Some(held)));
+    let seen_version = seen_file.filter(|_| save.should_overwrite).map(LockedFile::version);
+    match save.expected_version.as_ref().or(seen_version.as_ref()) {
+        Some(expected) if *expected != locked_file.version() => {
+            return Err(refusal::version_conflict_error(id, expected, Some(locked_file)));
         }
-        None => return Err(refusal::already_exists_error(id, held)),
+        None => return Err(refusal::already_exists_error(id, locked_file)),
         _ => {}
     }
     let bytes = save.manifest.text.as_bytes();
-    if Format::from_path(&held.path) == save.manifest.format {
-        let (name, before) = (&held.name, Some(&held.metadata));
-        let written = held.folder.write(name, bytes, before, ExistingFilePolicy::Replace);
-        written.map_err(|error| unusable_path_error(&held.path, error))?;
-        return Ok(held.path.clone());
+    if Format::from_path(&locked_file.path) == save.manifest.format {
+        let (name, before) = (&locked_file.name, Some(&locked_file.metadata));
+        let result = locked_file.folder.write(name, bytes, before, ExistingFilePolicy::Replace);
+        result.map_err(|error| unusable_path_error(&locked_file.path, error))?;
+        return Ok(locked_file.path.clone());
     }
-    let path = held.path.with_file_name(save.manifest.file_name(id));
+    let path = locked_file.path.with_file_name(save.manifest.file_name(id));
     let name = path.file_name().unwrap_or_default();
-    let written = held.folder.write(name, bytes, Some(&held.metadata), ExistingFilePolicy::Keep);
-    written.map_err(|error| write_error(&path, id, error))?;
-    let removed = held.folder.remove(&held.name);
-    removed.map_err(|error| unusable_path_error(&held.path, error))?;
+    let result = locked_file.folder.write(
+        name,
+        bytes,
+        Some(&locked_file.metadata),
+        ExistingFilePolicy::Keep,
+    );
+    result.map_err(|error| write_error(&path, id, error))?;
+    let result = locked_file.folder.remove(&locked_file.name);
+    result.map_err(|error| unusable_path_error(&locked_file.path, error))?;
     Ok(path)
 }
 
 /// Refuses a save that would replace a file which is not in the target directory.
 fn refuse_replacing(
     id: &str,
-    elsewhere: Option<&WorkflowEntry>,
+    existing: Option<&WorkflowEntry>,
     directory: &Path,
     save: &SaveRequest,
 ) -> Result<()> {
-    match (elsewhere, &save.expected_version) {
+    match (existing, &save.expected_version) {
         (None, None) => Ok(()),
-        (Some(_), None) if !save.overwrite => Ok(()),
+        (Some(_), None) if !save.should_overwrite => Ok(()),
         (Some(entry), _) => Err(refusal::not_writable_error(entry, directory)),
         (None, Some(expected)) => Err(refusal::version_conflict_error(id, expected, None)),
     }
 }
 
-fn create_file(room: &LockedDirectory, id: &str, save: &SaveRequest) -> Result<PathBuf> {
-    refuse_replacing(id, room.find_in_other_directory(id), &room.directory, save)?;
-    room.refuse_look_alike(id, None)?;
-    let path = room.directory.join(save.manifest.file_name(id));
+fn create_file(
+    locked_directory: &LockedDirectory,
+    id: &str,
+    save: &SaveRequest,
+) -> Result<PathBuf> {
+    refuse_replacing(
+        id,
+        locked_directory.find_in_other_directory(id),
+        &locked_directory.directory,
+        save,
+    )?;
+    locked_directory.refuse_case_variant(id, None)?;
+    let path = locked_directory.directory.join(save.manifest.file_name(id));
     let (name, bytes) = (path.file_name().unwrap_or_default(), save.manifest.text.as_bytes());
-    let written = room.folder()?.write(name, bytes, None, ExistingFilePolicy::Keep);
-    written.map_err(|error| write_error(&path, id, error))?;
+    let result = locked_directory.folder()?.write(name, bytes, None, ExistingFilePolicy::Keep);
+    result.map_err(|error| write_error(&path, id, error))?;
     Ok(path)
 }
 
@@ -208,25 +222,32 @@ pub fn rename_workflow(
     expected_version: Option<&str>,
 ) -> Result<RenamedWorkflow> {
     check_file_name_id(new_id)?;
-    let (room, held) = open_locked_file(definitions, target, id, expected_version)?;
-    room.refuse_look_alike(new_id, Some(id))?;
-    if let Some(taken) = room.find_file(new_id)? {
-        return Err(refusal::already_exists_error(new_id, &taken));
+    let (locked_directory, locked_file) =
+        open_locked_file(definitions, target, id, expected_version)?;
+    locked_directory.refuse_case_variant(new_id, Some(id))?;
+    if let Some(other_file) = locked_directory.find_file(new_id)? {
+        return Err(refusal::already_exists_error(new_id, &other_file));
     }
-    let before = held.manifest()?;
-    let path = held.path.with_file_name(before.file_name(new_id));
+    let before = locked_file.manifest()?;
+    let path = locked_file.path.with_file_name(before.file_name(new_id));
     let name = path.file_name().unwrap_or_default();
-    if *name != *held.name && path.exists() {
+    if *name != *locked_file.name && path.exists() {
         return Err(refusal::path_taken_error(new_id, &path));
     }
-    let named = room.registry.rename_manifest(&before, (id, new_id));
-    let after = named.ok_or_else(|| refusal::name_not_located_error(id, &held))?;
-    let (bytes, of) = (after.text.as_bytes(), Some(&held.metadata));
-    let written = held.folder.write(&held.name, bytes, of, ExistingFilePolicy::Replace);
-    written.map_err(|error| unusable_path_error(&held.path, error))?;
-    if *name != *held.name {
-        let renamed = held.folder.rename(&held.name, name);
-        renamed.map_err(|error| write_error(&path, new_id, error))?;
+    let renamed_manifest = locked_directory.registry.rename_manifest(&before, (id, new_id));
+    let after =
+        renamed_manifest.ok_or_else(|| refusal::name_not_located_error(id, &locked_file))?;
+    let (bytes, replaced_metadata) = (after.text.as_bytes(), Some(&locked_file.metadata));
+    let result = locked_file.folder.write(
+        &locked_file.name,
+        bytes,
+        replaced_metadata,
+        ExistingFilePolicy::Replace,
+    );
+    result.map_err(|error| unusable_path_error(&locked_file.path, error))?;
+    if *name != *locked_file.name {
+        let result = locked_file.folder.rename(&locked_file.name, name);
+        result.map_err(|error| write_error(&path, new_id, error))?;
     }
     Ok(RenamedWorkflow {
         workflow_id: new_id.to_owned(),
@@ -249,15 +270,15 @@ pub fn preview_delete(
     expected_version: Option<&str>,
 ) -> Result<DeletedWorkflow> {
     let registry = definitions.current_registry();
-    let room = LockedDirectory::open_unlocked(definitions, target);
-    let room = room.map_err(|error| match registry.workflow(id) {
+    let opened_directory = LockedDirectory::open_unlocked(definitions, target);
+    let opened_directory = opened_directory.map_err(|error| match registry.workflow(id) {
         Some(entry) => refusal::not_writable_error(entry, &target.path),
         // The directory does not exist, so it holds no workflow.
         None if !target.path.exists() => registry.unknown_id_error(id),
         None => error,
     })?;
-    let held = find_expected_file(&room, id, expected_version)?;
-    Ok(deletion_result(id, &held, &registry))
+    let file = find_expected_file(&opened_directory, id, expected_version)?;
+    Ok(build_deletion_result(id, &file, &registry))
 }
 
 /// Deletes the file of a workflow in `target`. Blocks.
@@ -270,17 +291,17 @@ pub fn delete_workflow(
     id: &str,
     expected_version: Option<&str>,
 ) -> Result<DeletedWorkflow> {
-    let (_room, held) = open_locked_file(definitions, target, id, expected_version)?;
-    let removed = held.folder.remove(&held.name);
-    removed.map_err(|error| unusable_path_error(&held.path, error))?;
-    Ok(deletion_result(id, &held, &definitions.load_written_change()))
+    let (_room, locked_file) = open_locked_file(definitions, target, id, expected_version)?;
+    let result = locked_file.folder.remove(&locked_file.name);
+    result.map_err(|error| unusable_path_error(&locked_file.path, error))?;
+    Ok(build_deletion_result(id, &locked_file, &definitions.load_written_change()))
 }
 
-fn deletion_result(id: &str, held: &LockedFile, registry: &Registry) -> DeletedWorkflow {
+fn build_deletion_result(id: &str, file: &LockedFile, registry: &Registry) -> DeletedWorkflow {
     DeletedWorkflow {
         workflow_id: id.to_owned(),
-        path: held.path.display().to_string(),
-        version: held.version(),
+        path: file.path.display().to_string(),
+        version: file.version(),
         sync: WorkflowCounts::from_registry(registry),
     }
 }
@@ -294,37 +315,37 @@ fn open_locked_file(
 ) -> Result<(LockedDirectory, LockedFile)> {
     // Check first without the lock, since taking it would create the directory.
     preview_delete(definitions, target, id, expected_version)?;
-    let room = LockedDirectory::open_locked(definitions, target)?;
-    let held = find_expected_file(&room, id, expected_version)?;
-    Ok((room, held))
+    let locked_directory = LockedDirectory::open_locked(definitions, target)?;
+    let locked_file = find_expected_file(&locked_directory, id, expected_version)?;
+    Ok((locked_directory, locked_file))
 }
 
 /// The file that has this id, if it has the version that the caller expects.
 fn find_expected_file(
-    room: &LockedDirectory,
+    directory: &LockedDirectory,
     id: &str,
     expected_version: Option<&str>,
 ) -> Result<LockedFile> {
-    let Some(held) = room.find_file(id)? else {
-        return Err(match (room.find_in_other_directory(id), expected_version) {
-            (Some(entry), _) => refusal::not_writable_error(entry, &room.directory),
+    let Some(file) = directory.find_file(id)? else {
+        return Err(match (directory.find_in_other_directory(id), expected_version) {
+            (Some(entry), _) => refusal::not_writable_error(entry, &directory.directory),
             (None, Some(expected)) => refusal::version_conflict_error(id, expected, None),
-            (None, None) => room.registry.unknown_id_error(id),
+            (None, None) => directory.registry.unknown_id_error(id),
         });
     };
     match expected_version {
-        Some(expected) if expected != held.version() => {
-            Err(refusal::version_conflict_error(id, expected, Some(&held)))
+        Some(expected) if expected != file.version() => {
+            Err(refusal::version_conflict_error(id, expected, Some(&file)))
         }
-        _ => Ok(held),
+        _ => Ok(file),
     }
 }
 
 /// Refuses an id that is not a portable file name.
 fn check_file_name_id(id: &str) -> Result<()> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let is_portable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     // Readers skip files whose names begin with an underscore or a dot.
-    if id.is_empty() || id.starts_with(['.', '-', '_']) || !id.chars().all(fits) {
+    if id.is_empty() || id.starts_with(['.', '-', '_']) || !id.chars().all(is_portable) {
         return Err(refusal::invalid_id_error(id));
     }
     Ok(())
@@ -332,12 +353,12 @@ fn check_file_name_id(id: &str) -> Result<()> {
 
 /// A warning if another file of this id hides the saved one.
 fn hidden_workflow_warning(registry: &Registry, id: &str, path: &Path) -> Option<Finding> {
-    let nearer = registry.workflow(id).filter(|entry| entry.path.as_deref() != Some(path))?;
+    let effective = registry.workflow(id).filter(|entry| entry.path.as_deref() != Some(path))?;
     let message = format!(
         "the workflow is saved, but {} hides it: a start takes that one",
-        describe_location(nearer)
+        describe_location(effective)
     );
-    Some(Finding::of_file(Rule::ShadowedName, message))
+    Some(Finding::new_for_file(Rule::ShadowedName, message))
 }
 
 /// The location of a workflow, in words.

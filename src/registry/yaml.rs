@@ -19,13 +19,13 @@ use midex_domain::{
 
 /// Parses a YAML document. Empty text is an empty mapping.
 pub(super) fn parse(text: &str) -> Result<DocumentNode, Box<Finding>> {
-    let read = |text: &str| {
+    let parse_text = |text: &str| {
         let value = read_yaml(text).map_err(|error| Box::new(syntax_finding(text, &error)))?;
         build_document(text, value)
     };
-    read(text).map_err(|finding| {
-        let again = |text: &str| read(text).map(|_| ());
-        Box::new(slips::suggest_syntax_fix(text, *finding, again))
+    parse_text(text).map_err(|finding| {
+        let check_text = |text: &str| parse_text(text).map(|_| ());
+        Box::new(slips::suggest_syntax_fix(text, *finding, check_text))
     })
 }
 
@@ -47,7 +47,7 @@ pub(super) fn parse_json(text: &str) -> Result<DocumentNode, Box<Finding>> {
         let (line, column) = (error.line().max(1), error.column().max(1));
         let words = error.to_string();
         let words = words.split(" at line ").next().unwrap_or_default();
-        let place = place_at(text, line, column);
+        let place = locate_line_column(text, line, column);
         Box::new(
             lenient_json_finding(text, place)
                 .unwrap_or_else(|| Finding::new(Rule::Syntax, "", place, words)),
@@ -58,7 +58,7 @@ pub(super) fn parse_json(text: &str) -> Result<DocumentNode, Box<Finding>> {
         // JSON writes some characters as surrogate escapes that the YAML reader cannot parse. Such a text is accepted,
         // but has no places.
         Err(_) if has_surrogate_escape(text) && is_within_limits(&value) => {
-            Ok(node_from_json(value))
+            Ok(build_json_node(value))
         }
         Err(error) => Err(Box::new(syntax_finding(text, &error))),
     }
@@ -73,7 +73,7 @@ fn lenient_json_finding(text: &str, at: Place) -> Option<Finding> {
     } else {
         let comma = before.trim_end().strip_suffix(',')?.len();
         let place =
-            rest.starts_with(['}', ']']).then(|| Place::of_bytes(text, comma, comma + 1))?;
+            rest.starts_with(['}', ']']).then(|| Place::from_bytes(text, comma, comma + 1))?;
         (place, "a comma stands before the end", "remove the comma")
     };
     Some(Finding::new(Rule::Syntax, "", at, message).suggest(hint.to_owned()))
@@ -89,19 +89,19 @@ fn has_surrogate_escape(text: &str) -> bool {
 
 /// Whether `value` is within the budgets of the YAML reader.
 fn is_within_limits(value: &serde_json::Value) -> bool {
-    let mut left = vec![(value, 0)];
-    let mut seen = 0;
-    while let Some((value, depth)) = left.pop() {
-        seen += 1;
-        if seen > limits::YAML_EVENTS_MAX || depth > limits::YAML_DEPTH_MAX {
+    let mut stack = vec![(value, 0)];
+    let mut value_count = 0;
+    while let Some((value, depth)) = stack.pop() {
+        value_count += 1;
+        if value_count > limits::YAML_EVENTS_MAX || depth > limits::YAML_DEPTH_MAX {
             return false;
         }
         match value {
             serde_json::Value::Array(items) => {
-                left.extend(items.iter().map(|item| (item, depth + 1)));
+                stack.extend(items.iter().map(|item| (item, depth + 1)));
             }
             serde_json::Value::Object(map) => {
-                left.extend(map.values().map(|value| (value, depth + 1)));
+                stack.extend(map.values().map(|value| (value, depth + 1)));
             }
             _ => {}
         }
@@ -222,13 +222,14 @@ impl<'de> Visitor<'de> for LooseVisitor {
 }
 
 fn build_node(text: &str, spanned: Spanned<LooseValue>) -> Result<DocumentNode, Box<Finding>> {
-    let place = place_of_location(text, &spanned.referenced);
+    let place = convert_location(text, &spanned.referenced);
     let content = match spanned.value {
         LooseValue::Null => NodeContent::Null,
         LooseValue::Bool(value) => NodeContent::Bool(value),
         LooseValue::Number(number) => {
-            let written = source_text(text, &spanned.defined).unwrap_or_else(|| number.to_string());
-            parse_number(number, written, place)?
+            let source =
+                find_source_text(text, &spanned.defined).unwrap_or_else(|| number.to_string());
+            parse_number(number, source, place)?
         }
         LooseValue::Text(value) => NodeContent::Text(value),
         LooseValue::List(items) => {
@@ -244,16 +245,12 @@ fn build_node(text: &str, spanned: Spanned<LooseValue>) -> Result<DocumentNode, 
 }
 
 /// Interprets a number by YAML's core schema. The library accepts more notations as numbers than that schema does.
-fn parse_number(
-    number: Number,
-    written: String,
-    place: Place,
-) -> Result<NodeContent, Box<Finding>> {
+fn parse_number(number: Number, source: String, place: Place) -> Result<NodeContent, Box<Finding>> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_+-.:".contains(c);
-    if !written.chars().all(is_plain) {
-        return Ok(NodeContent::Number(number, written));
+    if !source.chars().all(is_plain) {
+        return Ok(NodeContent::Number(number, source));
     }
-    let digits = written.trim_start_matches(['+', '-']);
+    let digits = source.trim_start_matches(['+', '-']);
     let radix = match digits.get(..2) {
         Some("0x") => Some(16),
         Some("0o") => Some(8),
@@ -263,31 +260,31 @@ fn parse_number(
     let Some(radix) = radix else {
         let is_float = digits.bytes().all(|c| c.is_ascii_digit() || b"+-.eE".contains(&c));
         return Ok(if is_float {
-            NodeContent::Number(number, written)
+            NodeContent::Number(number, source)
         } else {
-            NodeContent::Text(written)
+            NodeContent::Text(source)
         });
     };
     let digits = if radix == 10 { digits } else { &digits[2..] };
-    let whole = if written.starts_with('-') {
+    let integer = if source.starts_with('-') {
         i64::from_str_radix(&format!("-{digits}"), radix).ok().map(Number::from)
     } else {
         u64::from_str_radix(digits, radix).ok().map(Number::from)
     };
-    match whole {
-        Some(whole) => Ok(NodeContent::Number(whole, written)),
-        None => Err(Box::new(large_integer_finding(&written, place))),
+    match integer {
+        Some(whole) => Ok(NodeContent::Number(whole, source)),
+        None => Err(Box::new(large_integer_finding(&source, place))),
     }
 }
 
 /// The finding for an integer that is too large to be stored exactly.
-fn large_integer_finding(written: &str, place: Place) -> Finding {
+fn large_integer_finding(source: &str, place: Place) -> Finding {
     let message =
-        format!("the whole number `{written}` is too large: it could not be kept as it is");
+        format!("the whole number `{source}` is too large: it could not be kept as it is");
     Finding::new(Rule::OutOfRange, "", place, message)
-        .with_expected("a whole number from -2^63 to 2^64 - 1", written)
+        .with_expected("a whole number from -2^63 to 2^64 - 1", source)
         .suggest("write it as a text, in quotes".to_owned())
-        .edit_rewrite_unquoted(place, written, &format!("\"{written}\""))
+        .edit_rewrite_unquoted(place, source, &format!("\"{source}\""))
 }
 
 fn build_entry(
@@ -295,13 +292,13 @@ fn build_entry(
     key: Spanned<LooseValue>,
     value: Spanned<LooseValue>,
 ) -> Result<MappingEntry, Box<Finding>> {
-    let place = place_of_location(text, &key.referenced);
+    let place = convert_location(text, &key.referenced);
     let key = match key.value {
         LooseValue::Text(key) => key,
         LooseValue::Null => "null".to_owned(),
         LooseValue::Bool(value) => value.to_string(),
         LooseValue::Number(number) => {
-            source_text(text, &key.defined).unwrap_or_else(|| number.to_string())
+            find_source_text(text, &key.defined).unwrap_or_else(|| number.to_string())
         }
         LooseValue::List(_) | LooseValue::Map(_) => {
             let message = "a key must be a text";
@@ -334,31 +331,36 @@ fn tag_finding(text: &str, key: &str, place: Place) -> Option<Finding> {
     }
     let message = "`!` begins a tag of YAML, and is no part of the value";
     let start = place.end + rest.find('!')?;
-    let finding = Finding::new(Rule::Syntax, "", Place::of_bytes(text, start, start + 1), message);
+    let finding =
+        Finding::new(Rule::Syntax, "", Place::from_bytes(text, start, start + 1), message);
     if !["if", "when", "until"].contains(&key) {
         return Some(finding.suggest("put the text in quotes".to_owned()));
     }
     // In a flow mapping, the value ends at the next comma or brace.
-    let meant = word.split([',', '}']).next().unwrap_or_default().trim();
-    let finding = finding.suggest(format!("write `not {meant}`"));
-    Some(finding.edit_replace_bytes(Some(start), format!("!{meant}"), format!("not {meant}")))
+    let condition = word.split([',', '}']).next().unwrap_or_default().trim();
+    let finding = finding.suggest(format!("write `not {condition}`"));
+    Some(finding.edit_replace_bytes(
+        Some(start),
+        format!("!{condition}"),
+        format!("not {condition}"),
+    ))
 }
 
 const CORE_SCHEMA_TAGS: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
 
-fn source_text(text: &str, location: &serde_saphyr::Location) -> Option<String> {
+fn find_source_text(text: &str, location: &serde_saphyr::Location) -> Option<String> {
     let start = usize::try_from(location.span().byte_offset()?).ok()?;
     let len = usize::try_from(location.span().byte_len()?).ok()?;
-    let written = text.get(start..start + len)?.trim();
-    (!written.is_empty()).then(|| written.to_owned())
+    let source = text.get(start..start + len)?.trim();
+    (!source.is_empty()).then(|| source.to_owned())
 }
 
-fn place_of_location(text: &str, location: &serde_saphyr::Location) -> Place {
+fn convert_location(text: &str, location: &serde_saphyr::Location) -> Place {
     let line = usize::try_from(location.line()).unwrap_or(1).max(1);
     let column = usize::try_from(location.column()).unwrap_or(1).max(1);
     let start = location.span().byte_offset().map(usize::try_from);
     let Some(Ok(start)) = start else {
-        return place_at(text, line, column);
+        return locate_line_column(text, line, column);
     };
     let len = location.span().byte_len().map_or(0, |len| usize::try_from(len).unwrap_or(0));
     let start = text.floor_char_boundary(start.min(text.len()));
@@ -371,37 +373,36 @@ fn place_of_location(text: &str, location: &serde_saphyr::Location) -> Place {
     }
 }
 
-fn place_at(text: &str, line: usize, column: usize) -> Place {
+fn locate_line_column(text: &str, line: usize, column: usize) -> Place {
     let line_start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let rest = &text[line_start..];
     let offset = rest.char_indices().nth(column - 1).map_or(rest.trim_end().len(), |(at, _)| at);
-    Place::of_bytes(text, line_start + offset, line_start + offset)
+    Place::from_bytes(text, line_start + offset, line_start + offset)
 }
 
 fn syntax_finding(text: &str, error: &Error) -> Finding {
-    let place =
-        error.location().map_or(Place::START, |location| place_of_location(text, &location));
+    let place = error.location().map_or(Place::START, |location| convert_location(text, &location));
     let words = error.without_snippet().to_string();
     let words = words.split(" at line ").next().unwrap_or_default();
     Finding::new(Rule::Syntax, "", place, words.trim_end_matches('.'))
 }
 
-fn node_from_json(value: serde_json::Value) -> DocumentNode {
+fn build_json_node(value: serde_json::Value) -> DocumentNode {
     use serde_json::Value;
     let content = match value {
         Value::Null => NodeContent::Null,
         Value::Bool(value) => NodeContent::Bool(value),
         Value::Number(number) => {
-            let written = number.to_string();
-            NodeContent::Number(number, written)
+            let number_text = number.to_string();
+            NodeContent::Number(number, number_text)
         }
         Value::String(text) => NodeContent::Text(text),
-        Value::Array(items) => NodeContent::List(items.into_iter().map(node_from_json).collect()),
+        Value::Array(items) => NodeContent::List(items.into_iter().map(build_json_node).collect()),
         Value::Object(map) => {
             let entry = |(key, value)| MappingEntry {
                 key,
                 place: Place::START,
-                value: node_from_json(value),
+                value: build_json_node(value),
             };
             NodeContent::Map(map.into_iter().map(entry).collect())
         }

@@ -42,7 +42,7 @@ use crate::config::{AuthoringDirectory, Config};
 #[cfg(feature = "catalog")]
 use midex_catalog::{Catalogs, Requester};
 use midex_domain::{
-    Command, Definition, ExecutionId, Lifecycle, LifecycleChange, PauseReason, State, StepId,
+    Command, Definition, ExecutionId, LifecycleAction, LifecycleChange, PauseReason, State, StepId,
     WorkflowLookup,
     check::ServerCapabilities,
     clock::{Clock, IdSource, Timestamp},
@@ -52,8 +52,8 @@ use midex_domain::{
     nearest::find_nearest,
     telemetry::EventType,
     view::{
-        Advanced, ArtifactContent, ArtifactView, CurrentStep, GraphView, HistoryRow, Listing,
-        Reader, Resumed, StatusView, TelemetryEvent, WaitView,
+        AdvanceReply, ArtifactContent, ArtifactView, CurrentStep, ExecutionPage, GraphView,
+        HistoryRow, Reader, ResumeReply, StatusView, TelemetryEvent, WaitView,
     },
 };
 use midex_engine::{Environment, Environments, StartRequest};
@@ -73,14 +73,14 @@ pub use midex_engine::store::{lock_holder_pid, store_busy_error};
 /// share. Cheap to clone.
 #[derive(Clone)]
 pub struct App {
-    host: Arc<SharedState>,
+    shared: Arc<SharedState>,
     definitions: Arc<LiveDefinitions>,
     lookup: Arc<WorkflowLookup>,
     project_dir: Arc<Path>,
     authoring: Option<Arc<AuthoringDirectory>>,
     environment: Arc<Environment>,
     #[cfg(feature = "catalog")]
-    by: Requester,
+    requester: Requester,
 }
 
 /// State that all callers share.
@@ -88,18 +88,18 @@ struct SharedState {
     options: Options,
     /// Whether a call opens the store if it is not open yet. False for processes that first have to own the data
     /// directory.
-    opens_itself: bool,
+    can_open: bool,
     engine: Mutex<EngineSlot>,
     /// Whether the last attempt to open the store succeeded. `None` before the first attempt.
-    opened: watch::Sender<Option<bool>>,
-    stopping: CancellationToken,
+    open_outcome: watch::Sender<Option<bool>>,
+    stop_token: CancellationToken,
     changes: Notifier,
     environments: Environments,
     definitions: Arc<DefinitionCache>,
-    large_reads: Semaphore,
+    large_read_permits: Semaphore,
     /// Limits how many threads read catalog documents from files at the same time.
     #[cfg(feature = "catalog")]
-    document_reads: Arc<Semaphore>,
+    document_read_permits: Arc<Semaphore>,
     /// The user's catalogs. `None` if the embedding program supplies its own operations, or there is no home directory.
     #[cfg(feature = "catalog")]
     catalogs: Option<Arc<Catalogs>>,
@@ -112,7 +112,7 @@ pub enum OpenWork {
     /// Exactly one execution is open: its current step.
     One(Box<CurrentStep>),
     /// No execution is open, or several are.
-    Several(Resumed),
+    Several(ResumeReply),
 }
 
 /// Suggests reading the open execution whose id is nearest to an unknown id.
@@ -146,11 +146,11 @@ impl App {
 
     /// Like [`App::with_options`], for a process that must own its data directory before the store is opened. Calls wait for
     /// [`App::open_owned`], at most [`limits::OWNED_WITHIN`].
-    pub fn new_waiting(options: Options) -> Self {
+    pub fn new_awaiting_ownership(options: Options) -> Self {
         Self::from_options(options, false)
     }
 
-    fn from_options(options: Options, opens_itself: bool) -> Self {
+    fn from_options(options: Options, can_open: bool) -> Self {
         let config = &options.config;
         #[cfg(feature = "catalog")]
         let catalogs = options.catalogs();
@@ -165,7 +165,7 @@ impl App {
         let directories = config.directories();
         let trust = config.trust.clone();
         let cache = DefinitionCache::new(directories.clone(), definitions.clone(), trust);
-        let lookup = Arc::new(cache.lookup_for(directories));
+        let lookup = Arc::new(cache.build_lookup(directories));
         let project_dir = config.project_dir.as_path().into();
         let authoring = config.authoring_directory().map(Arc::new);
         if let Some(authoring) = &authoring {
@@ -173,18 +173,18 @@ impl App {
         }
         let environment = Arc::new(config.environment());
         Self {
-            host: Arc::new(SharedState {
+            shared: Arc::new(SharedState {
                 options,
-                opens_itself,
-                engine: Mutex::new(EngineSlot::Closed { tried: None }),
-                opened: watch::Sender::new(None),
-                stopping: CancellationToken::new(),
+                can_open,
+                engine: Mutex::new(EngineSlot::Closed { last_attempt: None }),
+                open_outcome: watch::Sender::new(None),
+                stop_token: CancellationToken::new(),
                 changes: Notifier::default(),
                 environments: Environments::default(),
                 definitions: Arc::new(cache),
-                large_reads: Semaphore::new(limits::LARGE_READS_MAX),
+                large_read_permits: Semaphore::new(limits::LARGE_READS_MAX),
                 #[cfg(feature = "catalog")]
-                document_reads: Arc::new(Semaphore::new(limits::DOCUMENTS_READ_MAX)),
+                document_read_permits: Arc::new(Semaphore::new(limits::DOCUMENTS_READ_MAX)),
                 #[cfg(feature = "catalog")]
                 catalogs,
             }),
@@ -194,7 +194,7 @@ impl App {
             authoring,
             environment,
             #[cfg(feature = "catalog")]
-            by: Requester::Tool,
+            requester: Requester::Tool,
         }
         .claim_environment()
     }
@@ -205,28 +205,28 @@ impl App {
     pub fn for_caller(&self, caller: &Config, environment: Environment) -> Self {
         let directories = caller.directories();
         Self {
-            host: self.host.clone(),
-            definitions: self.host.definitions.definitions_in(&directories),
-            lookup: Arc::new(self.host.definitions.lookup_for(directories)),
+            shared: self.shared.clone(),
+            definitions: self.shared.definitions.load_definitions_in(&directories),
+            lookup: Arc::new(self.shared.definitions.build_lookup(directories)),
             project_dir: caller.project_dir.as_path().into(),
             authoring: caller.authoring_directory().map(Arc::new),
             environment: Arc::new(environment),
             #[cfg(feature = "catalog")]
-            by: Requester::Tool,
+            requester: Requester::Tool,
         }
         .claim_environment()
     }
 
     /// Makes the caller's environment the one that executions of its project read from now on.
     fn claim_environment(self) -> Self {
-        let environments = &self.host.environments;
+        let environments = &self.shared.environments;
         environments.set(&self.caller_project(), self.environment.clone());
         self
     }
 
     /// The configuration of the process.
     pub fn config(&self) -> &Config {
-        &self.host.options.config
+        &self.shared.options.config
     }
 
     /// The current definitions, including changes on disk.
@@ -237,9 +237,9 @@ impl App {
     /// Runs `look` on the current definitions, off the async worker threads.
     pub async fn with_registry<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Registry) -> T + Send + 'static,
+        work: impl FnOnce(&Registry) -> T + Send + 'static,
     ) -> Result<T> {
-        self.with_definitions(move |definitions| look(&definitions.current_registry())).await
+        self.with_definitions(move |definitions| work(&definitions.current_registry())).await
     }
 
     /// The definition that a new execution of this workflow would use.
@@ -249,9 +249,9 @@ impl App {
 
     async fn with_definitions<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&LiveDefinitions) -> T + Send + 'static,
+        work: impl FnOnce(&LiveDefinitions) -> T + Send + 'static,
     ) -> Result<T> {
-        self.definitions.run_blocking(look).await
+        self.definitions.run_blocking(work).await
     }
 
     /// The live definitions, which follow their files.
@@ -261,36 +261,36 @@ impl App {
 
     /// The source of change notifications for executions. Subscribing does not open the store.
     pub fn change_notifier(&self) -> &Notifier {
-        &self.host.changes
+        &self.shared.changes
     }
 
     /// Acquires one of [`limits::LARGE_READS_MAX`] permits for a large read. The permit is held until the guard is
     /// dropped.
     pub async fn acquire_large_read(&self) -> Option<SemaphorePermit<'_>> {
         // `ok`: the semaphore is never closed, so acquiring does not fail.
-        self.host.large_reads.acquire().await.ok()
+        self.shared.large_read_permits.acquire().await.ok()
     }
 
     /// The current time, from the clock that executions use.
     pub fn now(&self) -> Timestamp {
-        self.host.options.clock.now()
+        self.shared.options.clock.now()
     }
 
     /// The names of the activities that the embedding program registers.
     pub fn activities(&self) -> BTreeSet<String> {
-        let names = self.host.options.activities.names();
+        let names = self.shared.options.activities.names();
         names.map(str::to_owned).collect()
     }
 
     /// The source of random ids, used for correlation ids.
     pub fn ids(&self) -> &dyn IdSource {
-        &*self.host.options.ids
+        &*self.shared.options.ids
     }
 
     /// Waits until the store is open, which implies that this process owns its data directory.
     pub async fn wait_until_open(&self) {
         // The error is impossible: `self` keeps the sender alive.
-        let _ = self.host.opened.subscribe().wait_for(|opened| *opened == Some(true)).await;
+        let _ = self.shared.open_outcome.subscribe().wait_for(|opened| *opened == Some(true)).await;
     }
 
     /// Starts an execution (`workflow.start`). The project is the caller's if `project` is `None`.
@@ -300,10 +300,10 @@ impl App {
         execution_id: Option<ExecutionId>,
         inputs: Option<Value>,
         project: Option<String>,
-    ) -> Result<Advanced> {
+    ) -> Result<AdvanceReply> {
         let definition = self.definition(workflow_name).await?;
-        let started = self.start_definition(definition.clone(), execution_id, inputs, project);
-        let mut advanced = started.await?;
+        let start = self.start_definition(definition.clone(), execution_id, inputs, project);
+        let mut advanced = start.await?;
         advanced.warnings.extend(self.hidden_definition_warning(&definition).await);
         Ok(advanced)
     }
@@ -315,18 +315,18 @@ impl App {
         execution_id: Option<ExecutionId>,
         inputs: Option<Value>,
         project: Option<String>,
-    ) -> Result<Advanced> {
+    ) -> Result<AdvanceReply> {
         self.definitions.check_requirements(&definition)?;
         self.check_trust(&definition).await?;
         #[cfg(feature = "catalog")]
-        if self.host.catalogs.is_some() && definition.calls().next().is_some() {
+        if self.shared.catalogs.is_some() && definition.operation_calls().next().is_some() {
             // Load the user's latest catalog changes before the start.
             self.catalog_set().await?;
         }
-        let own = self.caller_project();
-        let project = project.unwrap_or_else(|| own.clone());
-        let environments = &self.host.environments;
-        if project == own {
+        let caller_project = self.caller_project();
+        let project = project.unwrap_or_else(|| caller_project.clone());
+        let environments = &self.shared.environments;
+        if project == caller_project {
             // If several clients have this project open, the one that starts the execution sets the environment.
             environments.set(&project, self.environment.clone());
         } else if !environments.claim_project(&project, &self.environment) {
@@ -347,7 +347,7 @@ impl App {
         &self,
         token: &str,
         submission: impl Into<Submission>,
-    ) -> Result<Advanced> {
+    ) -> Result<AdvanceReply> {
         self.engine().await?.advance(token, submission).await
     }
 
@@ -360,7 +360,7 @@ impl App {
         id: &ExecutionId,
         command: impl Into<Command>,
     ) -> Result<StatusView> {
-        self.engine().await?.command(id, command).await
+        self.engine().await?.apply_command(id, command).await
     }
 
     /// The project name under which lists of executions show the commands that this caller's project ran.
@@ -372,8 +372,8 @@ impl App {
     ///
     /// # Errors
     /// `ARGUMENTS_INVALID` if a filter or the cursor of the request is invalid.
-    pub async fn list(&self, request: ListRequest) -> Result<Listing> {
-        let project = if request.calls {
+    pub async fn list(&self, request: ListRequest) -> Result<ExecutionPage> {
+        let project = if request.is_call_list {
             Some(self.commands_project())
         } else {
             self.project_filter(request.project.clone())
@@ -387,8 +387,8 @@ impl App {
     pub async fn open_work(&self, project: Option<String>) -> Result<OpenWork> {
         let engine = self.engine().await?;
         let project = self.project_filter(project);
-        if let Some(only) = engine.only_open_execution(project.clone()).await?
-            && let Ok(step) = engine.current_step(&only).await
+        if let Some(id) = engine.only_open_execution(project.clone()).await?
+            && let Ok(step) = engine.current_step(&id).await
         {
             return Ok(OpenWork::One(Box::new(step)));
         }
@@ -405,10 +405,10 @@ impl App {
         let engine = self.engine().await?;
         let status = engine.status(id).await?;
         // A step that is held for a person needs a resume too, although the execution is still running.
-        let is_held = |wait: &WaitView| wait.waits_for == PauseReason::OutputInvalid.as_str();
-        if status.state == State::Paused.as_str() || status.waits.iter().any(is_held) {
-            let lifecycle = Lifecycle::Resume;
-            match engine.command(id, LifecycleChange { lifecycle, reason }).await {
+        let is_deferred = |wait: &WaitView| wait.waits_for == PauseReason::OutputInvalid.as_str();
+        if status.state == State::Paused.as_str() || status.waits.iter().any(is_deferred) {
+            let lifecycle = LifecycleAction::Resume;
+            match engine.apply_command(id, LifecycleChange { action: lifecycle, reason }).await {
                 Ok(_) => {}
                 // The pause ends in another way, or has just ended: the step that is read below says so.
                 Err(error) if errors::is_state_error(error.code()) => {}
@@ -434,8 +434,8 @@ impl App {
     }
 
     /// Checks a portion of the stored data: see [`midex_engine::Engine::examine`].
-    pub async fn examine_store(&self, from: ExaminationProgress) -> Result<Examination> {
-        self.engine().await?.examine(from).await
+    pub async fn examine_store(&self, progress: ExaminationProgress) -> Result<Examination> {
+        self.engine().await?.examine(progress).await
     }
 
     /// The status of an execution.
@@ -447,7 +447,7 @@ impl App {
     }
 
     /// The status of an execution, in the form that start and next-step calls return.
-    pub async fn advanced_status(&self, id: &ExecutionId) -> Result<Advanced> {
+    pub async fn advanced_status(&self, id: &ExecutionId) -> Result<AdvanceReply> {
         self.engine().await?.last_reply(id).await
     }
 
@@ -462,7 +462,7 @@ impl App {
         let engine = self.engine().await?;
         let since = match since {
             Some(since) => since,
-            None => engine.see_execution(id).await?.execution.revision(),
+            None => engine.read_execution(id).await?.execution.revision(),
         };
         let status = engine.wait(id, Some(since), timeout).await?;
         let changed = status.revision > since;
@@ -471,7 +471,7 @@ impl App {
 
     /// The definition that is stored with an execution.
     pub async fn stored_definition(&self, id: &ExecutionId) -> Result<Arc<Definition>> {
-        Ok(self.engine().await?.see_execution(id).await?.definition)
+        Ok(self.engine().await?.read_execution(id).await?.definition)
     }
 
     /// Every visit of every step, with its output.
@@ -529,15 +529,15 @@ impl App {
     async fn add_nearest_execution(&self, error: Error) -> Error {
         let request = ListRequest {
             state: Some(OPEN_STATES_FILTER.into()),
-            children: true,
+            should_include_children: true,
             limit: Some(limits::LIST_LIMIT_MAX),
             ..ListRequest::default()
         };
-        let open = self.list(request).await.map(|open| open.executions);
-        let open = open.unwrap_or_default();
-        let ids = open.iter().map(|execution| execution.execution_id.as_str());
-        let asked = error.context("asked").and_then(Value::as_str);
-        match asked.and_then(|asked| find_nearest(asked, ids)) {
+        let listed = self.list(request).await.map(|open| open.executions);
+        let open_executions = listed.unwrap_or_default();
+        let ids = open_executions.iter().map(|execution| execution.execution_id.as_str());
+        let requested_id = error.context("asked").and_then(Value::as_str);
+        match requested_id.and_then(|asked| find_nearest(asked, ids)) {
             Some(near) => {
                 let message = format!("{}; did you mean '{near}'?", error.message());
                 let error = error.with_context("nearest", near).with_next(NEAREST_EXECUTION_CALL);
@@ -549,8 +549,8 @@ impl App {
 
     /// The `--data-dir` flag that a command line needs to reach this data directory; empty for the default one.
     fn command_flags(&self) -> String {
-        let named = self.config().data_dir_flag_value();
-        named.map_or_else(String::new, |dir| format!(" --data-dir '{dir}'"))
+        let flag_value = self.config().data_dir_flag_value();
+        flag_value.map_or_else(String::new, |dir| format!(" --data-dir '{dir}'"))
     }
 
     fn project_filter(&self, project: Option<String>) -> Option<String> {
@@ -564,18 +564,18 @@ impl App {
 
     /// Cancelled when the process begins to shut down.
     pub fn stop_token(&self) -> &CancellationToken {
-        &self.host.stopping
+        &self.shared.stop_token
     }
 
     /// Refuses new calls and ends every wait, so that waiting callers get an answer before their connections close.
     pub fn begin_stop(&self) {
         // The engine shares this token, whether its store is open yet or not.
-        self.host.stopping.cancel();
+        self.shared.stop_token.cancel();
     }
 
     /// Shuts down in order: finishes the requests in progress, then closes the store.
     pub async fn stop(&self) -> Result<()> {
-        let mut slot = self.host.engine.lock().await;
+        let mut slot = self.shared.engine.lock().await;
         match std::mem::replace(&mut *slot, EngineSlot::Stopped) {
             EngineSlot::Open(engine) => engine.stop().await,
             EngineSlot::Closed { .. } | EngineSlot::Stopped => Ok(()),

@@ -25,7 +25,7 @@ use midex_domain::{
     limits,
 };
 use midex_engine::Secrets;
-use midex_registry::{DefinitionPlaces, LiveDefinitions, Registry, user_dir};
+use midex_registry::{DefinitionPlaces, LiveDefinitions, Registry, find_user_dir};
 
 /// The environment variable that names the data directory.
 pub const DATA_DIR_ENV: &str = "MIDEX_DATA_DIR";
@@ -48,7 +48,7 @@ pub struct Config {
     /// The project directory. Its definitions are loaded, and executions are tagged with it.
     pub project_dir: PathBuf,
     /// The definition directories that the project's own configuration names.
-    pub named_by_project: ProjectDirectories,
+    pub project_directories: ProjectDirectories,
     /// The trusted projects, whose workflows may have effects outside midex.
     pub trust: TrustedProjects,
     /// The lifetime of a token.
@@ -84,47 +84,47 @@ impl Config {
                 Some(data_dir) => data_dir,
                 None => match std::env::var_os(DATA_DIR_ENV).filter(|dir| !dir.is_empty()) {
                     Some(data_dir) => data_dir.into(),
-                    None => user_data_dir()?,
+                    None => find_user_data_dir()?,
                 },
             },
             workflows_dir: None,
             agents_dir: None,
-            project_dir: project_dir(),
-            named_by_project: ProjectDirectories::default(),
+            project_dir: find_project_dir(),
+            project_directories: ProjectDirectories::default(),
             trust: TrustedProjects::for_user(),
             token_ttl: limits::TOKEN_TTL,
             snapshot_every: 1,
-            allow_env: names_in_variable(ALLOW_ENV_ENV),
-            secret_env: names_in_variable(SECRET_ENV_ENV),
+            allow_env: read_names_variable(ALLOW_ENV_ENV),
+            secret_env: read_names_variable(SECRET_ENV_ENV),
             secret_hosts: BTreeMap::new(),
             registry_dir: RegistryDir::from_environment()?,
             author_to: AuthorTarget::default(),
             #[cfg(feature = "catalog")]
-            catalogs: authoring::catalog_paths()?,
-            secrets_file: user_dir().map(|dir| dir.join("secrets")),
+            catalogs: authoring::find_catalog_paths()?,
+            secrets_file: find_user_dir().map(|dir| dir.join("secrets")),
             import_from: Vec::new(),
         })
     }
 
     /// The value of `--data-dir` that a suggested command line needs. `None` for the user's default data directory.
     pub fn data_dir_flag_value(&self) -> Option<String> {
-        let is_usual = user_data_dir().is_ok_and(|usual| usual == self.data_dir);
-        (!is_usual).then(|| self.data_dir.display().to_string())
+        let is_default = find_user_data_dir().is_ok_and(|usual| usual == self.data_dir);
+        (!is_default).then(|| self.data_dir.display().to_string())
     }
 
     /// The current values of the allowed environment variables. Unset and non-Unicode variables are left out.
     pub fn environment(&self) -> BTreeMap<String, String> {
-        variable_values(&self.allow_env).collect()
+        read_variables(&self.allow_env).collect()
     }
 
     /// The current values of the secrets. Unset and non-Unicode variables are left out.
     pub fn secrets(&self) -> Secrets {
-        variable_values(&self.secret_env).collect()
+        read_variables(&self.secret_env).collect()
     }
 
     /// Like [`Config::secrets`], as a map by name, for the headers of catalogs.
     pub fn secret_values(&self) -> BTreeMap<String, String> {
-        variable_values(&self.secret_env).collect()
+        read_variables(&self.secret_env).collect()
     }
 
     /// The directories that this configuration reads definitions from.
@@ -136,13 +136,13 @@ impl Config {
             workflows_dir: self.workflows_dir.as_ref().map(absolute),
             agents_dir: self.agents_dir.as_ref().map(absolute),
             registry_dir: self.registry_dir.as_ref().map(|dir| absolute(&dir.path)),
-            named_by_project: self.named_by_project.clone(),
+            named_by_project: self.project_directories.clone(),
         }
     }
 
     /// The live definitions of this configuration, checked against these abilities. They follow their files.
     pub fn definitions(&self, abilities: &ServerCapabilities) -> LiveDefinitions {
-        LiveDefinitions::new_for(self.definition_places(), self.add_secret_names(abilities))
+        LiveDefinitions::with_abilities(self.definition_places(), self.add_secret_names(abilities))
     }
 
     /// The definitions of this configuration as they are now, checked against the user's catalogs and no activities.
@@ -157,7 +157,7 @@ impl Config {
             operations,
             ..ServerCapabilities::default()
         });
-        Registry::load_for(&self.definition_places().sources(), &abilities)
+        Registry::load_with_abilities(&self.definition_places().sources(), &abilities)
     }
 
     /// Adds the names of the secrets of this configuration to abilities.
@@ -172,25 +172,25 @@ impl Config {
         let (workflows, agents) = (self.workflows_dir.as_deref(), self.agents_dir.as_deref());
         DefinitionPlaces {
             registry: self.registry_dir.as_ref().map(|dir| dir.path.clone()),
-            by_project: self.named_by_project.clone(),
+            project_directories: self.project_directories.clone(),
             ..DefinitionPlaces::new(workflows, agents, &self.project_dir)
         }
     }
 }
 
 /// The places to read these directories' definitions from, plus those of the user who runs this process.
-pub(crate) fn places_of_directories(directories: &DefinitionDirectories) -> DefinitionPlaces {
+pub(crate) fn build_definition_places(directories: &DefinitionDirectories) -> DefinitionPlaces {
     let workflows = directories.workflows_dir.as_deref();
     let agents = directories.agents_dir.as_deref();
     DefinitionPlaces {
         registry: directories.registry_dir.clone(),
-        by_project: directories.named_by_project.clone(),
+        project_directories: directories.named_by_project.clone(),
         ..DefinitionPlaces::new(workflows, agents, &directories.project_dir)
     }
 }
 
 /// An id of the machine and user that paths belong to: the machine id, or else the hostname, and the effective user id.
-pub(crate) fn account_id() -> String {
+pub(crate) fn compute_account_id() -> String {
     let machine = ["/etc/machine-id", "/proc/sys/kernel/hostname"]
         .iter()
         .filter_map(|path| std::fs::read_to_string(path).ok())
@@ -201,19 +201,19 @@ pub(crate) fn account_id() -> String {
 }
 
 /// The names that an environment variable lists.
-fn names_in_variable(variable: &str) -> Vec<String> {
+fn read_names_variable(variable: &str) -> Vec<String> {
     let names = std::env::var(variable);
     names.map(|names| split_names(&names)).unwrap_or_default()
 }
 
 /// The values of these environment variables; at most [`limits::ENV_NAMES_MAX`]. Unset and non-Unicode variables are
 /// left out.
-fn variable_values(names: &[String]) -> impl Iterator<Item = (String, String)> {
+fn read_variables(names: &[String]) -> impl Iterator<Item = (String, String)> {
     let names = names.iter().take(limits::ENV_NAMES_MAX);
     names.filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)))
 }
 
-fn user_data_dir() -> Result<PathBuf> {
+fn find_user_data_dir() -> Result<PathBuf> {
     let strategy = etcetera::choose_base_strategy().map_err(|error| {
         Error::new(
             Code::UsageInvalid,
@@ -225,14 +225,14 @@ fn user_data_dir() -> Result<PathBuf> {
 }
 
 /// The project of the current working directory.
-pub fn project_dir() -> PathBuf {
-    project_root(&std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")))
+pub fn find_project_dir() -> PathBuf {
+    find_project_root(&std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")))
 }
 
 /// The root of the git repository that contains a directory, or the directory itself.
-pub fn project_root(directory: &Path) -> PathBuf {
-    let mut around = directory.ancestors();
-    let root = around.find(|dir| dir.join(".git").exists());
+pub fn find_project_root(directory: &Path) -> PathBuf {
+    let mut ancestors = directory.ancestors();
+    let root = ancestors.find(|dir| dir.join(".git").exists());
     root.unwrap_or(directory).to_path_buf()
 }
 
@@ -245,10 +245,10 @@ pub fn split_names(text: &str) -> Vec<String> {
 
 /// Checks names of environment variables that are separated by commas. Returns the text unchanged.
 pub fn parse_names(text: &str) -> Result<String, String> {
-    let is_bad = |name: &String| {
+    let is_invalid = |name: &String| {
         name.contains(|char: char| char == '=' || char.is_whitespace() || char.is_control())
     };
-    match split_names(text).into_iter().find(is_bad) {
+    match split_names(text).into_iter().find(is_invalid) {
         Some(name) => Err(format!("`{name}` is no name of an environment variable")),
         None => Ok(text.to_owned()),
     }

@@ -35,7 +35,7 @@ static SHIPPED: LazyLock<Registry> = LazyLock::new(|| {
         operations: Some(OperationsSnapshot::capture(Arc::new(CatalogSet::default()))),
         ..ServerCapabilities::default()
     };
-    Registry::load_for(&Sources::default(), &abilities)
+    Registry::load_with_abilities(&Sources::default(), &abilities)
 });
 
 const FILES: &[(&str, &str)] = &[

@@ -37,8 +37,9 @@ use midex_registry::{DefinitionDirectory, DefinitionPlaces, Registry, Source, So
 use tempfile::TempDir;
 
 /// What is part of midex, loaded once, for a server with the activities that the tests name.
-pub(crate) static SHIPPED: LazyLock<Registry> =
-    LazyLock::new(|| Registry::load_for(&Sources::default(), &activities(&["build", "x"])));
+pub(crate) static SHIPPED: LazyLock<Registry> = LazyLock::new(|| {
+    Registry::load_with_abilities(&Sources::default(), &activities(&["build", "x"]))
+});
 
 /// A server that has these activities.
 fn activities(names: &[&str]) -> ServerCapabilities {
@@ -94,7 +95,7 @@ fn places_of(project: &Path) -> DefinitionPlaces {
         flag_workflows: None,
         flag_agents: None,
         registry: None,
-        by_project: midex_domain::ProjectDirectories::default(),
+        project_directories: midex_domain::ProjectDirectories::default(),
         project: project.to_owned(),
         user: None,
     }

@@ -54,7 +54,7 @@ async fn f14_a_failure_has_its_status_and_what_the_service_said() {
         };
         let failure = answered(reply).await.unwrap_err();
         assert_eq!(failure.class.as_str(), class, "{status}");
-        assert_eq!(failure.retryable, is_retried, "{status}");
+        assert_eq!(failure.is_retryable, is_retried, "{status}");
         assert_eq!(failure.code, Some(format!("HTTP_{status}")));
         let response = failure.response.unwrap();
         assert_eq!(response.status, status);
@@ -146,7 +146,7 @@ async fn a_call_that_changes_something_is_tried_again_only_where_nothing_was_don
             operation.idempotency_header = key.map(str::to_owned);
             let options = CallOptions { is_idempotent, ..CallOptions::default() };
             let failure = call_with(&service, operation, &options).await.unwrap_err();
-            assert_eq!(failure.retryable, expected, "{method} {status} {is_idempotent:?}");
+            assert_eq!(failure.is_retryable, expected, "{method} {status} {is_idempotent:?}");
         }
     }
 }

@@ -297,5 +297,5 @@ fn takes(prepared: &PreparedOperation, fields: &Map<String, Value>) -> bool {
         let mut known = prepared.operation().parameters.iter();
         !known.any(|one| one.argument == *name)
     };
-    prepared.takes_body_fields() && !fields.is_empty() && fields.keys().all(is_free)
+    prepared.has_body_fields() && !fields.is_empty() && fields.keys().all(is_free)
 }

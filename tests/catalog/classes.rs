@@ -2,14 +2,14 @@
 
 use midex_catalog::{
     document::compile_document,
-    operation::{Class, Method},
+    operation::{Method, OperationClass},
 };
 use serde_json::json;
 
 #[test]
 fn words_raise_the_class_of_a_method_and_never_lower_it() {
-    use Class::{Destructive, Safe, Standard};
     use Method::{Delete, Get, Patch, Post, Put};
+    use OperationClass::{Destructive, Safe, Standard};
     for (class, method, path, id, summary) in [
         (Destructive, Post, "/containers/prune", "", ""),
         (Destructive, Post, "/containers/{id}/kill", "", ""),

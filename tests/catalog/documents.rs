@@ -167,14 +167,19 @@ fn references_are_followed_everywhere_and_those_outside_refuse_one_operation() {
     });
     let compiled = compiled(&document(paths, more));
     let book = DocumentReader::from_bytes(compiled.encode()).unwrap();
-    let get = |name: &str| book.read_operation(book.find_operation(name).expect(name)).unwrap();
+    let get =
+        |name: &str| book.read_operation(book.find_operation_index(name).expect(name)).unwrap();
     let things = get("things:list");
     assert_eq!(things.parameters[0].schema["$defs"]["a_b"], json!({ "type": "integer" }));
     let schema = Schema::compile(&things.parameters[0].schema).unwrap();
-    assert!(!schema.violations(&json!("1")).is_empty() && schema.violations(&json!(1)).is_empty());
+    assert!(
+        !schema.find_violations(&json!("1")).is_empty()
+            && schema.find_violations(&json!(1)).is_empty()
+    );
     let schema = Schema::compile(get("moved:list").output.as_ref().unwrap()).unwrap();
     assert!(
-        !schema.violations(&json!(["1"])).is_empty() && schema.violations(&json!([1])).is_empty()
+        !schema.find_violations(&json!(["1"])).is_empty()
+            && schema.find_violations(&json!([1])).is_empty()
     );
     for name in ["far:create", "far:list", "far:update"] {
         let why = get(name).uncallable.expect(name);
@@ -214,7 +219,7 @@ fn schemas_that_hold_themselves_end() {
         assert!(schema.is_ok(), "{}: {schema:?}", parameter.name);
     }
     let tree = Schema::compile(&operation.parameters[0].schema).unwrap();
-    assert!(!tree.violations(&json!({ "children": [{ "children": 1 }] })).is_empty());
+    assert!(!tree.find_violations(&json!({ "children": [{ "children": 1 }] })).is_empty());
     let operation =
         things(json!({ "parameters": [{ "$ref": "#/components/parameters/a" }] }), more);
     assert!(operation.uncallable.unwrap().contains("leads to itself"));
@@ -536,8 +541,8 @@ fn a_compiled_form_that_is_cut_foreign_or_damaged_is_not_opened() {
     let book = DocumentReader::from_bytes(bytes.clone()).unwrap();
     assert_eq!(book.digest(), compiled.digest);
     assert_eq!(book.head().title.as_str(), "Shop");
-    assert_eq!(book.find_operation("things:list"), Some(0));
-    assert_eq!(book.find_operation("x"), None);
+    assert_eq!(book.find_operation_index("things:list"), Some(0));
+    assert_eq!(book.find_operation_index("x"), None);
     assert_eq!(book.read_operation(0).unwrap(), compiled.operations[0]);
     assert!(book.read_operation(1).is_err());
     for length in 0..bytes.len() {
@@ -745,12 +750,20 @@ fn what_a_catalog_is_called_is_found_and_may_change() {
     };
     let (apples, pears) = (book("apples"), book("pears"));
     let find = |title: &str, query: &str| {
-        let shelf =
-            |book, title| SearchableCatalog { book, title, vendor: "fruit", description: "" };
+        let shelf = |book, title| SearchableCatalog {
+            document: book,
+            title,
+            vendor: "fruit",
+            description: "",
+        };
         let shelves = [shelf(&apples, title), shelf(&pears, "Other")];
         let hits = search_operations(&shelves, query, 5).into_iter();
         hits.map(|hit| {
-            format!("{} {}", hit.shelf, shelves[hit.shelf].book.entries()[hit.operation].name)
+            format!(
+                "{} {}",
+                hit.catalog_index,
+                shelves[hit.catalog_index].document.entries()[hit.operation_index].name
+            )
         })
         .collect::<Vec<_>>()
     };

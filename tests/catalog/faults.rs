@@ -23,7 +23,7 @@ fn within(milliseconds: u64) -> CallOptions {
 async fn class_of(reply: Reply, options: &CallOptions) -> (String, bool) {
     let service = Service::new(move |_| reply.clone()).await;
     let failure = get(&service, options).await.expect_err("a failure");
-    (failure.class, failure.retryable)
+    (failure.class, failure.is_retryable)
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn a_connection_that_breaks_is_named_and_tried_again_only_where_that_does_
         for (method, is_retried) in [("GET", true), ("POST", false)] {
             let failure = fails_at(&service, operation(method, "/", json!({}))).await;
             assert_eq!(failure.class.as_str(), "network", "{failure:?}");
-            assert_eq!(failure.retryable, is_retried, "{failure:?}");
+            assert_eq!(failure.is_retryable, is_retried, "{failure:?}");
             assert!(failure.message.contains(words), "{}", failure.message);
         }
     }
@@ -88,7 +88,7 @@ async fn a_connection_that_breaks_is_named_and_tried_again_only_where_that_does_
     let failure =
         call(operation("POST", "/", json!({})), &nobody, json!({}), None).await.unwrap_err();
     assert_eq!(
-        (failure.class.as_str(), failure.retryable),
+        (failure.class.as_str(), failure.is_retryable),
         ("network", true),
         "nothing was sent: {failure:?}"
     );
@@ -100,7 +100,7 @@ async fn what_is_no_https_is_not_taken_for_it() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = listener.local_addr().unwrap().to_string();
     let secure = CallTarget {
-        reach: Reach::new("shop", [host.as_str()]).unwrap(),
+        address_policy: AddressPolicy::new("shop", [host.as_str()]).unwrap(),
         base_url: format!("https://{host}"),
         ..CallTarget::default()
     };
@@ -115,7 +115,7 @@ async fn what_is_no_https_is_not_taken_for_it() {
     let (outcome, came) = tokio::join!(calling, plain);
     let failure = outcome.unwrap_err();
     assert_eq!(failure.class.as_str(), "network", "{failure:?}");
-    assert!(failure.retryable, "{failure:?}");
+    assert!(failure.is_retryable, "{failure:?}");
     assert!(!came.is_empty() && !came.windows(7).any(|bytes| bytes == b"/secret"));
 }
 
@@ -148,7 +148,7 @@ async fn a_document_that_unpacks_without_an_end_is_bounded_while_it_is_unpacked(
         answer(200, &[("content-encoding", "gzip")], bytes)
     })
     .await;
-    let reach = Reach::new("shop", [service.host.as_str()]).unwrap();
+    let reach = AddressPolicy::new("shop", [service.host.as_str()]).unwrap();
     let fetch = async |path: &str| {
         caller().fetch_document(&format!("{}{path}", service.url()), &reach).await
     };

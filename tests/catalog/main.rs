@@ -28,7 +28,9 @@ mod secrets;
 mod tools;
 
 use midex_catalog::{
-    call::{Answer, CallOptions, CallTarget, Caller, PreparedOperation, Reach, SecretSources},
+    call::{
+        AddressPolicy, Answer, CallOptions, CallTarget, Caller, PreparedOperation, SecretSources,
+    },
     operation::Operation,
 };
 use midex_domain::execution::OperationFailure;
@@ -77,7 +79,7 @@ fn prepared(operation: Operation) -> PreparedOperation {
 /// A catalog of the service, which its user allowed.
 fn target(service: &Service) -> CallTarget {
     CallTarget {
-        reach: Reach::new("shop", [service.host.as_str()]).expect("a reach"),
+        address_policy: AddressPolicy::new("shop", [service.host.as_str()]).expect("a reach"),
         base_url: service.url(),
         origins: [service.url()].into(),
         ..CallTarget::default()

@@ -112,7 +112,7 @@ fn whatever_stands_anywhere_is_compiled_or_refused() {
         let book = DocumentReader::from_bytes(compiled.encode()).unwrap();
         for place in 0..book.entries().len() {
             let operation = book.read_operation(place).unwrap();
-            assert_eq!(book.find_operation(&operation.name), Some(place));
+            assert_eq!(book.find_operation_index(&operation.name), Some(place));
             for schema in schemas(&operation) {
                 let made = Schema::compile(schema);
                 assert!(made.is_ok(), "{made:?}: {schema} of {document}");

@@ -1,7 +1,7 @@
 //! Pages of each kind, gathered into one list, and what stops the gathering.
 
 use midex_catalog::call::{ItemsPage, Payload};
-use midex_domain::{definition::PaginateOptions, limits, operation::Cursor};
+use midex_domain::{definition::PaginateOptions, limits, operation::PageCursor};
 
 use super::*;
 use midex_test::service::{Reply, Seen, answer, json as answer_json};
@@ -14,7 +14,7 @@ async fn gathered(
 ) -> Result<Answer, OperationFailure> {
     let options = CallOptions { idempotency_key: Some("k".into()), ..CallOptions::default() };
     let (caller, prepared, target) = (caller(), prepared(operation), target(service));
-    let (mut items, mut next) = (Vec::new(), None::<Cursor>);
+    let (mut items, mut next) = (Vec::new(), None::<PageCursor>);
     loop {
         let turn = (paginate, next.as_ref());
         let page = caller.request_page(&prepared, &target, (&with, None), &options, turn);

@@ -153,7 +153,7 @@ fn what_a_person_asks_for_is_among_the_first_three() {
     let shelves: Vec<_> = asked
         .iter()
         .map(|public| SearchableCatalog {
-            book: &public.book,
+            document: &public.book,
             title: public.name.split('.').next().unwrap(),
             vendor: "",
             description: "",
@@ -174,7 +174,7 @@ fn what_a_person_asks_for_is_among_the_first_three() {
         assert!(exists, "{document} has no {wanted}");
         let found: Vec<_> = search_operations(&shelves, query, 3)
             .iter()
-            .map(|hit| operation(hit.operation, hit.shelf))
+            .map(|hit| operation(hit.operation_index, hit.catalog_index))
             .collect();
         let is_good = found.contains(&format!("{document} {wanted}"));
         good += usize::from(is_good);

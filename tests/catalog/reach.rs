@@ -32,7 +32,7 @@ impl Names {
 }
 
 impl Resolver for Names {
-    fn addresses(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+    fn resolve_addresses(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         self.asked.lock().unwrap().push(name.to_owned());
         let mut answers = self.answers.lock().unwrap();
         let answer = if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() };
@@ -51,7 +51,7 @@ async fn get(caller: &Caller, target: &CallTarget) -> Result<Answer, OperationFa
 
 fn elsewhere(url: &str) -> CallTarget {
     CallTarget {
-        reach: Reach::new("shop", []).unwrap(),
+        address_policy: AddressPolicy::new("shop", []).unwrap(),
         base_url: url.to_owned(),
         ..CallTarget::default()
     }
@@ -76,7 +76,7 @@ async fn a_name_that_leads_to_an_address_that_is_not_public_is_refused_before_a_
             .await
             .unwrap_err();
         assert_eq!(failure.code.as_deref(), Some("ADDRESS_REFUSED"), "{failure:?}");
-        assert!(!failure.retryable);
+        assert!(!failure.is_retryable);
         for words in
             [format!("rule `{rule}`"), format!("midex catalog allow shop shop.example:{port}")]
         {
@@ -111,7 +111,7 @@ async fn a_connection_that_one_catalog_may_use_is_no_other_one_s() {
     let port = service.host.rsplit(':').next().unwrap();
     let host = format!("home.example:{port}");
     let allowed = CallTarget {
-        reach: Reach::new("mine", [host.as_str()]).unwrap(),
+        address_policy: AddressPolicy::new("mine", [host.as_str()]).unwrap(),
         base_url: format!("http://{host}"),
         ..CallTarget::default()
     };
@@ -229,7 +229,7 @@ async fn a_document_is_fetched_from_where_may_be_called_and_nowhere_else() {
         _ => answer(404, &[], b""),
     })
     .await;
-    let reach = Reach::new("shop", [document.host.as_str()]).unwrap();
+    let reach = AddressPolicy::new("shop", [document.host.as_str()]).unwrap();
     let fetch = async |path: &str| {
         caller().fetch_document(&format!("{}{path}", document.url()), &reach).await
     };

@@ -3,7 +3,7 @@
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use midex_catalog::{
     call::{CallArguments, Request},
-    operation::{Class, Method},
+    operation::{Method, OperationClass},
 };
 
 use super::*;
@@ -98,7 +98,7 @@ async fn json_is_sent_as_a_body_or_as_keys_that_are_no_arguments() {
         });
         operation("POST", "/things", more)
     };
-    assert!(prepared(make()).takes_body_fields());
+    assert!(prepared(make()).has_body_fields());
     // f13: what stands beside a body is sent too.
     let with_body =
         reaches(make(), json!({ "dry": true }), Some(json!({ "name": "a", "size": 1 }))).await;
@@ -374,8 +374,8 @@ async fn the_key_of_a_repeated_call_is_sent_with_what_changes_something_and_beli
     );
     let post = operation("POST", "/", json!({}));
     assert_eq!(post.method, Method::Post);
-    assert_eq!(post.method.class(), Class::Standard);
+    assert_eq!(post.method.class(), OperationClass::Standard);
     assert!(!target.is_repeatable(&post));
-    target.knows_idempotency_keys = true;
+    target.has_idempotency_keys = true;
     assert!(target.is_repeatable(&post));
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use midex_catalog::{
-    call::{Payload, secret_host},
+    call::{Payload, normalize_secret_host},
     operation::SecurityScheme,
 };
 use midex_domain::uri;
@@ -184,7 +184,8 @@ async fn f01_headers_and_credentials_go_to_the_origins_that_they_were_given_for_
     );
     let moved = CallTarget {
         base_url: other.url(),
-        reach: Reach::new("shop", [own.host.as_str(), other.host.as_str()]).unwrap(),
+        address_policy: AddressPolicy::new("shop", [own.host.as_str(), other.host.as_str()])
+            .unwrap(),
         headers: vec![("X-Trace".into(), "canary-plain".into())],
         ..secured(&own, json!({ "type": "bearer" }), "${env:PLAIN}")
     };
@@ -221,7 +222,8 @@ async fn a_redirect_to_another_origin_gets_no_secret_and_says_so() {
             Service::new(move |_| answer(status, &[("location", &format!("{to}/there"))], b""))
                 .await;
         let target = CallTarget {
-            reach: Reach::new("shop", [own.host.as_str(), other.host.as_str()]).unwrap(),
+            address_policy: AddressPolicy::new("shop", [own.host.as_str(), other.host.as_str()])
+                .unwrap(),
             headers: vec![("X-Key".into(), "${env:PLAIN}".into())],
             ..secured(
                 &own,
@@ -321,7 +323,8 @@ async fn a_secret_goes_only_to_the_hosts_that_its_user_names() {
         (&[], false),
     ] {
         let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-        let sources = SecretSources { hosts: [("PLAIN".to_owned(), hosts)].into(), ..sources() };
+        let sources =
+            SecretSources { allowed_hosts: [("PLAIN".to_owned(), hosts)].into(), ..sources() };
         let before = service.seen().len();
         // In a credential of the catalog, and in an argument of a step.
         let by_header = call_with(sources.clone(), guarded(), &target).await;
@@ -358,6 +361,6 @@ fn a_host_of_a_secret_is_a_host_with_or_without_a_port() {
         ("me@a", None),
         ("a?b", None),
     ] {
-        assert_eq!(secret_host(text).as_deref(), expected, "{text}");
+        assert_eq!(normalize_secret_host(text).as_deref(), expected, "{text}");
     }
 }

@@ -57,7 +57,7 @@ fn loaded() -> (TempDir, Registry) {
     };
     let activities = ["build".to_owned()].into();
     let abilities = ServerCapabilities { activities, ..ServerCapabilities::default() };
-    let registry = Registry::load_for(&sources, &abilities);
+    let registry = Registry::load_with_abilities(&sources, &abilities);
     (project, registry)
 }
 
@@ -215,19 +215,19 @@ async fn meet(engine: &Engine, id: &ExecutionId, status: &StatusView) -> Vec<Rea
             let answer = GateAnswer {
                 step: StepId::parse(&wait.step_name).expect("an id"),
                 visit: wait.visit,
-                shown: Digest::parse(&gate.shown).expect("a digest"),
-                approved: true,
-                by: "ada".into(),
-                via: Channel::Terminal,
+                question_digest: Digest::parse(&gate.shown).expect("a digest"),
+                is_approved: true,
+                person: "ada".into(),
+                channel: Channel::Terminal,
                 comment: None,
             };
-            let answered = engine.command(id, answer).await;
+            let answered = engine.apply_command(id, answer).await;
             answered.expect("an accepted answer");
             return engine.last_reply(id).await.expect("its place").new_tokens;
         }
         if let Some(signal) = &wait.signal {
             let sent = engine
-                .command(id, SignalRequest::new(signal.as_str(), json!({ "by": "ada" })))
+                .apply_command(id, SignalRequest::new(signal.as_str(), json!({ "by": "ada" })))
                 .await;
             sent.expect("a signal that is taken");
         }

@@ -18,7 +18,7 @@ fn each_shipped_workflow_has_its_picture() {
     let mut names = Vec::new();
     for entry in registry.workflows() {
         let definition = entry.value.as_ref().expect("a shipped workflow is sound");
-        let svg = midex_picture::svg(&GraphView::of(&definition.workflow));
+        let svg = midex_picture::svg(&GraphView::from_workflow(&definition.workflow));
         geometry::is_clean(&entry.name, &svg);
         let path = directory.join(format!("{}.svg", entry.name));
         if std::env::var_os("MIDEX_WRITE_DOCS").is_some() {
@@ -50,7 +50,7 @@ fn a_picture_is_whole_whatever_stands_in_it() {
         &Registry::load(&midex_registry::Sources::default()),
     );
     let workflow = workflow.unwrap_or_else(|| panic!("{findings:#?}"));
-    let svg = midex_picture::svg(&GraphView::of(&workflow));
+    let svg = midex_picture::svg(&GraphView::from_workflow(&workflow));
     assert!(svg.contains("&lt;&amp;&gt;") && !svg.contains("<&"), "{svg}");
     for tag in ["text", "title", "svg", "style", "defs", "marker"] {
         let (open, close) = (format!("<{tag}"), format!("</{tag}>"));

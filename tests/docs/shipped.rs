@@ -216,7 +216,7 @@ fn the_worked_examples_of_the_personas_satisfy_the_contract() {
         };
         let example = example.split("```").next().unwrap();
         let example: Value = serde_json::from_str(example).unwrap();
-        assert_eq!(schema.violations(&example), [], "{}", entry.name);
+        assert_eq!(schema.find_violations(&example), [], "{}", entry.name);
         let shown = example["artifacts"].as_array().unwrap();
         assert!(
             shown.iter().any(|artifact| artifact["type"] == "report")

@@ -25,11 +25,11 @@ use std::{
 };
 
 use midex_domain::{
-    Definition, ExecutionId, Lifecycle,
+    Definition, ExecutionId, LifecycleAction,
     clock::{Clock, SeededIds},
     execution::{OperationFailure, SignalRequest},
     operation::Operations,
-    view::{Advanced, HistoryRow, StatusView},
+    view::{AdvanceReply, HistoryRow, StatusView},
 };
 use midex_engine::{
     Engine, Options, Secrets, StartRequest,
@@ -259,7 +259,7 @@ async fn signalled(engine: &Engine, name: &str, payload: Value) -> StatusView {
     engine.commanded(signal).await
 }
 
-async fn begin(engine: &Engine, definition: Arc<Definition>, inputs: Value) -> Advanced {
+async fn begin(engine: &Engine, definition: Arc<Definition>, inputs: Value) -> AdvanceReply {
     begin_as(engine, "e", definition, inputs).await
 }
 
@@ -268,16 +268,16 @@ async fn begin_as(
     name: &str,
     definition: Arc<Definition>,
     inputs: Value,
-) -> Advanced {
+) -> AdvanceReply {
     let request = StartRequest { inputs: Some(inputs), ..play::request(definition, name) };
     engine.start(request).await.expect("a start")
 }
 
-async fn change(engine: &Engine, lifecycle: Lifecycle) -> StatusView {
+async fn change(engine: &Engine, lifecycle: LifecycleAction) -> StatusView {
     engine.changed("e", lifecycle).await
 }
 
-async fn advance(engine: &Engine, token: &str) -> Advanced {
+async fn advance(engine: &Engine, token: &str) -> AdvanceReply {
     engine.finish(token, "done").await
 }
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use midex_domain::{
-    Lifecycle, PauseReason, error::Code, execution::Report, limits, telemetry::EventType,
-    view::Advanced,
+    LifecycleAction, PauseReason, error::Code, execution::Report, limits, telemetry::EventType,
+    view::AdvanceReply,
 };
 use midex_engine::{
     Engine, StartRequest,
@@ -45,11 +45,11 @@ async fn after_a_failed_commit_the_next_call_starts_from_the_store() {
 async fn what_waits_behind_a_lost_acknowledgement_is_answered_from_the_store() {
     let (store, engine) = faulty().await;
     let first = token(&start(&engine, "e").await);
-    engine.changed("e", Lifecycle::Pause).await;
+    engine.changed("e", LifecycleAction::Pause).await;
     store.loses.store(1, Ordering::SeqCst);
-    let (name, resume) = (id("e"), change_to(Lifecycle::Resume));
+    let (name, resume) = (id("e"), change_to(LifecycleAction::Resume));
     let (resumed, advanced) =
-        tokio::join!(engine.command(&name, resume), engine.advance(&first, good("x")));
+        tokio::join!(engine.apply_command(&name, resume), engine.advance(&first, good("x")));
     let lost = resumed.expect_err("it was lost").code();
     assert_eq!(lost, Code::StoreUnavailable);
     assert_eq!(advanced.expect("it runs again").revision, 4);
@@ -174,7 +174,7 @@ async fn an_execution_that_cannot_be_woken_says_so_and_harms_no_other() {
     );
     let still = engine.refuse(&first, good("x")).await;
     assert_eq!(still.code(), Code::EngineFault);
-    let status = engine.changed("e", Lifecycle::Resume).await;
+    let status = engine.changed("e", LifecycleAction::Resume).await;
     assert_eq!(
         (status.state.as_str(), status.revision, &status.pause_reasons[..]),
         ("running", 1, &[][..])
@@ -206,5 +206,5 @@ async fn a_reply_is_made_without_the_store() {
     store.forgets.store(false, Ordering::SeqCst);
     let again = engine.report(&token(&started), report).await;
     assert!(again.replayed);
-    assert_eq!(again, Advanced { replayed: true, ..told }, "what is looked up says the same");
+    assert_eq!(again, AdvanceReply { replayed: true, ..told }, "what is looked up says the same");
 }

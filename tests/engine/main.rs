@@ -11,7 +11,7 @@ mod steps;
 use std::{sync::Arc, time::Duration};
 
 use midex_domain::{
-    Lifecycle, PauseReason, error::Code, execution::Report, limits, view::Advanced,
+    LifecycleAction, PauseReason, error::Code, execution::Report, limits, view::AdvanceReply,
 };
 use midex_engine::{
     Engine, StartRequest,
@@ -26,7 +26,7 @@ use serde_json::json;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-async fn start(engine: &Engine, name: &str) -> Advanced {
+async fn start(engine: &Engine, name: &str) -> AdvanceReply {
     engine.begin(sequence(), name).await
 }
 
@@ -207,7 +207,7 @@ async fn the_fifth_distinct_bad_output_holds_the_step_until_a_resume() {
     let status = engine.status_now("e").await;
     assert_eq!(status.state.as_str(), "paused");
     assert_eq!(status.pause_reasons, vec![PauseReason::OutputInvalid]);
-    engine.changed("e", Lifecycle::Resume).await;
+    engine.changed("e", LifecycleAction::Resume).await;
     engine.finish(&first, "in the end").await;
 }
 

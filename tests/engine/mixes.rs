@@ -7,7 +7,7 @@ use std::{
 };
 
 use midex_domain::{
-    Definition, Lifecycle,
+    Definition, LifecycleAction,
     clock::Timestamp,
     error::{Code, Error},
     execution::{Report, SignalRequest},
@@ -32,7 +32,7 @@ enum Call {
     BadOutput,
     ForgedToken,
     Signal,
-    Change(Lifecycle),
+    Change(LifecycleAction),
 }
 
 const CALLS: [Call; 13] = [
@@ -44,11 +44,11 @@ const CALLS: [Call; 13] = [
     Call::BadOutput,
     Call::ForgedToken,
     Call::Signal,
-    Call::Change(Lifecycle::Pause),
-    Call::Change(Lifecycle::Resume),
-    Call::Change(Lifecycle::Abandon),
-    Call::Change(Lifecycle::Diverge),
-    Call::Change(Lifecycle::Fail),
+    Call::Change(LifecycleAction::Pause),
+    Call::Change(LifecycleAction::Resume),
+    Call::Change(LifecycleAction::Abandon),
+    Call::Change(LifecycleAction::Diverge),
+    Call::Change(LifecycleAction::Fail),
 ];
 
 /// The sequence, with an input that must be a text.
@@ -105,10 +105,12 @@ impl Scene {
             Call::Output(summary) => return self.finish(&self.token, good(summary)).await,
             Call::BadOutput => return self.finish(&self.token, Report::Output(json!({}))).await,
             Call::ForgedToken => return self.finish(&self.forged, good("one")).await,
-            Call::Signal => self.engine.command(&id("e"), SignalRequest::new("go", json!(1))).await,
+            Call::Signal => {
+                self.engine.apply_command(&id("e"), SignalRequest::new("go", json!(1))).await
+            }
             Call::Change(lifecycle) => {
                 let change = change_to(lifecycle);
-                self.engine.command(&id("e"), change).await
+                self.engine.apply_command(&id("e"), change).await
             }
         };
         match status {
@@ -206,7 +208,7 @@ async fn two_hundred_calls_on_an_unknown_id_are_all_refused_as_one_is() {
             Call::StartWithBadInputs,
             Call::ForgedToken,
             Call::Signal,
-            Call::Change(Lifecycle::Pause),
+            Call::Change(LifecycleAction::Pause),
         ];
         let crowd: Vec<_> = (0..200)
             .map(|place| {

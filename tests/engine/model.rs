@@ -14,7 +14,9 @@ use std::{
     time::Duration,
 };
 
-use midex_domain::{Definition, Lifecycle, error::Code, execution::Report, view::Advanced};
+use midex_domain::{
+    Definition, LifecycleAction, error::Code, execution::Report, view::AdvanceReply,
+};
 use midex_test::{
     EPOCH, TokioClock, definition,
     long::{rounds, seed},
@@ -44,7 +46,7 @@ enum Action {
     /// Start it again with the same arguments, or others.
     StartAgain { same: bool },
     /// Ask for a change of state.
-    Change(Lifecycle),
+    Change(LifecycleAction),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,11 +113,11 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     ];
     // What ends everything is rare, or nothing else would be seen.
     let lifecycle = prop_oneof![
-        8 => Just(Lifecycle::Pause),
-        10 => Just(Lifecycle::Resume),
-        1 => Just(Lifecycle::Abandon),
-        1 => Just(Lifecycle::Diverge),
-        1 => Just(Lifecycle::Fail),
+        8 => Just(LifecycleAction::Pause),
+        10 => Just(LifecycleAction::Resume),
+        1 => Just(LifecycleAction::Abandon),
+        1 => Just(LifecycleAction::Diverge),
+        1 => Just(LifecycleAction::Fail),
     ];
     // The latest tokens are the likeliest to be used: an index counts from the newest.
     let token = prop_oneof![4 => 0..3usize, 1 => 0..40usize];
@@ -158,7 +160,7 @@ async fn advance(model: &mut Model, subject: &mut impl Subject, index: usize, re
         (Ok(Expected::Failed), Ok(answer)) => model.fail(index, report, &answer),
         (Ok(Expected::Replay(first)), Ok(answer)) => {
             assert!(answer.replayed);
-            let again = Advanced { replayed: first.replayed, ..answer };
+            let again = AdvanceReply { replayed: first.replayed, ..answer };
             assert_eq!(again, *first, "the recorded answer");
         }
         (Err(code), Err(error)) => {
@@ -247,7 +249,7 @@ async fn run(graph: Vec<Vec<usize>>, actions: &[Action], subject: &mut impl Subj
             Action::StartAgain { same } => {
                 let answer = subject.start(ID, *same).await;
                 if *same && model.revision == 1 {
-                    let again = Advanced { replayed: false, ..answer.expect("the same start") };
+                    let again = AdvanceReply { replayed: false, ..answer.expect("the same start") };
                     assert_eq!(Some(again), model.first);
                 } else {
                     assert_eq!(answer.expect_err("the id is taken").code(), Code::ExecutionIdTaken);

@@ -1,7 +1,7 @@
 //! Asking people, and what may happen meanwhile.
 
 use midex_domain::{
-    Lifecycle,
+    LifecycleAction,
     error::Code,
     execution::{Report, SignalRequest},
 };
@@ -30,7 +30,7 @@ async fn an_answer_to_an_earlier_visit_of_a_gate_counts_for_nothing() {
     let second = play.engine.status_now("e").await;
     assert_eq!(second.waits[0].visit, 2);
     // The other one's approval, of the first build, comes now.
-    let error = play.engine.command(&play::id("e"), gate_answer(&first, true, None)).await;
+    let error = play.engine.apply_command(&play::id("e"), gate_answer(&first, true, None)).await;
     assert_eq!(error.unwrap_err().code(), Code::GateChanged);
 }
 
@@ -111,7 +111,7 @@ async fn where_an_execution_stands_is_told_with_its_state() {
 async fn an_answer_while_a_person_keeps_it_paused_tells_the_state() {
     let play = Play::begin("steps:\n  - { id: go, gate: 'Go?' }\n", json!({})).await;
     let shown = play.engine.status_now("e").await;
-    play.engine.changed("e", Lifecycle::Pause).await;
+    play.engine.changed("e", LifecycleAction::Pause).await;
     play.engine.commanded(gate_answer(&shown, true, None)).await;
     let said = play.engine.last_reply(&play::id("e")).await.unwrap();
     let status = play.engine.status_now("e").await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use midex_domain::{
-    Lifecycle, LifecycleChange, StepId, clock::Clock, error::Code, execution::Report, limits,
+    LifecycleAction, LifecycleChange, StepId, clock::Clock, error::Code, execution::Report, limits,
     view::Reader,
 };
 use midex_engine::{Engine, StartRequest, store::ListQuery};
@@ -52,7 +52,7 @@ async fn a_wait_for_what_has_happened_or_cannot_happen_any_more_ends_at_once() {
     start(&engine, "e", "p").await;
     let clock = TokioClock::starting_at(EPOCH);
     engine.wait(&id("e"), Some(0), limits::WAIT_MAX).await.unwrap();
-    engine.changed("e", Lifecycle::Abandon).await;
+    engine.changed("e", LifecycleAction::Abandon).await;
     let status = engine.wait(&id("e"), Some(99), limits::WAIT_MAX).await.unwrap();
     assert_eq!(status.state, "abandoned");
     let error =
@@ -181,9 +181,9 @@ async fn whoever_lost_the_thread_is_told_of_the_open_executions_of_the_project_w
     engine.finish(&old, "a design of three parts").await;
     start(&engine, "theirs", "q").await;
     start(&engine, "done", "p").await;
-    engine.changed("done", Lifecycle::Diverge).await;
+    engine.changed("done", LifecycleAction::Diverge).await;
     start(&engine, "later", "p").await;
-    engine.changed("later", Lifecycle::Pause).await;
+    engine.changed("later", LifecycleAction::Pause).await;
     tokio::time::sleep(limits::TOKEN_TTL).await;
     let told = engine.open_executions(Some("p".into())).await.unwrap();
     let names: Vec<_> = told
@@ -224,7 +224,7 @@ async fn a_reason_past_its_limit_is_refused_and_changes_nothing() {
     let engine = memory_engine().await;
     start(&engine, "e", "p").await;
     let pause = |chars: usize| LifecycleChange {
-        lifecycle: Lifecycle::Pause,
+        action: LifecycleAction::Pause,
         reason: Some("é".repeat(chars)),
     };
     let error = engine.not_commanded(pause(limits::REASON_CHARS_MAX + 1)).await;

@@ -24,7 +24,7 @@ impl Checked {
         let named = |listed: &&Value| listed["name"] == tool;
         let listed = self.tools.as_array().unwrap().iter().find(named).unwrap();
         let schema = Schema::compile(&listed["outputSchema"]).unwrap();
-        assert_eq!(schema.violations(&answer), [], "{tool}: {answer:#}");
+        assert_eq!(schema.find_violations(&answer), [], "{tool}: {answer:#}");
         answer
     }
 }

@@ -9,7 +9,7 @@ mod sessions;
 use std::{collections::VecDeque, path::Path, sync::Arc};
 
 use midex_domain::{
-    ExecutionId, Lifecycle, LifecycleChange,
+    ExecutionId, LifecycleAction, LifecycleChange,
     clock::{SeededIds, SystemClock},
 };
 use midex_mcp::{self as mcp, LineTransport, Server};
@@ -55,8 +55,8 @@ impl House {
         started.await.expect("a start");
     }
 
-    async fn change(&self, id: &str, lifecycle: Lifecycle) {
-        let change = LifecycleChange { lifecycle, reason: None };
+    async fn change(&self, id: &str, lifecycle: LifecycleAction) {
+        let change = LifecycleChange { action: lifecycle, reason: None };
         let changed = self.app.command(&execution(id), change).await;
         changed.expect("a change");
     }
@@ -64,8 +64,8 @@ impl House {
     /// So many moves, an even number.
     async fn move_often(&self, id: &str, moves: usize) {
         for _ in 0..moves / 2 {
-            self.change(id, Lifecycle::Pause).await;
-            self.change(id, Lifecycle::Resume).await;
+            self.change(id, LifecycleAction::Pause).await;
+            self.change(id, LifecycleAction::Resume).await;
         }
     }
 

@@ -73,23 +73,23 @@ async fn what_is_committed_is_found(store: Arc<dyn Store>) {
     assert!(two.execution.as_ref().unwrap().state().is_final());
     assert!(two.places.is_sorted(), "{:?}", two.places);
     for row in &one.rows {
-        let found = store.rows(&one.id, [row.revision].into()).await.unwrap();
+        let found = store.load_rows(&one.id, [row.revision].into()).await.unwrap();
         assert_eq!(found, std::slice::from_ref(row));
     }
-    let found = store.rows(&two.id, [0, 3, 4, 30, 41, 42, 99].into()).await;
+    let found = store.load_rows(&two.id, [0, 3, 4, 30, 41, 42, 99].into()).await;
     let revisions: Vec<_> = found.unwrap().iter().map(|row| row.revision).collect();
     assert_eq!(revisions, [41, 30, 4, 3]);
 }
 
 async fn what_is_not_there_is_none(store: Arc<dyn Store>) {
     assert!(store.load(&id("nobody")).await.unwrap().is_none());
-    assert!(store.history(&id("nobody")).await.unwrap().is_empty());
-    let rows = store.rows(&id("nobody"), [0, 1, u64::MAX].into()).await;
+    assert!(store.load_history(&id("nobody")).await.unwrap().is_empty());
+    let rows = store.load_rows(&id("nobody"), [0, 1, u64::MAX].into()).await;
     assert!(rows.unwrap().is_empty());
-    assert!(store.content(Digest::compute(b"none")).await.unwrap().is_none());
+    assert!(store.load_content(Digest::compute(b"none")).await.unwrap().is_none());
     let query =
         TelemetryQuery { execution_id: Some(id("nobody")), limit: 10, ..TelemetryQuery::default() };
-    assert_eq!(store.telemetry(query).await.unwrap(), []);
+    assert_eq!(store.load_telemetry(query).await.unwrap(), []);
 }
 
 async fn a_commit_must_follow_the_stored_revision(store: Arc<dyn Store>) {
@@ -146,7 +146,7 @@ async fn one_of_two_racing_commits_wins(store: Arc<dyn Store>) {
     };
     tale.rows.push((*commit.row).clone());
     tale.places.push(committed.row);
-    tale.execution = Some((*commit.next).clone());
+    tale.execution = Some((*commit.execution).clone());
     tale.check(&*store).await;
 }
 
@@ -169,12 +169,12 @@ async fn content_is_stored_by_digest(store: Arc<dyn Store>) {
     let transition = tale.transition(&long);
     let (digest, content) = transition.contents[0].clone();
     tale.say(&*store, &long).await.unwrap();
-    assert_eq!(store.content(digest).await.unwrap(), Some(Arc::clone(&content)));
+    assert_eq!(store.load_content(digest).await.unwrap(), Some(Arc::clone(&content)));
 
     let mut other = Tale::new("two", 2);
     other.step(&*store).await.unwrap();
     other.say(&*store, &long).await.unwrap();
-    assert_eq!(store.content(digest).await.unwrap(), Some(content));
+    assert_eq!(store.load_content(digest).await.unwrap(), Some(content));
 }
 
 async fn telemetry_has_one_order(store: Arc<dyn Store>) {
@@ -187,7 +187,7 @@ async fn telemetry_has_one_order(store: Arc<dyn Store>) {
         expected.push(Some(tale.rows[number].clone()));
     }
     let query = TelemetryQuery { limit: 100, ..TelemetryQuery::default() };
-    let told = store.telemetry(query).await.unwrap();
+    let told = store.load_telemetry(query).await.unwrap();
     let rows: Vec<_> = told
         .iter()
         .map(|told| match &told.1 {
@@ -207,7 +207,7 @@ async fn a_refusal_is_told_by_the_next_read(store: Arc<dyn Store>) {
         store.note_refusal(refusal(number, Some(&tale.id)));
         for execution_id in [None, Some(tale.id.clone())] {
             let query = TelemetryQuery { execution_id, limit: 100, ..TelemetryQuery::default() };
-            let told = store.telemetry(query).await.unwrap();
+            let told = store.load_telemetry(query).await.unwrap();
             let last = told.last();
             assert!(
                 matches!(last, Some((_, TelemetryEntry::Refusal(refusal))) if refusal.message == format!("refused {number}")),
@@ -230,7 +230,7 @@ async fn telemetry_is_filtered_and_bounded(store: Arc<dyn Store>) {
             event_type,
             limit,
         };
-        store.telemetry(query).await.unwrap()
+        store.load_telemetry(query).await.unwrap()
     };
     let all = ask(None, None, 1000).await;
     assert_eq!(all.len(), 21);
@@ -270,7 +270,7 @@ async fn refusals_are_bounded(store: Arc<dyn Store>) {
         limit: kept * 2,
         ..TelemetryQuery::default()
     };
-    let told = store.telemetry(query).await.unwrap();
+    let told = store.load_telemetry(query).await.unwrap();
     assert_eq!(told.len(), kept);
     assert!(
         matches!(&told[0].1, TelemetryEntry::Refusal(refusal) if refusal.message == "refused 300")
@@ -333,11 +333,11 @@ async fn a_closed_store_refuses(store: Arc<dyn Store>) {
     for error in [
         tale.step(&*store).await.unwrap_err(),
         store.load(&tale.id).await.unwrap_err(),
-        store.rows(&tale.id, [1].into()).await.unwrap_err(),
+        store.load_rows(&tale.id, [1].into()).await.unwrap_err(),
         store.due_executions(Timestamp::MAX, 1).await.unwrap_err(),
-        store.history(&tale.id).await.unwrap_err(),
-        store.content(Digest::compute(b"")).await.unwrap_err(),
-        store.telemetry(query).await.unwrap_err(),
+        store.load_history(&tale.id).await.unwrap_err(),
+        store.load_content(Digest::compute(b"")).await.unwrap_err(),
+        store.load_telemetry(query).await.unwrap_err(),
         store.list(ListQuery::default()).await.unwrap_err(),
     ] {
         assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");

@@ -132,7 +132,7 @@ async fn survives(bytes: &[u8]) -> Result<(), Error> {
             return Err(error);
         }
     };
-    let history = store.history(&super::tale::id("one")).await.unwrap();
+    let history = store.load_history(&super::tale::id("one")).await.unwrap();
     assert_eq!(history.len(), 30);
     let loaded = store.load(&super::tale::id("one")).await.unwrap().unwrap();
     assert_eq!(loaded.execution.revision(), 30);
@@ -325,6 +325,6 @@ async fn damaged_content_is_seen_when_it_is_read() {
         content.insert(digest.as_bytes(), b"other".as_slice()).unwrap();
     });
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
-    let error = store.content(digest).await.unwrap_err();
+    let error = store.load_content(digest).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreCorrupt);
 }

@@ -98,7 +98,7 @@ async fn telemetry_ids_go_on_after_a_crash() {
     let store = open(directory.path());
     tale.steps(&store, 2).await;
     let query = TelemetryQuery { limit: 100, ..TelemetryQuery::default() };
-    let told = store.telemetry(query).await.unwrap();
+    let told = store.load_telemetry(query).await.unwrap();
     assert_eq!(told.len(), 6);
     assert!(told.is_sorted_by(|one, two| one.0 < two.0), "{told:?}");
 }
@@ -211,10 +211,10 @@ async fn two_commits_of_one_execution_in_one_batch_are_both_right() {
         let before = store.counts().commits;
         let first = tale.transition("first");
         let mut ahead = Tale::new("one", 5);
-        ahead.execution = Some(first.next.clone());
+        ahead.execution = Some(first.execution.clone());
         let second = ahead.transition("second");
         let (first, second) = (tale.commit_of(first), tale.commit_of(second));
-        let expected: Execution = (*second.next).clone();
+        let expected: Execution = (*second.execution).clone();
         let (one, two, again) =
             tokio::join!(store.commit(first.clone()), store.commit(second), store.commit(first));
         assert!(one.unwrap().row < two.unwrap().row);
@@ -305,7 +305,7 @@ async fn refusals_reach_the_disk_without_a_commit() {
     store.close().await.unwrap();
     let store = open(directory.path());
     let query = TelemetryQuery { limit: 10, ..TelemetryQuery::default() };
-    assert_eq!(store.telemetry(query).await.unwrap().len(), 3);
+    assert_eq!(store.load_telemetry(query).await.unwrap().len(), 3);
 }
 
 /// Overwrites the first byte of a journal row: whoever reads the row finds the file damaged.
@@ -417,11 +417,11 @@ async fn telemetry_is_found_beyond_one_portion() {
     tale.steps(&store, 300 - 149).await;
     let query =
         |event_type, limit| TelemetryQuery { event_type, limit, ..TelemetryQuery::default() };
-    let all = store.telemetry(query(None, 10_000)).await.unwrap();
+    let all = store.load_telemetry(query(None, 10_000)).await.unwrap();
     assert_eq!(all.len(), 452);
     assert!(all.is_sorted_by(|one, two| one.0 < two.0));
     let created = Some(midex_domain::telemetry::EventType::WorkflowCreated);
-    assert_eq!(store.telemetry(query(created, 9)).await.unwrap(), all[..1]);
+    assert_eq!(store.load_telemetry(query(created, 9)).await.unwrap(), all[..1]);
 }
 
 /// Set for the child of the test below: where its store is.
@@ -457,7 +457,7 @@ async fn a_killed_process_loses_nothing_that_it_answered() {
             let id = super::tale::id(&name);
             let stored = store.load(&id).await.unwrap().unwrap();
             assert!(stored.execution.revision() >= revision, "{name}");
-            let history = store.history(&id).await.unwrap();
+            let history = store.load_history(&id).await.unwrap();
             let replayed = Execution::replay(&history);
             assert_eq!(replayed, Some(stored.execution));
         }

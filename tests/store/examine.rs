@@ -21,7 +21,7 @@ async fn examined(store: &dyn Store) -> Result<(u64, Vec<Execution>)> {
         assert!(slice.entries <= most as u64);
         entries += slice.entries;
         open.extend(slice.open);
-        next = slice.next;
+        next = slice.next_progress;
     }
     Ok((entries, open))
 }
@@ -77,7 +77,7 @@ async fn what_moves_meanwhile_holds_together() {
     let mut next = Some(ExaminationProgress::default());
     let mut ends = (5..).step_by(3);
     while let Some(from) = next {
-        next = store.examine(from).await.unwrap().next;
+        next = store.examine(from).await.unwrap().next_progress;
         for at in [1, 2, 4] {
             tales[at].step(&store).await.unwrap();
         }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use midex_domain::error::Code;
-use midex_engine::store::{Hook, Operation, Options, RedbStore, Store};
+use midex_engine::store::{FileHook, FileOperation, Options, RedbStore, Store};
 
 use super::tale::{Tale, refusal};
 
@@ -26,11 +26,11 @@ pub(super) struct Saboteur {
 impl Saboteur {
     pub(super) fn hook(
         &self,
-        wanted: impl Fn(Operation<'_>) -> bool + Send + Sync + 'static,
+        wanted: impl Fn(FileOperation<'_>) -> bool + Send + Sync + 'static,
         kind: io::ErrorKind,
-    ) -> Hook {
+    ) -> FileHook {
         let this = self.clone();
-        Hook::new(move |operation| {
+        FileHook::new(move |operation| {
             if !wanted(operation) || this.fails.load(Ordering::SeqCst) == 0 {
                 return Ok(());
             }
@@ -58,13 +58,16 @@ impl Saboteur {
     }
 }
 
-pub(super) fn open(directory: &Path, hook: Hook, snapshot_every: u32) -> RedbStore {
+pub(super) fn open(directory: &Path, hook: FileHook, snapshot_every: u32) -> RedbStore {
     let options = Options { snapshot_every, hook: Some(hook), ..Options::default() };
     RedbStore::open(directory, options).unwrap()
 }
 
-fn writes(operation: Operation<'_>) -> bool {
-    matches!(operation, Operation::Write { .. } | Operation::Sync | Operation::Resize(_))
+fn writes(operation: FileOperation<'_>) -> bool {
+    matches!(
+        operation,
+        FileOperation::Write { .. } | FileOperation::Sync | FileOperation::Resize(_)
+    )
 }
 
 /// Until the store answers again: it opens its file in its own time.
@@ -102,7 +105,7 @@ async fn a_failed_commit_is_refused_and_the_store_comes_back() {
             let stored = store.load(&tale.id).await.unwrap().unwrap();
             let known = tale.execution.clone().unwrap();
             assert!(stored.execution.revision() - known.revision() <= 1, "{k}");
-            tale.rows = store.history(&tale.id).await.unwrap();
+            tale.rows = store.load_history(&tale.id).await.unwrap();
             tale.execution = Some(stored.execution);
             tale.position = stored.position;
             tale.check(&store).await;
@@ -119,7 +122,7 @@ async fn a_store_that_stays_broken_comes_back_with_its_disk() {
     let directory = tempfile::tempdir().unwrap();
     let saboteur = Saboteur::default();
     // All but setting blocks aside: where that fails the batch is refused, and nothing is broken.
-    let all = |operation: Operation<'_>| !matches!(operation, Operation::Reserve(_));
+    let all = |operation: FileOperation<'_>| !matches!(operation, FileOperation::Reserve(_));
     let store = open(directory.path(), saboteur.hook(all, io::ErrorKind::Other), 16);
     let mut tale = Tale::new("one", 9);
     tale.steps(&store, 3).await;
@@ -150,7 +153,7 @@ async fn a_store_that_stays_broken_comes_back_with_its_disk() {
         limit: 10,
         ..Default::default()
     };
-    assert_eq!(store.telemetry(query).await.unwrap().len(), 2);
+    assert_eq!(store.load_telemetry(query).await.unwrap().len(), 2);
     store.close().await.unwrap();
 }
 
@@ -162,7 +165,7 @@ async fn a_failed_read_heals_without_a_write() {
         let options = Options {
             // Nearly every read reaches the disk.
             cache_bytes: 0,
-            hook: Some(saboteur.hook(|operation| operation == Operation::Read, kind)),
+            hook: Some(saboteur.hook(|operation| operation == FileOperation::Read, kind)),
             ..Options::default()
         };
         let store = RedbStore::open(directory.path(), options).unwrap();
@@ -200,8 +203,8 @@ async fn a_full_disk_changes_nothing_and_is_met_before_the_database() {
     let full = Arc::new(AtomicBool::new(false));
     let hook = {
         let full = Arc::clone(&full);
-        Hook::new(move |operation| {
-            if matches!(operation, Operation::Reserve(_)) && full.load(Ordering::SeqCst) {
+        FileHook::new(move |operation| {
+            if matches!(operation, FileOperation::Reserve(_)) && full.load(Ordering::SeqCst) {
                 return Err(io::ErrorKind::StorageFull.into());
             }
             Ok(())
@@ -240,9 +243,9 @@ async fn a_full_disk_that_the_database_meets_is_named_too() {
     for sabotaged in [true, false] {
         let directory = tempfile::tempdir().unwrap();
         let saboteur = Saboteur::default();
-        let wanted = move |operation: Operation<'_>| match operation {
-            Operation::Write { .. } => sabotaged,
-            Operation::Sync => !sabotaged,
+        let wanted = move |operation: FileOperation<'_>| match operation {
+            FileOperation::Write { .. } => sabotaged,
+            FileOperation::Sync => !sabotaged,
             _ => false,
         };
         let hook = saboteur.hook(wanted, io::ErrorKind::StorageFull);
@@ -264,7 +267,7 @@ async fn refusals_outlive_a_failed_batch() {
     let saboteur = Saboteur::default();
     let store = open(
         directory.path(),
-        saboteur.hook(|operation| operation == Operation::Sync, io::ErrorKind::Other),
+        saboteur.hook(|operation| operation == FileOperation::Sync, io::ErrorKind::Other),
         1,
     );
     let mut tale = Tale::new("one", 9);
@@ -284,15 +287,15 @@ async fn refusals_outlive_a_failed_batch() {
         limit: 10,
         ..Default::default()
     };
-    let told = store.telemetry(query).await.unwrap();
+    let told = store.load_telemetry(query).await.unwrap();
     assert_eq!(told.len(), 1, "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_disk_gathers_its_callers() {
     let directory = tempfile::tempdir().unwrap();
-    let hook = Hook::new(|operation| {
-        if operation == Operation::Sync {
+    let hook = FileHook::new(|operation| {
+        if operation == FileOperation::Sync {
             // A flush of a real disk, on the writer's own thread.
             let never = std::sync::mpsc::channel::<()>();
             let _ = never.1.recv_timeout(Duration::from_millis(8));

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use midex_engine::store::{Hook, Operation, Options, RedbStore, Store};
+use midex_engine::store::{FileHook, FileOperation, Options, RedbStore, Store};
 
 use super::{disk::crash, tale::Tale};
 use midex_test::long;
@@ -51,7 +51,7 @@ struct Saboteur {
 impl Saboteur {
     fn options(self: &Arc<Self>, directory: &Path, at: u64, fault: Fault) -> Options {
         let (this, directory) = (Arc::clone(self), directory.to_owned());
-        let hook = Hook::new(move |operation| {
+        let hook = FileHook::new(move |operation| {
             if this.met.fetch_add(1, Ordering::SeqCst) == at {
                 return this.strike(&directory, fault, operation);
             }
@@ -60,15 +60,15 @@ impl Saboteur {
         Options { redo_bytes: 6 * 4096, redo_after: 0, hook: Some(hook), ..Options::default() }
     }
 
-    fn strike(&self, here: &Path, fault: Fault, operation: Operation<'_>) -> io::Result<()> {
+    fn strike(&self, here: &Path, fault: Fault, operation: FileOperation<'_>) -> io::Result<()> {
         let is_kill = matches!(fault, Fault::Kill | Fault::KilledHalfway);
         let half = matches!(fault, Fault::KilledHalfway | Fault::FailsHalfway);
         let copy = is_kill.then(|| crash(here));
         if half {
             let directory = copy.as_ref().map_or(here, tempfile::TempDir::path);
             match operation {
-                Operation::Write { offset, data } => halve(&data_in(directory), offset, data),
-                Operation::WriteLog { offset, data } => {
+                FileOperation::Write { offset, data } => halve(&data_in(directory), offset, data),
+                FileOperation::WriteLog { offset, data } => {
                     halve(&directory.join("executions.redo"), offset, data);
                 }
                 _ => {}
@@ -112,7 +112,7 @@ async fn learn(tale: &mut Tale, store: &RedbStore, acknowledged: usize) {
     let asked = async {
         loop {
             let stored = store.load(&tale.id).await;
-            if let (Ok(stored), Ok(history)) = (stored, store.history(&tale.id).await) {
+            if let (Ok(stored), Ok(history)) = (stored, store.load_history(&tale.id).await) {
                 return (stored, history);
             }
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use midex_domain::limits;
-use midex_engine::store::{Hook, Operation, Options, RedbStore, Store};
+use midex_engine::store::{FileHook, FileOperation, Options, RedbStore, Store};
 
 use super::tale::Tale;
 use midex_test::long::{self, Dice};
@@ -111,7 +111,7 @@ impl Redo {
 }
 
 impl Disk {
-    fn act(&mut self, operation: Operation<'_>) -> io::Result<()> {
+    fn act(&mut self, operation: FileOperation<'_>) -> io::Result<()> {
         if self.survivor.is_some() {
             return Err(io::ErrorKind::Other.into());
         }
@@ -122,37 +122,37 @@ impl Disk {
         }
         let written = self.new.as_mut().unwrap_or(&mut self.current);
         match operation {
-            Operation::Create => self.new = Some(Image::default()),
-            Operation::Write { offset, data } => written.write(offset, data),
-            Operation::Resize(bytes) => written.resize(usize::try_from(bytes).unwrap()),
-            Operation::Sync if fails(&mut self.dice, self.fails_one_in) => {
+            FileOperation::Create => self.new = Some(Image::default()),
+            FileOperation::Write { offset, data } => written.write(offset, data),
+            FileOperation::Resize(bytes) => written.resize(usize::try_from(bytes).unwrap()),
+            FileOperation::Sync if fails(&mut self.dice, self.fails_one_in) => {
                 self.failed += 1;
                 written.flush(|| self.dice.roll(2) == 0);
                 return Err(io::ErrorKind::Other.into());
             }
-            Operation::Sync => written.flush(|| true),
-            Operation::Rename => {
+            FileOperation::Sync => written.flush(|| true),
+            FileOperation::Rename => {
                 let new = self.new.take().unwrap();
                 self.before = Some(std::mem::replace(&mut self.current, new));
             }
-            Operation::SyncDirectory if fails(&mut self.dice, self.fails_one_in) => {
+            FileOperation::SyncDirectory if fails(&mut self.dice, self.fails_one_in) => {
                 self.failed += 1;
                 return Err(io::ErrorKind::Other.into());
             }
-            Operation::SyncDirectory => {
+            FileOperation::SyncDirectory => {
                 self.before = None;
                 self.redo.sync_name();
             }
-            Operation::CreateLog => self.redo.later.push(Some(Image::default())),
-            Operation::WriteLog { offset, data } => self.redo.image().write(offset, data),
-            Operation::SyncLog if fails(&mut self.dice, self.fails_one_in) => {
+            FileOperation::CreateLog => self.redo.later.push(Some(Image::default())),
+            FileOperation::WriteLog { offset, data } => self.redo.image().write(offset, data),
+            FileOperation::SyncLog if fails(&mut self.dice, self.fails_one_in) => {
                 self.failed += 1;
                 self.redo.image().flush(|| self.dice.roll(2) == 0);
                 return Err(io::ErrorKind::Other.into());
             }
-            Operation::SyncLog => self.redo.image().flush(|| true),
-            Operation::RemoveLog => self.redo.later.push(None),
-            Operation::Read | Operation::Reserve(_) => {}
+            FileOperation::SyncLog => self.redo.image().flush(|| true),
+            FileOperation::RemoveLog => self.redo.later.push(None),
+            FileOperation::Read | FileOperation::Reserve(_) => {}
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl Forgetful {
             redo_after: seed % 2 * 7,
             // Now and then it is put into the data file at every pause of the writer.
             redo_idle: if seed % 4 == 3 { Duration::ZERO } else { limits::REDO_IDLE },
-            hook: Some(Hook::new(move |operation| disk.disk().act(operation))),
+            hook: Some(FileHook::new(move |operation| disk.disk().act(operation))),
             ..Options::default()
         }
     }
@@ -216,7 +216,7 @@ impl Forgetful {
 async fn learn(tale: &mut Tale, store: &RedbStore, disk: &Forgetful) {
     while !disk.is_cut() {
         if let Ok(stored) = store.load(&tale.id).await
-            && let Ok(history) = store.history(&tale.id).await
+            && let Ok(history) = store.load_history(&tale.id).await
         {
             become_as_stored(tale, stored, history);
             return;
@@ -273,7 +273,7 @@ async fn is_sound(survivor: &Survivor, tales: &mut [Tale]) {
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
     for tale in tales {
         let stored = store.load(&tale.id).await.unwrap();
-        let history = store.history(&tale.id).await.unwrap();
+        let history = store.load_history(&tale.id).await.unwrap();
         become_as_stored(tale, stored, history);
         tale.step(&store).await.unwrap();
         tale.check(&store).await;

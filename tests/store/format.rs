@@ -6,7 +6,7 @@ use std::{fmt, path::Path};
 use midex_domain::{
     Digest, Event, ExecutionId, Outcome, PauseReason, State, WaitCondition,
     clock::Timestamp,
-    event::{BodyKind, Channel, Owner, ReportedOutcome, SkipReason},
+    event::{BodyKind, Channel, OwnerEpoch, ReportedOutcome, SkipReason},
     execution::StepStatus,
     token::TokenGrant,
 };
@@ -139,7 +139,7 @@ fn variants_keep_their_places() {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum LaterAwaiting {
     Model(TokenGrant),
-    Operation { owner: Owner },
+    Operation { owner: OwnerEpoch },
     Timer { due: Timestamp },
     Retry { due: Timestamp },
     Signal { name: String },
@@ -157,7 +157,7 @@ enum LaterAwaiting {
 fn a_variant_that_is_added_leaves_the_bytes_of_the_others_as_they_are() {
     let (at, of) = (Timestamp::from_milliseconds(7), Digest::compute);
     let now = [
-        WaitCondition::Operation { owner: Owner(3) },
+        WaitCondition::Operation { owner: OwnerEpoch(3) },
         WaitCondition::Timer { due: at },
         WaitCondition::Gate { shown: of(b"ask"), due: Some(at) },
         WaitCondition::Items { list: of(b"list"), total: 2 },
@@ -178,7 +178,7 @@ fn a_variant_that_is_added_leaves_the_bytes_of_the_others_as_they_are() {
 async fn each_opening_after_a_transition_is_a_later_owner() {
     let directory = tempfile::tempdir().unwrap();
     let mut tale = Tale::new("one", 9);
-    let mut before = Owner::default();
+    let mut before = OwnerEpoch::default();
     for _ in 0..3 {
         let store = RedbStore::open(directory.path(), Options::default()).unwrap();
         assert!(store.owner() > before);

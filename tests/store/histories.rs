@@ -170,7 +170,7 @@ async fn move_on(store: &RedbStore, tale: &mut Tale, act: &Act) {
         Act::Step { .. } if execution.state() == State::Running => {
             tale.step(store).await.unwrap();
         }
-        Act::Turn { to, .. } if execution.state().may_become(State::ALL[*to]) => {
+        Act::Turn { to, .. } if execution.state().can_become(State::ALL[*to]) => {
             tale.turn(store, State::ALL[*to]).await.unwrap();
         }
         Act::Checkpoint { .. } => {

@@ -73,7 +73,7 @@ pub(super) async fn page(store: &dyn Store, query: &ListQuery) -> Page {
     let (places, executions): (Vec<_>, Vec<_>) = page.executions.into_iter().unzip();
     assert!(executions.len() <= query.limit, "{query:?}");
     assert!(is_newest_first(&places), "{query:?}");
-    Page { places, executions, next: page.next }
+    Page { places, executions, next: page.next_key }
 }
 
 /// Every page from `query` on, and how many there were.
@@ -299,7 +299,7 @@ async fn who_ends_at_once_was_never_open(store: Arc<dyn Store>) {
         failure: None,
         steps_total: 3,
     });
-    commit.next = Arc::new(Execution::apply_row(None, &commit.row).unwrap());
+    commit.execution = Arc::new(Execution::apply_row(None, &commit.row).unwrap());
     tale.keep(&*store, commit).await.unwrap();
     assert_eq!(all(&*store, open_up_to(9)).await, []);
     assert_eq!(names(&all(&*store, up_to(9)).await), ["at once"]);

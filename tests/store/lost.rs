@@ -9,7 +9,7 @@ use std::{
 };
 
 use midex_domain::error::{Code, Error};
-use midex_engine::store::{Hook, Operation, Options, RedbStore, Store};
+use midex_engine::store::{FileHook, FileOperation, Options, RedbStore, Store};
 
 use super::{failure::Saboteur, tale::Tale};
 
@@ -150,8 +150,8 @@ async fn a_file_that_is_removed_during_a_commit_acknowledges_nothing() {
     let removed = Arc::new(Mutex::new(None::<PathBuf>));
     let hook = {
         let removed = Arc::clone(&removed);
-        Hook::new(move |operation| {
-            if operation == Operation::Sync
+        FileHook::new(move |operation| {
+            if operation == FileOperation::Sync
                 && let Some(path) = removed.lock().unwrap().take()
             {
                 fs::remove_file(path)?;
@@ -169,7 +169,7 @@ async fn a_file_that_is_removed_during_a_commit_acknowledges_nothing() {
 #[tokio::test]
 async fn another_file_is_not_opened_after_a_failure() {
     let saboteur = Saboteur::default();
-    let all = |operation: Operation<'_>| !matches!(operation, Operation::Reserve(_));
+    let all = |operation: FileOperation<'_>| !matches!(operation, FileOperation::Reserve(_));
     let options =
         Options { hook: Some(saboteur.hook(all, io::ErrorKind::Other)), ..Options::default() };
     let mut scene = Scene::with(options).await;

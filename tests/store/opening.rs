@@ -20,7 +20,7 @@ async fn a_call_that_waits_for_an_opening_gets_its_outcome() {
     let mut config = Config::new(Some(data.clone())).unwrap();
     home.path().clone_into(&mut config.project_dir);
     let options = Options::new(config, Arc::new(SystemClock), Arc::new(SeededIds::new(1)));
-    let app = App::new_waiting(options);
+    let app = App::new_awaiting_ownership(options);
     let waiting = app.clone();
     let waiting = tokio::spawn(async move { waiting.open().await });
     tokio::task::yield_now().await;

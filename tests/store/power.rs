@@ -13,7 +13,7 @@ use std::{
 };
 
 use midex_domain::Row;
-use midex_engine::store::{Hook, Operation, Options, RedbStore, Store};
+use midex_engine::store::{FileHook, FileOperation, Options, RedbStore, Store};
 
 use super::tale::Tale;
 use midex_test::long::{self, Dice};
@@ -202,24 +202,24 @@ enum Done {
 }
 
 impl Done {
-    fn of(operation: Operation<'_>) -> Option<Self> {
+    fn of(operation: FileOperation<'_>) -> Option<Self> {
         let write = |name, offset, data: &[u8]| {
             Self::Change(name, Change::Write(usize::try_from(offset).unwrap(), data.into()))
         };
         Some(match operation {
-            Operation::Write { offset, data } => write(DATA, offset, data),
-            Operation::WriteLog { offset, data } => write(REDO, offset, data),
-            Operation::Resize(bytes) => {
+            FileOperation::Write { offset, data } => write(DATA, offset, data),
+            FileOperation::WriteLog { offset, data } => write(REDO, offset, data),
+            FileOperation::Resize(bytes) => {
                 Self::Change(DATA, Change::Resize(usize::try_from(bytes).unwrap()))
             }
-            Operation::Sync => Self::Sync(DATA),
-            Operation::SyncLog => Self::Sync(REDO),
-            Operation::Create => Self::Create,
-            Operation::Rename => Self::Rename,
-            Operation::SyncDirectory => Self::SyncDirectory,
-            Operation::CreateLog => Self::CreateLog,
-            Operation::RemoveLog => Self::RemoveLog,
-            Operation::Read | Operation::Reserve(_) => return None,
+            FileOperation::Sync => Self::Sync(DATA),
+            FileOperation::SyncLog => Self::Sync(REDO),
+            FileOperation::Create => Self::Create,
+            FileOperation::Rename => Self::Rename,
+            FileOperation::SyncDirectory => Self::SyncDirectory,
+            FileOperation::CreateLog => Self::CreateLog,
+            FileOperation::RemoveLog => Self::RemoveLog,
+            FileOperation::Read | FileOperation::Reserve(_) => return None,
         })
     }
 
@@ -239,7 +239,7 @@ struct Recorder {
 impl Recorder {
     fn options(&self, dice: &mut Dice) -> Options {
         let this = self.clone();
-        let hook = Hook::new(move |operation| {
+        let hook = FileHook::new(move |operation| {
             if let Some(done) = Done::of(operation) {
                 let acknowledged = this.acknowledged.load(Ordering::SeqCst);
                 this.done.lock().unwrap().push((acknowledged, done));
@@ -272,7 +272,7 @@ async fn learn(
     known: &[Row],
     most: usize,
 ) -> Result<(), String> {
-    let history = store.history(&tale.id).await.map_err(|error| format!("{error:?}"))?;
+    let history = store.load_history(&tale.id).await.map_err(|error| format!("{error:?}"))?;
     if history.len() < known.len() || history.len() > most || history[..known.len()] != *known {
         let (stored, acknowledged) = (history.len(), known.len());
         return Err(format!("{stored} transitions are stored, {acknowledged} were acknowledged"));

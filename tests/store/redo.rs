@@ -16,7 +16,7 @@ use midex_domain::{
     error::{Code, Error},
     limits,
 };
-use midex_engine::store::{Hook, Operation, Options, RedbStore, Store};
+use midex_engine::store::{FileHook, FileOperation, Options, RedbStore, Store};
 use redb::{Database, ReadableDatabase, TableDefinition};
 use sha2::{Digest as _, Sha256};
 
@@ -39,7 +39,7 @@ fn small() -> Options {
     Options { redo_bytes: 6 * PAGE as u64, ..at_once() }
 }
 
-fn hooked(options: Options, hook: Hook) -> Options {
+fn hooked(options: Options, hook: FileHook) -> Options {
     Options { hook: Some(hook), ..options }
 }
 
@@ -68,7 +68,7 @@ async fn crashed(steps: usize) -> (tempfile::TempDir, Tale) {
 
 /// The execution as the store has it: nothing acknowledged is missing, and at most one transition more is there.
 async fn learn(tale: &mut Tale, store: &RedbStore) {
-    let history = store.history(&tale.id).await.unwrap();
+    let history = store.load_history(&tale.id).await.unwrap();
     let known = tale.rows.len();
     assert!((known..=known + 1).contains(&history.len()), "{known}");
     assert_eq!(history[..known], tale.rows);
@@ -108,7 +108,7 @@ fn refused(directory: &Path, code: Code, what: &str) -> Error {
 async fn may_be_dropped(directory: &Path, rows: usize) {
     fs::write(redo(directory), "dropped\n").unwrap();
     let store = RedbStore::open(directory, Options::default()).unwrap();
-    let history = store.history(&super::tale::id("one")).await.unwrap();
+    let history = store.load_history(&super::tale::id("one")).await.unwrap();
     assert_eq!(history.len(), rows);
     store.close().await.unwrap();
     assert!(!redo(directory).exists());
@@ -135,14 +135,14 @@ fn format(directory: &Path) -> String {
 struct Counted(Arc<Mutex<[u64; 4]>>);
 
 impl Counted {
-    fn hook(&self) -> Hook {
+    fn hook(&self) -> FileHook {
         let counts = Arc::clone(&self.0);
-        Hook::new(move |operation| {
+        FileHook::new(move |operation| {
             let of = match operation {
-                Operation::Write { .. } => 0,
-                Operation::Sync => 1,
-                Operation::WriteLog { .. } => 2,
-                Operation::SyncLog => 3,
+                FileOperation::Write { .. } => 0,
+                FileOperation::Sync => 1,
+                FileOperation::WriteLog { .. } => 2,
+                FileOperation::SyncLog => 3,
                 _ => return Ok(()),
             };
             counts.lock().unwrap()[of] += 1;
@@ -235,7 +235,7 @@ async fn a_crash_loses_nothing_of_the_log() {
 async fn what_is_there_already_may_be_put_again() {
     let directory = tempfile::tempdir().unwrap();
     let saboteur = Saboteur::default();
-    let hook = saboteur.hook(|operation| operation == Operation::Read, io::ErrorKind::Other);
+    let hook = saboteur.hook(|operation| operation == FileOperation::Read, io::ErrorKind::Other);
     let options = Options { cache_bytes: 0, ..hooked(at_once(), hook) };
     let store = RedbStore::open(directory.path(), options).unwrap();
     let mut tale = Tale::new("one", 90);
@@ -267,7 +267,7 @@ async fn what_was_torn_at_the_end_is_dropped_and_what_is_damaged_before_it_is_re
         }
         let copy = crash(directory.path());
         let store = RedbStore::open(copy.path(), Options::default()).unwrap();
-        let history = store.history(&tale.id).await.unwrap();
+        let history = store.load_history(&tale.id).await.unwrap();
         assert_eq!(history, tale.rows[..7]);
         assert_eq!(aside(copy.path()), [torn], "{byte}");
     }
@@ -286,7 +286,7 @@ async fn what_was_torn_at_the_end_is_dropped_and_what_is_damaged_before_it_is_re
         fs::write(redo(directory_of_one.path()), &bytes).unwrap();
         let copy = crash(directory_of_one.path());
         let store = RedbStore::open(copy.path(), Options::default()).unwrap();
-        let history = store.history(&tale.id).await.unwrap();
+        let history = store.load_history(&tale.id).await.unwrap();
         assert_eq!(history, tale.rows[..1], "{torn:?}");
     }
     let mut zeroed = whole;
@@ -454,9 +454,9 @@ async fn a_process_may_end_at_each_operation() {
         let (here, acknowledged) = (directory.path().to_owned(), Arc::clone(&acknowledged));
         let (states, seed) = (Arc::clone(&states), long::seed(3));
         let dice = Mutex::new(long::Dice(seed));
-        Hook::new(move |operation| {
+        FileHook::new(move |operation| {
             let picked = dice.lock().unwrap().roll(long::rounds(6, 1)) == 0;
-            if picked && operation != Operation::Read && data(&here).exists() {
+            if picked && operation != FileOperation::Read && data(&here).exists() {
                 let state = (*acknowledged.lock().unwrap(), crash(&here));
                 states.lock().unwrap().push(state);
             }
@@ -474,28 +474,29 @@ async fn a_process_may_end_at_each_operation() {
     assert!(states.len() > 20, "{}", states.len());
     for (acknowledged, state) in states {
         let store = RedbStore::open(state.path(), Options::default()).unwrap();
-        let history = store.history(&tale.id).await.unwrap();
+        let history = store.load_history(&tale.id).await.unwrap();
         let stored = history.len();
         assert!((acknowledged..=acknowledged + 1).contains(&stored));
         assert_eq!(history, tale.rows[..stored]);
     }
 }
 
-fn fails(wanted: fn(Operation<'_>) -> bool, kind: io::ErrorKind) -> (Saboteur, Hook) {
+fn fails(wanted: fn(FileOperation<'_>) -> bool, kind: io::ErrorKind) -> (Saboteur, FileHook) {
     let saboteur = Saboteur::default();
     let hook = saboteur.hook(wanted, kind);
     (saboteur, hook)
 }
 
-fn writes_log(operation: Operation<'_>) -> bool {
-    matches!(operation, Operation::WriteLog { .. })
+fn writes_log(operation: FileOperation<'_>) -> bool {
+    matches!(operation, FileOperation::WriteLog { .. })
 }
 
 /// Whichever operation fails, once: what was acknowledged stays, and the store comes back.
 #[tokio::test]
 async fn each_operation_may_fail() {
-    let all =
-        |operation: Operation<'_>| !matches!(operation, Operation::Read | Operation::Reserve(_));
+    let all = |operation: FileOperation<'_>| {
+        !matches!(operation, FileOperation::Read | FileOperation::Reserve(_))
+    };
     for at in long::share((0..60).collect(), 5) {
         for kind in [io::ErrorKind::Other, io::ErrorKind::StorageFull] {
             let directory = tempfile::tempdir().unwrap();
@@ -523,7 +524,8 @@ async fn each_operation_may_fail() {
 #[tokio::test]
 async fn a_failed_sync_of_the_log_leaves_the_data_file_in_its_place() {
     let directory = tempfile::tempdir().unwrap();
-    let (saboteur, hook) = fails(|operation| operation == Operation::SyncLog, io::ErrorKind::Other);
+    let (saboteur, hook) =
+        fails(|operation| operation == FileOperation::SyncLog, io::ErrorKind::Other);
     let store = RedbStore::open(directory.path(), hooked(at_once(), hook)).unwrap();
     let mut tale = Tale::new("one", 90);
     tale.steps(&store, 8).await;
@@ -577,8 +579,10 @@ async fn once_nothing_is_to_do_the_data_file_is_whole() {
 async fn a_log_that_cannot_be_put_into_the_data_file_is_not_lost() {
     for kind in [io::ErrorKind::Other, io::ErrorKind::StorageFull] {
         let directory = tempfile::tempdir().unwrap();
-        let (saboteur, hook) =
-            fails(|operation| matches!(operation, Operation::Write { .. } | Operation::Sync), kind);
+        let (saboteur, hook) = fails(
+            |operation| matches!(operation, FileOperation::Write { .. } | FileOperation::Sync),
+            kind,
+        );
         let store = RedbStore::open(directory.path(), hooked(hasty(), hook)).unwrap();
         let mut tale = Tale::new("one", 90);
         tale.step(&store).await.unwrap();
@@ -636,8 +640,8 @@ async fn a_store_on_a_full_disk_is_read_until_there_is_room() {
     let full = Arc::new(AtomicBool::new(true));
     let hook = {
         let full = Arc::clone(&full);
-        Hook::new(move |operation| match operation {
-            Operation::Reserve(_) if full.load(Ordering::SeqCst) => {
+        FileHook::new(move |operation| match operation {
+            FileOperation::Reserve(_) if full.load(Ordering::SeqCst) => {
                 Err(io::ErrorKind::StorageFull.into())
             }
             _ => Ok(()),
@@ -676,8 +680,8 @@ async fn a_disk_with_little_room_takes_what_fits() {
     store.close().await.unwrap();
     let bytes = fs::metadata(data(directory.path())).unwrap().len();
     assert!(bytes > 8 << 20, "{bytes}");
-    let hook = Hook::new(|operation| match operation {
-        Operation::Reserve(bytes) if bytes > 8 << 20 => Err(io::ErrorKind::StorageFull.into()),
+    let hook = FileHook::new(|operation| match operation {
+        FileOperation::Reserve(bytes) if bytes > 8 << 20 => Err(io::ErrorKind::StorageFull.into()),
         _ => Ok(()),
     });
     let store = RedbStore::open(directory.path(), hooked(at_once(), hook)).unwrap();
@@ -697,17 +701,18 @@ async fn a_disk_with_little_room_takes_what_fits() {
 async fn a_log_of_before_is_removed_whatever_comes_between() {
     let (directory, mut tale) = (tempfile::tempdir().unwrap(), Tale::new("one", 90));
     let begun = Arc::new(Mutex::new(Vec::new()));
-    let at_each = |wanted: fn(Operation<'_>) -> bool, here: &Path| {
+    let at_each = |wanted: fn(FileOperation<'_>) -> bool, here: &Path| {
         let (here, begun) = (here.to_owned(), Arc::clone(&begun));
-        Hook::new(move |operation| {
+        FileHook::new(move |operation| {
             if wanted(operation) {
                 begun.lock().unwrap().push(crash(&here));
             }
             Ok(())
         })
     };
-    let first =
-        |operation: Operation<'_>| matches!(operation, Operation::WriteLog { offset: 0, .. });
+    let first = |operation: FileOperation<'_>| {
+        matches!(operation, FileOperation::WriteLog { offset: 0, .. })
+    };
     let hook = at_each(first, directory.path());
     let store = RedbStore::open(directory.path(), hooked(small(), hook)).unwrap();
     tale.steps(&store, 40).await;
@@ -716,17 +721,17 @@ async fn a_log_of_before_is_removed_whatever_comes_between() {
     let killed: Vec<_> = begun.lock().unwrap().drain(..).skip(2).collect();
     assert!(killed.len() >= 3, "{}", killed.len());
     for killed in killed {
-        let removes = |operation: Operation<'_>| operation == Operation::RemoveLog;
+        let removes = |operation: FileOperation<'_>| operation == FileOperation::RemoveLog;
         let hook = at_each(removes, killed.path());
         let store = RedbStore::open(killed.path(), hooked(small(), hook)).unwrap();
-        let known = store.history(&tale.id).await.unwrap();
+        let known = store.load_history(&tale.id).await.unwrap();
         store.close().await.unwrap();
         let killed = begun.lock().unwrap().remove(0);
         begun.lock().unwrap().clear();
         let log = fs::read(redo(killed.path())).unwrap();
         for _ in 0..3 {
             let store = RedbStore::open(killed.path(), small()).unwrap();
-            assert_eq!(store.history(&tale.id).await.unwrap(), known);
+            assert_eq!(store.load_history(&tale.id).await.unwrap(), known);
             store.close().await.unwrap();
             assert!(!redo(killed.path()).exists());
             fs::write(redo(killed.path()), &log).unwrap();

@@ -11,15 +11,15 @@ use std::{
 };
 
 use midex_domain::error::Code;
-use midex_engine::store::{Hook, Operation, Options, RedbStore, Store};
+use midex_engine::store::{FileHook, FileOperation, Options, RedbStore, Store};
 
 use super::{
     failure::{Saboteur, back, open},
     tale::Tale,
 };
 
-fn syncs(operation: Operation<'_>) -> bool {
-    operation == Operation::Sync
+fn syncs(operation: FileOperation<'_>) -> bool {
+    operation == FileOperation::Sync
 }
 
 fn inode(path: &Path) -> u64 {
@@ -49,7 +49,7 @@ fn listed(directory: &Path) -> Vec<String> {
 async fn learn(tale: &mut Tale, store: &RedbStore) {
     let stored = store.load(&tale.id).await.unwrap().unwrap();
     let known = tale.rows.len();
-    let history = store.history(&tale.id).await.unwrap();
+    let history = store.load_history(&tale.id).await.unwrap();
     assert_eq!(history[..known], tale.rows);
     assert!(history.len() <= known + 1);
     tale.rows = history;
@@ -97,7 +97,7 @@ async fn a_write_that_fails_needs_no_other_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("executions.redb");
     let saboteur = Saboteur::default();
-    let writes = |operation: Operation<'_>| matches!(operation, Operation::Write { .. });
+    let writes = |operation: FileOperation<'_>| matches!(operation, FileOperation::Write { .. });
     let hook = saboteur.hook(writes, io::ErrorKind::Other);
     let store = open(directory.path(), hook, 1);
     let mut tale = Tale::new("one", 9);
@@ -153,14 +153,14 @@ async fn a_process_may_end_at_each_step() {
     let hook = {
         let (armed, states, here) = (Arc::clone(&armed), Arc::clone(&states), here.clone());
         let failed = AtomicBool::new(false);
-        Hook::new(move |operation| {
+        FileHook::new(move |operation| {
             if !armed.load(Ordering::SeqCst) {
                 return Ok(());
             }
             if syncs(operation) && !failed.swap(true, Ordering::SeqCst) {
                 return Err(io::ErrorKind::Other.into());
             }
-            if failed.load(Ordering::SeqCst) && operation != Operation::Read {
+            if failed.load(Ordering::SeqCst) && operation != FileOperation::Read {
                 states.lock().unwrap().push(taken(&here));
             }
             Ok(())
@@ -216,15 +216,15 @@ async fn each_step_may_fail() {
         let hook = {
             let (failed, count, armed) =
                 (Arc::clone(&failed), Arc::clone(&count), Arc::clone(&armed));
-            Hook::new(move |operation| {
+            FileHook::new(move |operation| {
                 if !armed.load(Ordering::SeqCst) {
                     return Ok(());
                 }
                 if syncs(operation) && !failed.swap(true, Ordering::SeqCst) {
                     return Err(io::ErrorKind::Other.into());
                 }
-                let counts =
-                    failed.load(Ordering::SeqCst) && !matches!(operation, Operation::Reserve(_));
+                let counts = failed.load(Ordering::SeqCst)
+                    && !matches!(operation, FileOperation::Reserve(_));
                 if counts && count.fetch_add(1, Ordering::SeqCst) == at {
                     return Err(io::ErrorKind::Other.into());
                 }

@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use midex_domain::{
-    Decision, DefaultSources, Definition, Event, Execution, ExecutionId, Facts, Row, Sequence,
-    State, Token, Transition, WaitCondition,
+    Decision, DecisionContext, DefaultSources, Definition, Event, Execution, ExecutionId, Row,
+    Sequence, State, Token, Transition, WaitCondition,
     clock::{SeededIds, Timestamp},
     error::Result,
-    execution::{Command, Report, Start},
+    execution::{Command, Report, StartArguments},
 };
 use midex_engine::store::{Commit, LoadedExecution, Position, RefusedCall, Store};
 use serde_json::{Value, json};
@@ -111,8 +111,8 @@ impl Tale {
         self
     }
 
-    fn facts(&self) -> Facts<'_> {
-        Facts::new(&self.definition, Duration::from_secs(86_400))
+    fn facts(&self) -> DecisionContext<'_> {
+        DecisionContext::new(&self.definition, Duration::from_secs(86_400))
     }
 
     /// The next transition: the start, or the open step done with `summary`.
@@ -120,7 +120,7 @@ impl Tale {
         self.seconds += 1;
         let now = Timestamp::from_milliseconds(self.seconds * 1000);
         let Some(execution) = &self.execution else {
-            let start = Start {
+            let start = StartArguments {
                 id: self.id.clone(),
                 project: self.project.clone(),
                 inputs: None,
@@ -139,14 +139,14 @@ impl Tale {
             submission: Arc::new(Report::Output(json!({ "summary": summary })).into()),
         };
         match execution.decide(self.facts(), &command, now, &self.ids) {
-            Ok(Decision::Move(transition)) => *transition,
+            Ok(Decision::Transition(transition)) => *transition,
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) fn commit_of(&self, transition: Transition) -> Commit {
         Commit {
-            next: Arc::new(transition.next),
+            execution: Arc::new(transition.execution),
             row: Arc::new(transition.row),
             contents: transition.contents,
             due: None,
@@ -186,7 +186,7 @@ impl Tale {
             }],
         };
         Commit {
-            next: Arc::new(Execution::apply_row(Some(before), &row).unwrap()),
+            execution: Arc::new(Execution::apply_row(Some(before), &row).unwrap()),
             row: Arc::new(row),
             contents: Vec::new(),
             due: None,
@@ -196,7 +196,7 @@ impl Tale {
 
     /// Stores `commit` and becomes what it says.
     pub(crate) async fn keep(&mut self, store: &dyn Store, commit: Commit) -> Result<Sequence> {
-        let (next, row) = (commit.next.clone(), commit.row.clone());
+        let (next, row) = (commit.execution.clone(), commit.row.clone());
         let committed = store.commit(commit).await?;
         self.rows.push(Row::clone(&row));
         self.places.push(committed.row);
@@ -215,7 +215,7 @@ impl Tale {
     pub(crate) async fn check(&self, store: &dyn Store) {
         let stored = store.load(&self.id).await.unwrap().unwrap();
         assert_eq!(Some(&stored.execution), self.execution.as_ref(), "{}", self.id);
-        let history = store.history(&self.id).await.unwrap();
+        let history = store.load_history(&self.id).await.unwrap();
         assert_eq!(history, self.rows, "{}", self.id);
         let replayed = Execution::replay(&history);
         assert_eq!(replayed, self.execution, "{}", self.id);

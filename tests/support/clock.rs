@@ -19,7 +19,7 @@ impl TokioClock {
 
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
-        self.epoch.after(self.start.elapsed())
+        self.epoch.plus(self.start.elapsed())
     }
 }
 

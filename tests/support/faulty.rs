@@ -13,11 +13,11 @@ use midex_domain::{
     Digest, Execution, ExecutionId, Row,
     clock::Timestamp,
     error::{Code, Error, Result},
-    event::Owner,
+    event::OwnerEpoch,
 };
 use midex_engine::store::{
-    BoxFuture, Commit, Committed, DueExecution, ListPage, ListQuery, LoadedExecution, MemoryStore,
-    PlacedEntry, Position, RefusedCall, Store, TelemetryQuery,
+    BoxFuture, Commit, CommitReceipt, DueExecution, ListPage, ListQuery, LoadedExecution,
+    MemoryStore, PlacedEntry, Position, RefusedCall, Store, TelemetryQuery,
 };
 
 #[derive(Debug, Default)]
@@ -55,13 +55,13 @@ fn unavailable() -> Error {
 }
 
 impl Store for Faulty {
-    fn owner(&self) -> Owner {
+    fn owner(&self) -> OwnerEpoch {
         self.inner.owner()
     }
 
-    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Committed>> {
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<CommitReceipt>> {
         Box::pin(async move {
-            let is_refused = self.refused.lock().unwrap().as_ref() == Some(commit.next.id());
+            let is_refused = self.refused.lock().unwrap().as_ref() == Some(commit.execution.id());
             if is_refused || take(&self.refuses) {
                 return Err(unavailable());
             }
@@ -95,33 +95,33 @@ impl Store for Faulty {
         self.inner.load(id)
     }
 
-    fn rows<'a>(
+    fn load_rows<'a>(
         &'a self,
         id: &'a ExecutionId,
         revisions: BTreeSet<u64>,
     ) -> BoxFuture<'a, Result<Vec<Row>>> {
-        self.inner.rows(id, revisions)
+        self.inner.load_rows(id, revisions)
     }
 
-    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>> {
-        self.inner.history(id)
+    fn load_history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>> {
+        self.inner.load_history(id)
     }
 
-    fn content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
+    fn load_content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
         if self.forgets.load(Ordering::SeqCst) {
             let missed = self.missed.fetch_add(1, Ordering::SeqCst);
             assert!(missed < 1000, "it is asked for again and again");
             return Box::pin(async { Ok(None) });
         }
-        self.inner.content(digest)
+        self.inner.load_content(digest)
     }
 
     fn note_refusal(&self, refusal: RefusedCall) {
         self.inner.note_refusal(refusal);
     }
 
-    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>> {
-        self.inner.telemetry(query)
+    fn load_telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>> {
+        self.inner.load_telemetry(query)
     }
 
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<ListPage>> {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use crate::TokioClock;
 use midex_domain::{
-    Definition, Digest, ExecutionId, Lifecycle, LifecycleChange, StepId,
+    Definition, Digest, ExecutionId, LifecycleAction, LifecycleChange, StepId,
     check::ServerCapabilities,
     error::Error,
     event::Channel,
     execution::{Command, GateAnswer, Report},
-    finding::errors,
-    view::{Advanced, CurrentStep, HistoryRow, ReadyStep, StatusView},
+    finding::filter_errors,
+    view::{AdvanceReply, CurrentStep, HistoryRow, ReadyStep, StatusView},
 };
 use midex_engine::{
     Engine, StartRequest,
@@ -36,8 +36,8 @@ pub fn failed(message: &str, code: Option<&str>) -> Report {
 }
 
 /// A change that nobody gives a reason for.
-pub fn change_to(lifecycle: Lifecycle) -> LifecycleChange {
-    LifecycleChange { lifecycle, reason: None }
+pub fn change_to(lifecycle: LifecycleAction) -> LifecycleChange {
+    LifecycleChange { action: lifecycle, reason: None }
 }
 
 /// A start without inputs, of no project.
@@ -52,7 +52,7 @@ pub fn request(definition: Arc<Definition>, name: &str) -> StartRequest {
 }
 
 /// The token of the step that an answer opened.
-pub fn token(advanced: &Advanced) -> String {
+pub fn token(advanced: &AdvanceReply) -> String {
     advanced.new_token.clone().expect("a token")
 }
 
@@ -74,9 +74,9 @@ pub fn defined_with(lines: &str, activities: &[&str]) -> Arc<Definition> {
         activities: activities.iter().map(ToString::to_string).collect(),
         ..ServerCapabilities::default()
     };
-    let shipped = Registry::load_for(&Sources::default(), &abilities);
+    let shipped = Registry::load_with_abilities(&Sources::default(), &abilities);
     let (workflow, findings) = registry::check_text("w.yaml", &text, &shipped);
-    let errors: Vec<_> = errors(&findings).collect();
+    let errors: Vec<_> = filter_errors(&findings).collect();
     assert!(errors.is_empty(), "{text}: {errors:?}");
     let whole = json!({ "workflow": workflow.unwrap(), "personas": {} });
     Arc::new(Definition::decode(whole.to_string().as_bytes()).unwrap())
@@ -85,11 +85,11 @@ pub fn defined_with(lines: &str, activities: &[&str]) -> Arc<Definition> {
 /// Calls of an engine that must succeed, or must not.
 pub trait Calls {
     /// Starts an execution.
-    async fn begin(&self, definition: Arc<Definition>, name: &str) -> Advanced;
+    async fn begin(&self, definition: Arc<Definition>, name: &str) -> AdvanceReply;
     /// Reports on a step.
-    async fn report(&self, token: &str, report: Report) -> Advanced;
+    async fn report(&self, token: &str, report: Report) -> AdvanceReply;
     /// Finishes a step with this summary.
-    async fn finish(&self, token: &str, summary: &str) -> Advanced;
+    async fn finish(&self, token: &str, summary: &str) -> AdvanceReply;
     /// Reports on a step, and is refused.
     async fn refuse(&self, token: &str, report: Report) -> Error;
     /// Commands the execution `e`.
@@ -97,7 +97,7 @@ pub trait Calls {
     /// Commands the execution `e`, and is refused.
     async fn not_commanded(&self, command: impl Into<Command>) -> Error;
     /// Changes the state of an execution.
-    async fn changed(&self, name: &str, lifecycle: Lifecycle) -> StatusView;
+    async fn changed(&self, name: &str, lifecycle: LifecycleAction) -> StatusView;
     /// How an execution stands.
     async fn status_now(&self, name: &str) -> StatusView;
     /// What an execution waits for.
@@ -107,15 +107,15 @@ pub trait Calls {
 }
 
 impl Calls for Engine {
-    async fn begin(&self, definition: Arc<Definition>, name: &str) -> Advanced {
+    async fn begin(&self, definition: Arc<Definition>, name: &str) -> AdvanceReply {
         self.start(request(definition, name)).await.expect("a start")
     }
 
-    async fn report(&self, token: &str, report: Report) -> Advanced {
+    async fn report(&self, token: &str, report: Report) -> AdvanceReply {
         self.advance(token, report).await.expect("an advance")
     }
 
-    async fn finish(&self, token: &str, summary: &str) -> Advanced {
+    async fn finish(&self, token: &str, summary: &str) -> AdvanceReply {
         self.report(token, good(summary)).await
     }
 
@@ -124,18 +124,18 @@ impl Calls for Engine {
     }
 
     async fn commanded(&self, command: impl Into<Command>) -> StatusView {
-        let done = self.command(&id("e"), command).await;
+        let done = self.apply_command(&id("e"), command).await;
         done.expect("a command")
     }
 
     async fn not_commanded(&self, command: impl Into<Command>) -> Error {
-        let done = self.command(&id("e"), command).await;
+        let done = self.apply_command(&id("e"), command).await;
         done.expect_err("a refusal")
     }
 
-    async fn changed(&self, name: &str, lifecycle: Lifecycle) -> StatusView {
-        let change = LifecycleChange { lifecycle, reason: None };
-        self.command(&id(name), change).await.expect("a change")
+    async fn changed(&self, name: &str, lifecycle: LifecycleAction) -> StatusView {
+        let change = LifecycleChange { action: lifecycle, reason: None };
+        self.apply_command(&id(name), change).await.expect("a change")
     }
 
     async fn status_now(&self, name: &str) -> StatusView {
@@ -155,7 +155,7 @@ impl Calls for Engine {
 pub struct Play {
     pub engine: Engine,
     pub store: Arc<dyn Store>,
-    pub last: Advanced,
+    pub last: AdvanceReply,
 }
 
 impl Play {
@@ -190,26 +190,26 @@ impl Play {
         self.last.instructions.as_deref().unwrap()
     }
 
-    pub async fn report(&mut self, token: &str, report: Report) -> &Advanced {
+    pub async fn report(&mut self, token: &str, report: Report) -> &AdvanceReply {
         self.last = self.engine.report(token, report).await;
         &self.last
     }
 
     /// Ends the step, which the last call opened, with this output.
-    pub async fn done(&mut self, step: &str, output: Value) -> &Advanced {
+    pub async fn done(&mut self, step: &str, output: Value) -> &AdvanceReply {
         let token = self.token(step);
         self.report(&token, Report::Output(output)).await
     }
 
     /// Ends the step that `current_step` shows with this output.
-    pub async fn goes_on(&mut self, output: Value) -> &Advanced {
+    pub async fn goes_on(&mut self, output: Value) -> &AdvanceReply {
         let current = self.engine.current_now("e").await;
         let token = current.continuation_token.expect("an open step");
         self.report(&token, Report::Output(output)).await
     }
 
     /// Says that the step could not be done.
-    pub async fn fails(&mut self, step: &str, code: &str) -> &Advanced {
+    pub async fn fails(&mut self, step: &str, code: &str) -> &AdvanceReply {
         let token = self.token(step);
         self.report(&token, failed("it could not be done", Some(code))).await
     }
@@ -221,7 +221,7 @@ impl Play {
         offer.continuation_token.clone()
     }
 
-    pub async fn change(&self, lifecycle: Lifecycle) -> StatusView {
+    pub async fn change(&self, lifecycle: LifecycleAction) -> StatusView {
         self.engine.changed("e", lifecycle).await
     }
 
@@ -255,10 +255,10 @@ pub fn gate_answer(status: &StatusView, approved: bool, comment: Option<&str>) -
     GateAnswer {
         step: StepId::parse(&wait.step_name).unwrap(),
         visit: wait.visit,
-        shown: Digest::parse(&wait.gate.as_ref().unwrap().shown).unwrap(),
-        approved,
-        by: "ann".into(),
-        via: Channel::Terminal,
+        question_digest: Digest::parse(&wait.gate.as_ref().unwrap().shown).unwrap(),
+        is_approved: approved,
+        person: "ann".into(),
+        channel: Channel::Terminal,
         comment: comment.map(str::to_owned),
     }
 }

@@ -48,14 +48,14 @@ const NON_PUBLIC_V6_BLOCKS: &[(&str, u8, [u16; 8])] = &[
 ];
 
 /// The rule that refuses the address; `None` if it is public.
-pub(super) fn refusal_rule(address: IpAddr) -> Option<&'static str> {
+pub(super) fn find_refusal_rule(address: IpAddr) -> Option<&'static str> {
     match address {
-        IpAddr::V4(address) => refusal_rule_v4(address),
-        IpAddr::V6(address) => refusal_rule_v6(address),
+        IpAddr::V4(address) => find_v4_refusal_rule(address),
+        IpAddr::V6(address) => find_v6_refusal_rule(address),
     }
 }
 
-fn refusal_rule_v4(address: Ipv4Addr) -> Option<&'static str> {
+fn find_v4_refusal_rule(address: Ipv4Addr) -> Option<&'static str> {
     let bits = u32::from(address);
     let is_in =
         |length: u8, start: [u8; 4]| (bits ^ u32::from_be_bytes(start)) >> (32 - length) == 0;
@@ -63,7 +63,7 @@ fn refusal_rule_v4(address: Ipv4Addr) -> Option<&'static str> {
     block.map(|(rule, ..)| *rule)
 }
 
-fn refusal_rule_v6(address: Ipv6Addr) -> Option<&'static str> {
+fn find_v6_refusal_rule(address: Ipv6Addr) -> Option<&'static str> {
     let bits = u128::from(address);
     let is_in = |length: u8, start: [u16; 8]| {
         (bits ^ u128::from(Ipv6Addr::from(start))) >> (128 - length) == 0
@@ -109,7 +109,7 @@ mod tests {
             ("4000::", "5fff::", "reserved"),
         ] {
             for address in [first, last] {
-                let found = refusal_rule(address.parse().expect("an address"));
+                let found = find_refusal_rule(address.parse().expect("an address"));
                 assert_eq!(found, Some(rule), "{address}");
             }
         }
@@ -135,7 +135,7 @@ mod tests {
             "2a00::1",
             "3ffe::1",
         ] {
-            assert_eq!(refusal_rule(address.parse().expect("an address")), None, "{address}");
+            assert_eq!(find_refusal_rule(address.parse().expect("an address")), None, "{address}");
         }
     }
 }

@@ -10,8 +10,8 @@ use reqwest::{
 use serde_json::{Value, json};
 
 use super::{
-    client::{REDIRECT, broken, causes},
-    payload::{Payload, body_file_name, header_text, strip_media_type_parameters},
+    client::{REDIRECT, exchange_error, format_causes},
+    payload::{Payload, choose_file_name, get_header_text, strip_media_type_parameters},
 };
 use midex_domain::{
     FailureCode, JsonText, SecretMask,
@@ -68,14 +68,15 @@ impl Answer {
     /// Takes the body out of the answer, as a file.
     fn take_attachment(&mut self) -> Attachment {
         let payload = std::mem::replace(&mut self.payload, Payload::Empty);
-        let said = self.headers.get("content-type").map(|said| strip_media_type_parameters(said));
+        let declared_type =
+            self.headers.get("content-type").map(|said| strip_media_type_parameters(said));
         let is_short = |said: &&str| (1..=limits::ARTIFACT_NAME_CHARS_MAX).contains(&said.len());
-        let content_type = said.filter(is_short).unwrap_or(payload.default_media_type());
+        let content_type = declared_type.filter(is_short).unwrap_or(payload.default_media_type());
         Attachment {
             name: self.name.clone(),
             content_type: content_type.to_owned(),
             content: payload.into_bytes(),
-            around: None,
+            envelope: None,
         }
     }
 
@@ -90,24 +91,24 @@ impl Answer {
             });
         }
         let attachment = self.take_attachment();
-        let around = is_whole.then(|| self.into_value());
-        EffectOutput::Attachment(Attachment { around, ..attachment })
+        let envelope = is_whole.then(|| self.into_value());
+        EffectOutput::Attachment(Attachment { envelope, ..attachment })
     }
 
     /// The whole answer: status code, headers, body, number of pages and notes.
     pub fn into_value(self) -> Value {
-        let mut whole = json!({
+        let mut answer = json!({
             "status_code": self.status,
             "headers": self.headers,
             "payload": self.payload.into_value(),
         });
         if self.pages > 1 {
-            whole["pages"] = self.pages.into();
+            answer["pages"] = self.pages.into();
         }
         if !self.notes.is_empty() {
-            whole["notes"] = self.notes.into();
+            answer["notes"] = self.notes.into();
         }
-        whole
+        answer
     }
 }
 
@@ -115,13 +116,16 @@ impl Answer {
 /// [`broken`]. If it `may_be_cut`, both return the bytes that were read.
 pub(super) async fn read_body(
     response: &mut Response,
-    most: usize,
-    may_be_cut: bool,
+    max_bytes: usize,
+    can_truncate: bool,
 ) -> Result<Vec<u8>> {
-    let too_large =
-        || Error::limit_exceeded(format!("an answer may have {most} bytes, and this one has more"));
-    let announced = response.content_length().unwrap_or_default();
-    if !may_be_cut && announced > most as u64 {
+    let too_large = || {
+        Error::limit_exceeded(format!(
+            "an answer may have {max_bytes} bytes, and this one has more"
+        ))
+    };
+    let content_length = response.content_length().unwrap_or_default();
+    if !can_truncate && content_length > max_bytes as u64 {
         return Err(too_large());
     }
     let mut bytes = Vec::new();
@@ -129,14 +133,17 @@ pub(super) async fn read_body(
         match response.chunk().await {
             Ok(None) => return Ok(bytes),
             Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
-            Err(_) if may_be_cut => return Ok(bytes),
+            Err(_) if can_truncate => return Ok(bytes),
             Err(error) => {
-                return Err(broken(format!("the answer broke off: {}", causes(error))));
+                return Err(exchange_error(format!(
+                    "the answer broke off: {}",
+                    format_causes(error)
+                )));
             }
         }
-        if bytes.len() > most {
-            bytes.truncate(most);
-            return if may_be_cut { Ok(bytes) } else { Err(too_large()) };
+        if bytes.len() > max_bytes {
+            bytes.truncate(max_bytes);
+            return if can_truncate { Ok(bytes) } else { Err(too_large()) };
         }
     }
 }
@@ -146,15 +153,15 @@ pub(super) async fn read_success(response: &mut Response, mask: &SecretMask) -> 
     let bytes = read_body(response, limits::CALL_ANSWER_BYTES_MAX, false).await?;
     let headers = response.headers();
     let name =
-        body_file_name(header_text(headers, &CONTENT_DISPOSITION).as_deref(), response.url());
-    let is_kept = |name: &HeaderName| KEPT_HEADERS.contains(&name.as_str());
-    let kept = headers.keys().filter(|name| is_kept(name)).filter_map(|name| {
+        choose_file_name(get_header_text(headers, &CONTENT_DISPOSITION).as_deref(), response.url());
+    let is_retained = |name: &HeaderName| KEPT_HEADERS.contains(&name.as_str());
+    let retained_headers = headers.keys().filter(|name| is_retained(name)).filter_map(|name| {
         let value = headers.get(name)?.to_str().ok()?;
         Some((name.to_string(), mask.mask_text(value).into_owned()))
     });
     Ok(Answer {
         status: response.status().as_u16(),
-        headers: kept.collect(),
+        headers: retained_headers.collect(),
         payload: Payload::from_answer(headers, bytes, mask)?,
         name: mask.mask_text(&name).into_owned(),
         pages: 1,
@@ -165,7 +172,7 @@ pub(super) async fn read_success(response: &mut Response, mask: &SecretMask) -> 
 /// The failure for any other status. `what` names the call in the message.
 pub(super) async fn read_failure(
     response: &mut Response,
-    what: &str,
+    call_name: &str,
     mask: &SecretMask,
 ) -> OperationFailure {
     let bytes =
@@ -173,29 +180,32 @@ pub(super) async fn read_failure(
     let status = response.status().as_u16();
     let payload = Payload::from_answer(response.headers(), bytes, mask);
     let payload = payload.unwrap_or(Payload::Empty).into_value();
-    let said = error_message(&payload).map(|words| {
+    let message_suffix = extract_error_message(&payload).map(|words| {
         format!(": {}", truncate_to_chars(words.trim(), limits::CALL_ERROR_WORDS_CHARS_MAX))
     });
     let reason = response.status().canonical_reason().unwrap_or_default();
-    let message = format!("{what} answered {status} {reason}{}", said.unwrap_or_default());
+    let message =
+        format!("{call_name} answered {status} {reason}{}", message_suffix.unwrap_or_default());
     OperationFailure {
         code: Some(format!("HTTP_{status}")),
-        retryable: matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504),
+        is_retryable: matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504),
         retry_after: parse_retry_after(response.headers()),
         response: Some(Box::new(event::Response {
             status,
             payload: truncate_error_body(&payload),
         })),
-        ..OperationFailure::new(failure_class(status), message.trim_end())
+        ..OperationFailure::new(classify_failure(status), message.trim_end())
     }
 }
 
 /// The message in an error body: its text and its details. If it has neither, the whole body.
-fn error_message(payload: &Value) -> Option<String> {
-    let words = ERROR_TEXT_POINTERS.iter().find_map(|pointer| payload.pointer(pointer)?.as_str());
-    let listed = ERROR_LIST_POINTERS.split(' ').filter_map(|pointer| payload.pointer(pointer));
-    let all = words.into_iter().map(str::to_owned).chain(listed.flat_map(format_error_details));
-    let all: Vec<_> = all.collect();
+fn extract_error_message(payload: &Value) -> Option<String> {
+    let error_text =
+        ERROR_TEXT_POINTERS.iter().find_map(|pointer| payload.pointer(pointer)?.as_str());
+    let details = ERROR_LIST_POINTERS.split(' ').filter_map(|pointer| payload.pointer(pointer));
+    let parts =
+        error_text.into_iter().map(str::to_owned).chain(details.flat_map(format_error_details));
+    let all: Vec<_> = parts.collect();
     match payload {
         Value::Null => None,
         payload if all.is_empty() => Some(to_plain_text(payload)),
@@ -205,37 +215,39 @@ fn error_message(payload: &Value) -> Option<String> {
 
 /// Formats the details of an error: a list, or an object that maps fields to reasons.
 fn format_error_details(list: &Value) -> Vec<String> {
-    let joined = |value: &Value, sign: &str| match value {
+    let join_values = |value: &Value, sign: &str| match value {
         Value::Array(parts) => parts.iter().map(to_plain_text).collect::<Vec<_>>().join(sign),
         value => to_plain_text(value),
     };
-    let at = |entry: &Value, pointers: &str| {
-        let found = pointers.split(' ').find_map(|pointer| entry.pointer(pointer));
-        found.map(|found| joined(found, "."))
+    let text_at = |entry: &Value, pointers: &str| {
+        let value = pointers.split(' ').find_map(|pointer| entry.pointer(pointer));
+        value.map(|found| join_values(found, "."))
     };
-    let reason =
-        |entry: &Value| match (at(entry, ERROR_PLACE_POINTERS), at(entry, ERROR_REASON_POINTERS)) {
-            (Some(place), Some(reason)) => format!("{place}: {reason}"),
-            (None, Some(one)) | (Some(one), None) => one,
-            _ => to_plain_text(entry),
-        };
+    let reason = |entry: &Value| match (
+        text_at(entry, ERROR_PLACE_POINTERS),
+        text_at(entry, ERROR_REASON_POINTERS),
+    ) {
+        (Some(place), Some(reason)) => format!("{place}: {reason}"),
+        (None, Some(one)) | (Some(one), None) => one,
+        _ => to_plain_text(entry),
+    };
     match list {
         Value::Array(entries) => entries.iter().map(reason).collect(),
         Value::Object(fields) => {
             let fields = fields.iter();
-            fields.map(|(name, value)| format!("{name}: {}", joined(value, "; "))).collect()
+            fields.map(|(name, value)| format!("{name}: {}", join_values(value, "; "))).collect()
         }
         _ => Vec::new(),
     }
 }
 
 /// True for answers that say that the request was not carried out: 429, and 503 with `Retry-After`.
-pub(super) fn was_not_carried_out(status: u16, failure: &OperationFailure) -> bool {
+pub(super) fn is_not_executed(status: u16, failure: &OperationFailure) -> bool {
     status == 429 || status == 503 && failure.retry_after.is_some()
 }
 
 /// The failure class of a status, as `retry.on` names it.
-fn failure_class(status: u16) -> String {
+fn classify_failure(status: u16) -> String {
     match status {
         429 => "http_429".to_owned(),
         status => format!("http_{}xx", status / 100),
@@ -253,33 +265,33 @@ fn truncate_error_body(payload: &Value) -> Option<JsonText> {
     }
     let text = payload.as_str().unwrap_or(document.as_str());
     // Escapes of JSON make some characters longer, so the text is shortened until it fits.
-    let mut most = limits::CALL_ERROR_BYTES_MAX - 2;
+    let mut max_bytes = limits::CALL_ERROR_BYTES_MAX - 2;
     loop {
-        let cut = JsonText::from_value(&json!(text[..text.floor_char_boundary(most)]));
-        if cut.as_str().len() <= limits::CALL_ERROR_BYTES_MAX {
-            return Some(cut);
+        let truncated = JsonText::from_value(&json!(text[..text.floor_char_boundary(max_bytes)]));
+        if truncated.as_str().len() <= limits::CALL_ERROR_BYTES_MAX {
+            return Some(truncated);
         }
-        most /= 2;
+        max_bytes /= 2;
     }
 }
 
 /// The delay that the service requests in `Retry-After` (RFC 9110, 10.2.3): in seconds, or as a date relative to the
 /// answer's own. At most [`limits::CALL_RETRY_AFTER_MAX`].
 fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let said = header_text(headers, &RETRY_AFTER)?;
+    let retry_after = get_header_text(headers, &RETRY_AFTER)?;
     let date = |text: &str| rfc2822::parse(text.trim()).ok().map(|date| date.timestamp());
-    let pause = if let Ok(seconds) = said.trim().parse() {
+    let delay = if let Ok(seconds) = retry_after.trim().parse() {
         Duration::from_secs(seconds)
     } else {
-        let from = date(&header_text(headers, &DATE)?)?;
-        Duration::try_from(date(&said)?.duration_since(from)).unwrap_or_default()
+        let start = date(&get_header_text(headers, &DATE)?)?;
+        Duration::try_from(date(&retry_after)?.duration_since(start)).unwrap_or_default()
     };
-    Some(pause.min(limits::CALL_RETRY_AFTER_MAX))
+    Some(delay.min(limits::CALL_RETRY_AFTER_MAX))
 }
 
 /// The failure of a call, from the error of its request. If it is unknown whether the call was carried out, it may be
 /// retried only if it `is_repeatable`.
-pub(super) fn failure_of(error: &Error, is_repeatable: bool) -> OperationFailure {
+pub(super) fn failure_from_error(error: &Error, is_repeatable: bool) -> OperationFailure {
     let message = error.message();
     match error.code() {
         Code::AddressRefused => {
@@ -293,7 +305,7 @@ pub(super) fn failure_of(error: &Error, is_repeatable: bool) -> OperationFailure
                 .with_code(FailureCode::RedirectRefused)
         }
         _ => OperationFailure {
-            retryable: error.is_retryable() || is_repeatable,
+            is_retryable: error.is_retryable() || is_repeatable,
             ..OperationFailure::new("network", message)
         },
     }

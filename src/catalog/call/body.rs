@@ -18,14 +18,17 @@ use midex_domain::{
 
 /// The value that is validated against the schema of the body. Files are replaced by their text. A body of bytes is
 /// not validated, hence `None`.
-pub(super) fn value_to_validate<'a>(of: &BodyContent, body: &'a Value) -> Option<Cow<'a, Value>> {
-    match (BodyFormat::from_media_type(&of.media_type), body) {
+pub(super) fn prepare_for_validation<'a>(
+    content: &BodyContent,
+    body: &'a Value,
+) -> Option<Cow<'a, Value>> {
+    match (BodyFormat::from_media_type(&content.media_type), body) {
         (BodyFormat::Bytes, _) => None,
         (BodyFormat::Multipart, Value::Object(fields)) => {
-            let without = |(name, value): (&String, &Value)| {
-                (name.clone(), replace_files_by_text(value, takes_file(of, name)))
+            let replace_file = |(name, value): (&String, &Value)| {
+                (name.clone(), replace_files_by_text(value, is_file_field(content, name)))
             };
-            Some(Cow::Owned(Value::Object(fields.iter().map(without).collect())))
+            Some(Cow::Owned(Value::Object(fields.iter().map(replace_file).collect())))
         }
         _ => Some(Cow::Borrowed(body)),
     }
@@ -33,28 +36,28 @@ pub(super) fn value_to_validate<'a>(of: &BodyContent, body: &'a Value) -> Option
 
 /// Whether the document declares a field as a file: as a string or as `format: binary`, or as a list of these. If it
 /// declares the field in several parts of a schema, all of them must.
-fn takes_file(of: &BodyContent, name: &str) -> bool {
-    let whole = &of.schema;
-    let body = follow_references(whole, whole);
-    let parts = composed_schemas(body, whole).map(|part| follow_references(part, whole));
-    let declared = [body].into_iter().chain(parts);
-    let fields = declared.filter_map(|schema| schema.get("properties")?.get(name));
+fn is_file_field(content: &BodyContent, name: &str) -> bool {
+    let root = &content.schema;
+    let body = follow_references(root, root);
+    let parts = composed_schemas(body, root).map(|part| follow_references(part, root));
+    let schemas = [body].into_iter().chain(parts);
+    let fields = schemas.filter_map(|schema| schema.get("properties")?.get(name));
     let are_files = fields.map(|field| {
-        let field = follow_references(field, whole);
+        let field = follow_references(field, root);
         let items = field.get("items");
-        let field = items.map_or(field, |items| follow_references(items, whole));
+        let field = items.map_or(field, |items| follow_references(items, root));
         non_null_types(field) == ["string"]
             || field.get("format").is_some_and(|said| said == "binary")
     });
     are_files.reduce(|one, other| one && other) == Some(true)
 }
 
-fn replace_files_by_text(value: &Value, takes_file: bool) -> Value {
+fn replace_files_by_text(value: &Value, is_file_field: bool) -> Value {
     match value {
         Value::Array(items) => {
-            items.iter().map(|item| replace_files_by_text(item, takes_file)).collect()
+            items.iter().map(|item| replace_files_by_text(item, is_file_field)).collect()
         }
-        Value::Object(map) if is_file_value(map, takes_file) => {
+        Value::Object(map) if is_file_value(map, is_file_field) => {
             let text = map.get("content").or_else(|| map.get("base64"));
             text.cloned().unwrap_or_default()
         }
@@ -64,11 +67,12 @@ fn replace_files_by_text(value: &Value, takes_file: bool) -> Value {
 
 /// Whether the value of a field is a file: `{filename?, content_type?, content | base64}`. Unless the document declares
 /// the field as a file, an object with neither `filename` nor `base64` is none, because it may be JSON with a `content`.
-fn is_file_value(map: &Map<String, Value>, takes_file: bool) -> bool {
+fn is_file_value(map: &Map<String, Value>, is_file_field: bool) -> bool {
     let is_known =
         |key: &String| ["filename", "content_type", "content", "base64"].contains(&key.as_str());
-    let is_told = takes_file || map.contains_key("filename") || map.contains_key("base64");
-    is_told
+    let is_marked_as_file =
+        is_file_field || map.contains_key("filename") || map.contains_key("base64");
+    is_marked_as_file
         && map.contains_key("content") != map.contains_key("base64")
         && map.keys().all(is_known)
         && map.values().all(Value::is_string)
@@ -76,17 +80,19 @@ fn is_file_value(map: &Map<String, Value>, takes_file: bool) -> bool {
 
 /// Encodes a body. Returns its `Content-Type` and its bytes.
 pub(super) fn encode_body(
-    of: &BodyContent,
+    content: &BodyContent,
     body: &Value,
 ) -> Result<(String, Vec<u8>), Box<Violation>> {
-    let media_type = of.media_type.clone();
+    let media_type = content.media_type.clone();
     match BodyFormat::from_media_type(&media_type) {
         BodyFormat::Json if media_type == "*/*" => {
             Ok(("application/json".to_owned(), body.to_string().into_bytes()))
         }
         BodyFormat::Json => Ok((media_type, body.to_string().into_bytes())),
-        BodyFormat::Form => Ok((media_type, encode_form(of, require_fields(body)?).into_bytes())),
-        BodyFormat::Multipart => encode_multipart(of, require_fields(body)?),
+        BodyFormat::Form => {
+            Ok((media_type, encode_form(content, require_fields(body)?).into_bytes()))
+        }
+        BodyFormat::Multipart => encode_multipart(content, require_fields(body)?),
         BodyFormat::Text => encode_text(media_type, body),
         BodyFormat::Bytes => {
             let media_type = if media_type.contains('*') {
@@ -124,25 +130,25 @@ fn encode_text(media_type: String, body: &Value) -> Result<(String, Vec<u8>), Bo
 
 /// Encodes the fields of a form. If the document does not specify the encoding, a list repeats the name and an object
 /// is JSON, as most services expect.
-fn encode_form(of: &BodyContent, fields: &Map<String, Value>) -> String {
-    let pairs = fields
-        .iter()
-        .flat_map(|(name, value)| serialize_pairs(name, value, &field_style(of, name, value)));
+fn encode_form(content: &BodyContent, fields: &Map<String, Value>) -> String {
+    let pairs = fields.iter().flat_map(|(name, value)| {
+        serialize_pairs(name, value, &choose_field_style(content, name, value))
+    });
     let pairs: Vec<_> = pairs.map(|(name, value)| format!("{name}={value}")).collect();
     pairs.join("&")
 }
 
-fn field_style(of: &BodyContent, name: &str, value: &Value) -> ValueStyle {
-    let encoding = of.encoding.get(name);
-    let said = |key: &str| encoding.and_then(|encoding| encoding.get(key));
-    let flag = |key: &str| said(key).and_then(Value::as_bool);
-    let style = said("style")
+fn choose_field_style(content: &BodyContent, name: &str, value: &Value) -> ValueStyle {
+    let encoding = content.encoding.get(name);
+    let encoding_value = |key: &str| encoding.and_then(|encoding| encoding.get(key));
+    let flag = |key: &str| encoding_value(key).and_then(Value::as_bool);
+    let style = encoding_value("style")
         .and_then(|style| serde_json::from_value::<ParameterStyle>(style.clone()).ok());
-    let media_type = said("contentType").and_then(Value::as_str);
-    let is_styled = style.is_some() || flag("explode").is_some() || flag("allowReserved").is_some();
+    let media_type = encoding_value("contentType").and_then(Value::as_str);
+    let has_style = style.is_some() || flag("explode").is_some() || flag("allowReserved").is_some();
     match media_type {
-        Some(media_type) if !is_styled => ValueStyle::Content(media_type.to_owned()),
-        _ if !is_styled && value.is_object() => ValueStyle::Content("application/json".to_owned()),
+        Some(media_type) if !has_style => ValueStyle::Content(media_type.to_owned()),
+        _ if !has_style && value.is_object() => ValueStyle::Content("application/json".to_owned()),
         _ => ValueStyle::Styled {
             style: style.unwrap_or(ParameterStyle::Form),
             explode: flag("explode")
@@ -161,7 +167,7 @@ struct MultipartPart<'a> {
 }
 
 fn encode_multipart(
-    of: &BodyContent,
+    content: &BodyContent,
     fields: &Map<String, Value>,
 ) -> Result<(String, Vec<u8>), Box<Violation>> {
     let mut parts = Vec::new();
@@ -170,10 +176,10 @@ fn encode_multipart(
             Value::Null => {}
             Value::Array(items) => {
                 for item in items {
-                    parts.push(build_part(of, name, item)?);
+                    parts.push(build_part(content, name, item)?);
                 }
             }
-            value => parts.push(build_part(of, name, value)?),
+            value => parts.push(build_part(content, name, value)?),
         }
     }
     // The boundary is a digest of the contents. So it does not occur in them, and equal requests have equal bytes.
@@ -186,19 +192,20 @@ fn encode_multipart(
         body.extend_from_slice(b"\r\n");
     }
     body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
-    Ok((format!("{}; boundary={boundary}", of.media_type), body))
+    Ok((format!("{}; boundary={boundary}", content.media_type), body))
 }
 
 fn build_part<'a>(
-    of: &'a BodyContent,
+    body_content: &'a BodyContent,
     name: &'a str,
     value: &'a Value,
 ) -> Result<MultipartPart<'a>, Box<Violation>> {
-    let said = of.encoding.get(name).and_then(|encoding| encoding.get("contentType")?.as_str());
+    let declared_type =
+        body_content.encoding.get(name).and_then(|encoding| encoding.get("contentType")?.as_str());
     // A list of types, or a wildcard, leaves the choice to the caller.
-    let said = said.filter(|said| !said.contains([',', '*']));
-    let (file, content, usual) = match value {
-        Value::Object(map) if is_file_value(map, takes_file(of, name)) => {
+    let declared_type = declared_type.filter(|said| !said.contains([',', '*']));
+    let (file, content, default_type) = match value {
+        Value::Object(map) if is_file_value(map, is_file_field(body_content, name)) => {
             (Some(map), decode_file_bytes(name, map)?, Some("application/octet-stream"))
         }
         Value::Object(_) | Value::Array(_) => (
@@ -208,8 +215,8 @@ fn build_part<'a>(
         ),
         value => (None, to_plain_text(value).into_bytes(), None),
     };
-    let text = |key: &str| file.and_then(|file| file.get(key)?.as_str());
-    let content_type = text("content_type").or(said).or(usual);
+    let file_text = |key: &str| file.and_then(|file| file.get(key)?.as_str());
+    let content_type = file_text("content_type").or(declared_type).or(default_type);
     if let Some(content_type) = content_type
         && !content_type.bytes().all(|byte| matches!(byte, b' '..=b'~'))
     {
@@ -223,7 +230,7 @@ fn build_part<'a>(
     }
     Ok(MultipartPart {
         name,
-        filename: file.map(|_| text("filename").unwrap_or(name)),
+        filename: file.map(|_| file_text("filename").unwrap_or(name)),
         content_type: content_type.map(Cow::Borrowed),
         content,
     })

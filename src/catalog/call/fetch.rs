@@ -5,8 +5,8 @@ use reqwest::{Url, header::HeaderMap};
 use super::{
     Caller,
     answer::read_body,
-    client::broken,
-    reach::{Reach, shown},
+    client::exchange_error,
+    reach::{AddressPolicy, redact_url},
     request::Request,
 };
 use crate::operation::Method;
@@ -22,28 +22,39 @@ impl Caller {
     /// # Errors
     /// `ADDRESS_REFUSED` if `reach` does not allow the URL or a redirect, `LIMIT_EXCEEDED`, and `FETCH_FAILED` for
     /// errors of the network and the server.
-    pub async fn fetch_document(&self, url: &str, reach: &Reach) -> Result<Vec<u8>> {
-        let parsed = Url::parse(url).map_err(|error| error_for_fault(reach.no_url(error), url))?;
-        let place = shown(&parsed);
+    pub async fn fetch_document(
+        &self,
+        url: &str,
+        address_policy: &AddressPolicy,
+    ) -> Result<Vec<u8>> {
+        let parsed = Url::parse(url)
+            .map_err(|error| error_for_fault(address_policy.not_a_url_error(error), url))?;
+        let place = redact_url(&parsed);
         let request = Request {
             method: Method::Get,
             url: parsed,
             headers: HeaderMap::default(),
             body: None,
-            has_several: false,
+            has_several_matches: false,
         };
-        let most = limits::DOCUMENT_FETCH_MAX;
-        match tokio::time::timeout(most, self.send_fetch_request(request, reach)).await {
+        let time_limit = limits::DOCUMENT_FETCH_MAX;
+        match tokio::time::timeout(time_limit, self.send_fetch_request(request, address_policy))
+            .await
+        {
             Ok(outcome) => outcome.map_err(|error| error_for_fault(error, &place)),
-            Err(_) => Err(fetch_error(&place, &format!("it was not there within {most:?}"))),
+            Err(_) => Err(fetch_error(&place, &format!("it was not there within {time_limit:?}"))),
         }
     }
 
-    async fn send_fetch_request(&self, request: Request, reach: &Reach) -> Result<Vec<u8>> {
-        let way = reach.admit(&request.url)?;
-        let mut response = self.clients.send(request, way, reach).await?.response;
+    async fn send_fetch_request(
+        &self,
+        request: Request,
+        address_policy: &AddressPolicy,
+    ) -> Result<Vec<u8>> {
+        let route = address_policy.admit(&request.url)?;
+        let mut response = self.pools.send(request, route, address_policy).await?.response;
         if !response.status().is_success() {
-            return Err(broken(format!("the server answered {}", response.status())));
+            return Err(exchange_error(format!("the server answered {}", response.status())));
         }
         read_body(&mut response, limits::DOCUMENT_BYTES_MAX, false).await
     }

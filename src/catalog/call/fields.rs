@@ -7,45 +7,46 @@ use serde_json::{Map, Value};
 use crate::{media_type::BodyFormat, operation::BodyContent};
 use midex_domain::{
     check::{Argument, BodyFields},
-    schema::{composed_schemas, follow_references, member_schemas, ref_target},
+    schema::{composed_schemas, find_ref_target, follow_references, member_schemas},
 };
 
 /// The fields of a body of this content; `None` if the body cannot be an object.
 pub(super) fn infer_body_fields(content: &BodyContent) -> Option<BodyFields> {
-    let whole = &content.schema;
+    let root = &content.schema;
     // `BodyFormat` is ordered: JSON, forms and multipart come first, and have fields.
     let has_fields = BodyFormat::from_media_type(&content.media_type) <= BodyFormat::Multipart;
-    let is_object = has_fields && may_be_object(whole, whole, &mut VisitedSchemas::new());
-    is_object.then(|| FieldReader::read_fields(whole))
+    let is_object = has_fields && may_be_object(root, root, &mut VisitedSchemas::new());
+    is_object.then(|| FieldReader::read_fields(root))
 }
 
 /// A short schema of a field of the body: its type, choices, format and description.
-pub(super) fn short_field_schema(whole: &Value, name: &str) -> Value {
-    let field = &follow_references(whole, whole)["properties"][name];
-    let kept = ["type", "enum", "format", "description"].into_iter();
-    let kept = kept.filter_map(|key| {
-        let said = follow_references(field, whole).get(key)?;
-        Some((key.to_owned(), said.clone()))
+pub(super) fn short_field_schema(root: &Value, name: &str) -> Value {
+    let field = &follow_references(root, root)["properties"][name];
+    let short_entries = ["type", "enum", "format", "description"].into_iter();
+    let short_entries = short_entries.filter_map(|key| {
+        let value = follow_references(field, root).get(key)?;
+        Some((key.to_owned(), value.clone()))
     });
-    Value::Object(kept.collect())
+    Value::Object(short_entries.collect())
 }
 
 /// The schemas visited so far, by address, and whether as binding ones. A schema that several parts share, or that
 /// contains itself, is visited at most once as each.
 type VisitedSchemas = BTreeSet<(*const Value, bool)>;
 
-fn may_be_object(schema: &Value, whole: &Value, seen: &mut VisitedSchemas) -> bool {
-    if schema.is_boolean() || !seen.insert((schema, true)) {
+fn may_be_object(schema: &Value, root: &Value, visited: &mut VisitedSchemas) -> bool {
+    if schema.is_boolean() || !visited.insert((schema, true)) {
         return schema != &Value::Bool(false);
     }
     let is_object = |kind: &Value| kind == "object";
-    let is_said = match schema.get("type") {
+    let has_object_type = match schema.get("type") {
         None => true,
         Some(Value::Array(kinds)) => kinds.iter().any(is_object),
         Some(kind) => is_object(kind),
     };
-    let mut others = composed_schemas(schema, whole).peekable();
-    is_said && (others.peek().is_none() || others.any(|one| may_be_object(one, whole, seen)))
+    let mut composed = composed_schemas(schema, root).peekable();
+    has_object_type
+        && (composed.peek().is_none() || composed.any(|one| may_be_object(one, root, visited)))
 }
 
 /// Keywords that describe fields. An object schema with none of them accepts every field. One with only `required`
@@ -53,42 +54,42 @@ fn may_be_object(schema: &Value, whole: &Value, seen: &mut VisitedSchemas) -> bo
 const FIELD_KEYWORDS: [&str; 6] = ["properties", "required", "$ref", "allOf", "anyOf", "oneOf"];
 
 struct FieldReader<'a> {
-    whole: &'a Value,
-    seen: VisitedSchemas,
+    root: &'a Value,
+    visited: VisitedSchemas,
     names: Vec<&'a str>,
     required: BTreeSet<&'a str>,
     is_open: bool,
 }
 
 impl<'a> FieldReader<'a> {
-    fn read_fields(whole: &'a Value) -> BodyFields {
-        let mut reading = Self {
-            whole,
-            seen: VisitedSchemas::new(),
+    fn read_fields(root: &'a Value) -> BodyFields {
+        let mut reader = Self {
+            root,
+            visited: VisitedSchemas::new(),
             names: Vec::new(),
             required: BTreeSet::new(),
             is_open: false,
         };
-        reading.read_schema_part(whole, true);
-        let mut known = BTreeSet::new();
-        reading.names.retain(|name| known.insert(*name));
-        let fields = reading.names.iter().map(|name| Argument {
+        reader.read_schema_part(root, true);
+        let mut known_names = BTreeSet::new();
+        reader.names.retain(|name| known_names.insert(*name));
+        let fields = reader.names.iter().map(|name| Argument {
             name: (*name).to_owned(),
-            is_required: reading.required.contains(name),
+            is_required: reader.required.contains(name),
             is_header: false,
         });
         BodyFields {
             // The operation decides: `PreparedOperation` sets it.
             is_required: false,
             fields: fields.collect(),
-            is_open: reading.is_open,
+            is_extensible: reader.is_open,
         }
     }
 
     /// Reads a part of the schema. Its `required` counts if `is_binding`, which is false for alternatives (`anyOf`,
     /// `oneOf`).
     fn read_schema_part(&mut self, schema: &'a Value, is_binding: bool) {
-        if !self.seen.insert((schema, is_binding)) {
+        if !self.visited.insert((schema, is_binding)) {
             return;
         }
         let Value::Object(map) = schema else {
@@ -102,12 +103,12 @@ impl<'a> FieldReader<'a> {
             let required = member_schemas(schema, "required").iter();
             self.required.extend(required.filter_map(Value::as_str));
         }
-        let others = map.get("additionalProperties");
-        let has_others = others.is_some_and(|others| *others != Value::Bool(false));
-        let is_bare = !FIELD_KEYWORDS.iter().any(|key| map.contains_key(*key));
-        self.is_open |= has_others || is_bare || map.contains_key("patternProperties");
+        let additional = map.get("additionalProperties");
+        let can_have_others = additional.is_some_and(|others| *others != Value::Bool(false));
+        let has_no_fields = !FIELD_KEYWORDS.iter().any(|key| map.contains_key(*key));
+        self.is_open |= can_have_others || has_no_fields || map.contains_key("patternProperties");
         let parts = member_schemas(schema, "allOf").iter();
-        let parts = ref_target(schema, self.whole).into_iter().chain(parts);
+        let parts = find_ref_target(schema, self.root).into_iter().chain(parts);
         parts.for_each(|part| self.read_schema_part(part, is_binding));
         let choices = ["anyOf", "oneOf"].into_iter();
         let choices = choices.flat_map(|key| member_schemas(schema, key));
@@ -133,7 +134,7 @@ mod tests {
             let mark = if field.is_required { "!" } else { "" };
             format!("{}{mark}", field.name)
         });
-        let others = fields.is_open.then(|| "…".to_owned());
+        let others = fields.is_extensible.then(|| "…".to_owned());
         Some(names.chain(others).collect::<Vec<_>>().join(" "))
     }
 

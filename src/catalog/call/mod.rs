@@ -37,19 +37,19 @@ pub use self::{
     client::Resolver,
     pages::ItemsPage,
     payload::Payload,
-    reach::{Reach, allowable, origin, secret_host},
+    reach::{AddressPolicy, normalize_allowed_host, normalize_secret_host, parse_origin},
     request::{CallArguments, Request, is_connection_header},
     secret::{SecretSources, find_references, has_reference, parse_secrets_file},
     security::is_secret_header,
 };
 use self::{
-    client::{Answered, Clients, SystemResolver},
+    client::{ConnectionPools, FinalResponse, SystemResolver},
     pages::ListProgress,
     reach::ConnectionRoute,
     security::{SecuredRequest, secure_request},
 };
 use super::{
-    operation::{Class, Operation, SecurityScheme},
+    operation::{Operation, OperationClass, SecurityScheme},
     suggest_url_with_host,
 };
 use midex_domain::{
@@ -58,7 +58,7 @@ use midex_domain::{
     error::{Code, Error, NextCall, Violation, call_tool, repeat_call},
     execution::OperationFailure,
     limits,
-    operation::Cursor,
+    operation::PageCursor,
 };
 
 /// How the operations of one catalog are called: base URL, headers, credentials, and the addresses and origins that
@@ -66,11 +66,11 @@ use midex_domain::{
 #[derive(Clone, Default)]
 pub struct CallTarget {
     /// The addresses that may be called.
-    pub reach: Reach,
+    pub address_policy: AddressPolicy,
     /// The base URL of the operations that have no servers declared for them.
     pub base_url: String,
     /// Whether `base_url` also replaces the servers of single operations, because the user or a tool chose it.
-    pub base_url_replaces_servers: bool,
+    pub should_replace_servers: bool,
     /// Headers of every call. Values may refer to secrets: `Bearer ${env:NAME}`, `${file:NAME}`.
     pub headers: Vec<(String, String)>,
     /// The security schemes of its document by name.
@@ -82,9 +82,9 @@ pub struct CallTarget {
     pub origins: BTreeSet<String>,
     /// The origins that the user approved. Secrets of steps are sent only there, unless the user listed hosts for a
     /// secret.
-    pub given_origins: BTreeSet<String>,
+    pub approved_origins: BTreeSet<String>,
     /// Whether the user says that the service recognizes repeated calls by `Idempotency-Key`.
-    pub knows_idempotency_keys: bool,
+    pub has_idempotency_keys: bool,
 }
 
 /// Omits the values of headers and credentials.
@@ -102,13 +102,13 @@ impl CallTarget {
     pub fn is_repeatable(&self, operation: &Operation) -> bool {
         operation.method.is_idempotent()
             || operation.idempotency_header.is_some()
-            || self.knows_idempotency_keys
+            || self.has_idempotency_keys
     }
 
     /// The base URL of the operation.
-    pub fn base_url_of<'a>(&'a self, operation: &'a Operation) -> &'a str {
-        let own = operation.servers.first();
-        own.filter(|_| !self.base_url_replaces_servers).unwrap_or(&self.base_url)
+    pub fn find_base_url<'a>(&'a self, operation: &'a Operation) -> &'a str {
+        let own_server = operation.servers.first();
+        own_server.filter(|_| !self.should_replace_servers).unwrap_or(&self.base_url)
     }
 }
 
@@ -129,8 +129,8 @@ pub struct CallOptions {
 /// Calls operations and fetches documents. Clones share one set of connections, and are cheap.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    clients: Arc<Clients>,
-    sources: Arc<SecretSources>,
+    pools: Arc<ConnectionPools>,
+    secret_sources: Arc<SecretSources>,
 }
 
 impl Caller {
@@ -141,12 +141,12 @@ impl Caller {
 
     /// [`Caller::new`] with another resolver of host names.
     pub fn with_resolver(sources: SecretSources, resolver: Arc<dyn Resolver>) -> Self {
-        Self { clients: Arc::new(Clients::new(resolver)), sources: Arc::new(sources) }
+        Self { pools: Arc::new(ConnectionPools::new(resolver)), secret_sources: Arc::new(sources) }
     }
 
     /// The sources of the catalogs' secrets.
     pub fn sources(&self) -> &SecretSources {
-        &self.sources
+        &self.secret_sources
     }
 
     /// Calls an operation.
@@ -181,11 +181,11 @@ impl Caller {
         target: &CallTarget,
         (with, body): (&Value, Option<&Value>),
         options: &CallOptions,
-        (paginate, cursor): (PaginateOptions, Option<&Cursor>),
+        (paginate, cursor): (PaginateOptions, Option<&PageCursor>),
     ) -> Result<ItemsPage, OperationFailure> {
         let call = self.prepare_call(prepared, target, options);
-        let turn = ListProgress::from_cursor(cursor)?;
-        pages::request_list_page(&call, with, body, paginate, turn).await
+        let progress = ListProgress::from_cursor(cursor)?;
+        pages::request_list_page(&call, with, body, paginate, progress).await
     }
 
     fn prepare_call<'a>(
@@ -226,8 +226,8 @@ impl Call<'_> {
     }
 
     fn is_repeatable(&self) -> bool {
-        let said = self.options.is_idempotent;
-        said.unwrap_or_else(|| self.target.is_repeatable(self.operation()))
+        let declared = self.options.is_idempotent;
+        declared.unwrap_or_else(|| self.target.is_repeatable(self.operation()))
     }
 
     async fn run_with_timeout<T>(
@@ -244,7 +244,7 @@ impl Call<'_> {
     fn timeout_failure(&self, limit: Duration) -> OperationFailure {
         let message = format!("`{}` had no whole answer within {limit:?}", self.operation().name);
         OperationFailure {
-            retryable: self.is_repeatable(),
+            is_retryable: self.is_repeatable(),
             ..OperationFailure::new("timeout", message).with_code(FailureCode::StepTimedOut)
         }
     }
@@ -274,18 +274,18 @@ impl Call<'_> {
         page: u32,
     ) -> Result<Request, OperationFailure> {
         let operation = self.operation();
-        if let Some(why) = &operation.uncallable {
-            let message = format!("`{}` cannot be called: {why}", operation.name);
+        if let Some(reason) = &operation.uncallable {
+            let message = format!("`{}` cannot be called: {reason}", operation.name);
             return Err(OperationFailure::new("uncallable", message)
                 .with_code(FailureCode::OperationUncallable));
         }
-        let takes_key =
-            operation.idempotency_header.is_some() || operation.method.class() == Class::Standard;
-        let key = self.options.idempotency_key.as_ref().filter(|_| takes_key);
+        let has_key_parameter = operation.idempotency_header.is_some()
+            || operation.method.class() == OperationClass::Standard;
+        let key = self.options.idempotency_key.as_ref().filter(|_| has_key_parameter);
         // Each page is a separate call, so it needs its own key.
         let key = key.map(|key| if page == 0 { key.clone() } else { format!("{key}-{page}") });
         let arguments = CallArguments { with, body, idempotency_key: key.as_deref() };
-        let base_url = self.target.base_url_of(operation);
+        let base_url = self.target.find_base_url(operation);
         Request::build(self.prepared, base_url, arguments)
             .map_err(|violations| invalid_arguments_failure(operation, &violations))
     }
@@ -297,16 +297,20 @@ impl Call<'_> {
         url: &Url,
     ) -> Result<Answer, OperationFailure> {
         // The address is checked before secrets are read, because a refused request needs none.
-        let admitted = self.target.reach.admit(url);
-        let way = admitted.map_err(|refusal| answer::failure_of(&refusal, false))?;
-        let sources = &self.caller.sources;
-        sources.check_step_secret_hosts(&self.options.secrets, url, &self.target.given_origins)?;
+        let admission = self.target.address_policy.admit(url);
+        let route = admission.map_err(|refusal| answer::failure_from_error(&refusal, false))?;
+        let sources = &self.caller.secret_sources;
+        sources.check_step_secret_hosts(
+            &self.options.secrets,
+            url,
+            &self.target.approved_origins,
+        )?;
         let secured = secure_request(&mut request, self.operation(), self.target, sources).await?;
         let SecuredRequest { mask, note } = secured;
-        match self.send_and_read((request, way), url, &mask, note).await {
+        match self.send_and_read((request, route), url, &mask, note).await {
             Ok(mut answer) => {
-                let covered = |note: &mut String| *note = mask.mask_text(note).into_owned();
-                answer.notes.iter_mut().for_each(covered);
+                let mask_note = |note: &mut String| *note = mask.mask_text(note).into_owned();
+                answer.notes.iter_mut().for_each(mask_note);
                 Ok(answer)
             }
             Err(failure) => Err(failure.with_secrets_masked(&mask)),
@@ -321,26 +325,26 @@ impl Call<'_> {
         note: Option<String>,
     ) -> Result<Answer, OperationFailure> {
         let method = request.method;
-        let several = request.has_several.then(|| SEVERAL_SCHEMAS_NOTE.to_owned());
-        let failed = |error: Error| answer::failure_of(&error, self.is_repeatable());
-        let clients = &self.caller.clients;
-        let answered = clients.send(request, way, &self.target.reach).await;
-        let Answered { mut response, other_origin } = answered.map_err(failed)?;
-        let mut notes: Vec<_> = note.into_iter().chain(several).collect();
+        let schemas_note = request.has_several_matches.then(|| SEVERAL_SCHEMAS_NOTE.to_owned());
+        let to_failure = |error: Error| answer::failure_from_error(&error, self.is_repeatable());
+        let clients = &self.caller.pools;
+        let result = clients.send(request, way, &self.target.address_policy).await;
+        let FinalResponse { mut response, other_origin } = result.map_err(to_failure)?;
+        let mut notes: Vec<_> = note.into_iter().chain(schemas_note).collect();
         notes.extend(other_origin.map(|origin| {
             format!("it was redirected to `{origin}`, which got no headers and credentials of the catalog")
         }));
         if !response.status().is_success() {
-            let what = format!("`{} {}`", method.as_str(), reach::shown(url));
-            let mut failure = answer::read_failure(&mut response, &what, mask).await;
+            let call_name = format!("`{} {}`", method.as_str(), reach::redact_url(url));
+            let mut failure = answer::read_failure(&mut response, &call_name, mask).await;
             let status = response.status().as_u16();
-            failure.retryable &=
-                self.is_repeatable() || answer::was_not_carried_out(status, &failure);
+            failure.is_retryable &=
+                self.is_repeatable() || answer::is_not_executed(status, &failure);
             failure.message = [vec![failure.message], notes].concat().join("; ");
             return Err(failure);
         }
         let answer = answer::read_success(&mut response, mask).await;
-        let answer = answer.map_err(failed)?;
+        let answer = answer.map_err(to_failure)?;
         Ok(Answer { notes, ..answer })
     }
 }
@@ -367,71 +371,72 @@ impl Caller {
         let operation = call.operation();
         if let Some(why) = &operation.uncallable {
             let violation = Violation::new("/id", "uncallable", why.as_str());
-            return Err(unsendable(id, vec![violation]));
+            return Err(unsendable_call_error(id, vec![violation]));
         }
-        let base_url = target.base_url_of(operation);
-        let not_called =
+        let base_url = target.find_base_url(operation);
+        let base_url_error =
             |why: &str| Error::new(Code::AddressRefused, format!("`{id}` was not called: {why}"));
-        let no_base = |why: &str, base_url: &str| {
-            let error = not_called(why).with_context("base_url", suggest_url_with_host(base_url));
-            error.with_next(SET_BASE_URL)
+        let missing_base_error = |why: &str, base_url: &str| {
+            let error =
+                base_url_error(why).with_context("base_url", suggest_url_with_host(base_url));
+            error.with_next(SET_BASE_URL_CALL)
         };
         request::check_request_base_url(base_url)
-            .map_err(|violation| no_base(&violation.message, base_url))?;
+            .map_err(|violation| missing_base_error(&violation.message, base_url))?;
         // Every call that takes an idempotency key is given one later, so its absence is no violation here.
         let arguments = CallArguments { with, body, idempotency_key: Some("") };
         let request = Request::build(prepared, base_url, arguments);
-        let request = request.map_err(|violations| unsendable(id, violations))?;
-        let admitted = target.reach.admit(&request.url).map(drop);
-        admitted.map_err(|refusal| {
+        let request = request.map_err(|violations| unsendable_call_error(id, violations))?;
+        let admission = target.address_policy.admit(&request.url).map(drop);
+        admission.map_err(|refusal| {
             let host = refusal.context("host").cloned();
             let Some(host) = host else {
-                return no_base(refusal.message(), "");
+                return missing_base_error(refusal.message(), "");
             };
-            not_called(refusal.message()).with_context("host", host).with_next(ALLOW)
+            base_url_error(refusal.message()).with_context("host", host).with_next(ALLOW_HOST_CALL)
         })
     }
 }
 
 /// The error for arguments that violate the operation, or for an operation that cannot be called.
-fn unsendable(id: &str, violations: Vec<Violation>) -> Error {
-    let line = |one: &Violation| format!("{}: {}", one.path, one.message);
-    let lines: Vec<_> = violations.iter().map(line).collect();
+fn unsendable_call_error(id: &str, violations: Vec<Violation>) -> Error {
+    let format_violation = |one: &Violation| format!("{}: {}", one.path, one.message);
+    let lines: Vec<_> = violations.iter().map(format_violation).collect();
     let lines = lines.join("; ");
     let message = format!("the arguments of `{id}` cannot be sent: {lines}");
     let error = Error::new(Code::ArgumentsInvalid, message);
-    error.with_violations(violations).with_next(TAKEN)
+    error.with_violations(violations).with_next(LIST_ARGUMENTS_CALL)
 }
 
 /// Suggests listing the arguments that the command takes.
-const TAKEN: NextCall = call_tool(
+const LIST_ARGUMENTS_CALL: NextCall = call_tool(
     "command.list",
     &[("id", "{command}")],
     "it shows what the command takes; correct `with` or `body` as the violations say",
 );
 
 /// Suggests setting the base URL of the catalog.
-const SET_BASE_URL: NextCall = call_tool(
+const SET_BASE_URL_CALL: NextCall = call_tool(
     "catalog.set_base_url",
     &[("catalog_id", "{catalog_id}"), ("base_url", "{base_url}")],
     "with the host of the service, which your user knows",
 );
 
 /// Suggests that the user allows the address in a terminal.
-const ALLOW: NextCall = repeat_call("once it is allowed").after_person_does(
+const ALLOW_HOST_CALL: NextCall = repeat_call("once it is allowed").after_person_does(
     "run `midex catalog allow {catalog_id} {host}` in a terminal, if that address is meant",
 );
 
 /// The failure for invalid arguments. Its message lists every violation.
 fn invalid_arguments_failure(operation: &Operation, violations: &[Violation]) -> OperationFailure {
-    let line = |violation: &Violation| {
+    let format_violation = |violation: &Violation| {
         let suggestion =
             violation.suggestion.as_ref().map(|suggestion| format!(" ({})", suggestion.text));
         let place = Some(&*violation.path).filter(|path| !path.is_empty());
         let place = place.map(|path| format!("{path}: ")).unwrap_or_default();
         format!("{place}{}{}", violation.message, suggestion.unwrap_or_default())
     };
-    let lines: Vec<_> = violations.iter().map(line).collect();
+    let lines: Vec<_> = violations.iter().map(format_violation).collect();
     let message = format!("`{}` was not called: {}", operation.name, lines.join("; "));
     if violations.iter().any(|one| one.rule == request::BASE_URL_RULE) {
         return OperationFailure::new("uncallable", message)

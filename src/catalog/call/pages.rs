@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Answer, Call, PageRequest, Payload, answer::failure_of, client::unfollowed,
+    Answer, Call, PageRequest, Payload, answer::failure_from_error, client::redirect_error,
     secret::has_reference, signs::PaginationHints,
 };
 use crate::operation::{Operation, Pagination};
@@ -18,7 +18,7 @@ use midex_domain::{
     document::{JsonText, count_json_values, to_plain_text},
     execution::OperationFailure,
     limits,
-    operation::Cursor,
+    operation::PageCursor,
     schema::{follow_references, non_null_types},
     truncate::truncate_to_chars,
     uri,
@@ -37,9 +37,9 @@ pub struct ItemsPage {
     /// The items; `None` where the answer is no list.
     pub items: Option<Vec<Value>>,
     /// The cursor of the next page; `None` if this page is the last.
-    pub next: Option<Cursor>,
+    pub next: Option<PageCursor>,
     /// Why items may be missing. `None` if the only reason is that the caller's `max_pages` was reached.
-    pub incomplete: Option<String>,
+    pub incomplete_reason: Option<String>,
 }
 
 /// The progress through a list, and how to request its next page. The caller keeps it as a [`Cursor`] between pages.
@@ -81,22 +81,24 @@ enum NextPage {
 
 impl ListProgress {
     /// Reads the cursor of a page. Without one, the state before the first page.
-    pub(super) fn from_cursor(cursor: Option<&Cursor>) -> Result<Self, OperationFailure> {
-        let Some(Cursor { next, seen }) = cursor else {
+    pub(super) fn from_cursor(cursor: Option<&PageCursor>) -> Result<Self, OperationFailure> {
+        let Some(PageCursor { next, seen }) = cursor else {
             return Ok(Self::default());
         };
-        let mut turn: Self = serde_json::from_str(next.as_str()).map_err(unknown_page_failure)?;
-        turn.marks.clone_from(seen);
-        let old = std::mem::take(&mut turn.seen).into_iter();
-        turn.new_marks =
-            old.filter_map(|digits| u64::from_str_radix(digits.get(..16)?, 16).ok()).collect();
-        Ok(turn)
+        let mut progress: Self =
+            serde_json::from_str(next.as_str()).map_err(unknown_page_failure)?;
+        progress.marks.clone_from(seen);
+        let old_marks = std::mem::take(&mut progress.seen).into_iter();
+        progress.new_marks = old_marks
+            .filter_map(|digits| u64::from_str_radix(digits.get(..16)?, 16).ok())
+            .collect();
+        Ok(progress)
     }
 
     /// The cursor of the next page, if there is one.
-    fn into_cursor(self) -> Option<Cursor> {
+    fn into_cursor(self) -> Option<PageCursor> {
         self.next.as_ref()?;
-        Some(Cursor {
+        Some(PageCursor {
             next: JsonText::from_value(&serde_json::to_value(&self).unwrap_or_default()),
             seen: self.new_marks,
         })
@@ -114,11 +116,11 @@ pub(super) async fn request_list_page(
     with: &Value,
     body: Option<&Value>,
     paginate: PaginateOptions,
-    mut turn: ListProgress,
+    mut progress: ListProgress,
 ) -> Result<ItemsPage, OperationFailure> {
     let mut with = with.clone();
-    let number = turn.pages;
-    let asked = match turn.next.take() {
+    let number = progress.pages;
+    let page_request = match progress.next.take() {
         None => PageRequest::default(),
         Some(NextPage::At(url)) => {
             PageRequest::new(number, Some(Url::parse(&url).map_err(unknown_page_failure)?))
@@ -128,65 +130,65 @@ pub(super) async fn request_list_page(
             PageRequest::new(number, None)
         }
     };
-    let (mut answer, url) = match call.request_one_page(&with, body, asked).await {
+    let (mut answer, url) = match call.request_one_page(&with, body, page_request).await {
         Err(failure) if number > 0 && is_past_the_end(&failure) => {
-            return Ok(turn.end_with_failure(&failure));
+            return Ok(progress.end_with_failure(&failure));
         }
         came => came?,
     };
     let operation = call.operation();
     let mut payload = match std::mem::replace(&mut answer.payload, Payload::Empty) {
         Payload::Json(payload) => payload,
-        payload => return Ok(page_without_list(answer, payload, number)),
+        payload => return Ok(build_page_without_list(answer, payload, number)),
     };
     let declared = operation.items_path.as_deref();
     let Some(path) = find_list_pointer(&payload, declared) else {
-        return Ok(page_without_list(answer, Payload::Json(payload), number));
+        return Ok(build_page_without_list(answer, Payload::Json(payload), number));
     };
     let list = payload.pointer(&path).and_then(Value::as_array);
     let items = list.map_or(&[][..], Vec::as_slice);
-    let asked = requested_page_number(operation, &with);
-    let mut signs = PaginationHints::from_payload(&payload, asked);
-    turn.read_link_header(&mut signs, &answer);
-    let next = find_next_page(operation, (&with, asked), &url, &signs, (&payload, items))?;
-    turn.is_promised = signs.has_more == Some(true) || matches!(next, Some(NextPage::At(_)));
-    turn.status = answer.status;
+    let page_number = read_page_number(operation, &with);
+    let mut hints = PaginationHints::from_payload(&payload, page_number);
+    progress.read_link_header(&mut hints, &answer);
+    let next = find_next_page(operation, (&with, page_number), &url, &hints, (&payload, items))?;
+    progress.is_promised = hints.has_more == Some(true) || matches!(next, Some(NextPage::At(_)));
+    progress.status = answer.status;
     let list = payload.pointer_mut(&path).and_then(Value::as_array_mut);
     let mut items = list.map(std::mem::take).unwrap_or_default();
-    let stopped = turn.add_items(&mut items);
-    let stopped = stopped.or_else(|| turn.repeated_page_reason(next.as_ref()?));
-    let cut = next.as_ref().and_then(|_| turn.page_limit_reason(paginate));
-    answer.pages = turn.pages;
-    let has_stopped = stopped.is_some() || cut.is_some();
-    let is_wanted = stopped.is_none() && paginate.max_pages.is_some();
-    let why = stopped.or(cut);
+    let stop_reason = progress.add_items(&mut items);
+    let stop_reason = stop_reason.or_else(|| progress.repeated_page_reason(next.as_ref()?));
+    let limit_reason = next.as_ref().and_then(|_| progress.page_limit_reason(paginate));
+    answer.pages = progress.pages;
+    let has_stopped = stop_reason.is_some() || limit_reason.is_some();
+    let has_more_wanted = stop_reason.is_none() && paginate.max_pages.is_some();
+    let why = stop_reason.or(limit_reason);
     let mut why = why.map(|why| format!("there may be more items: {why}"));
     if next.is_none() {
         if operation.pagination.is_none() && number == 0 {
             let why = "the document shows no way to a further page";
             answer.notes.push(format!("this is one page: {why}"));
         }
-        if signs.has_more == Some(true) {
-            let unknown = "there are more items, and nothing says how they are asked for";
-            why.get_or_insert_with(|| unknown.to_owned());
+        if hints.has_more == Some(true) {
+            let unknown_reason = "there are more items, and nothing says how they are asked for";
+            why.get_or_insert_with(|| unknown_reason.to_owned());
         }
     }
     answer.notes.extend(why.clone());
-    turn.next = next.filter(|_| !has_stopped);
+    progress.next = next.filter(|_| !has_stopped);
     Ok(ItemsPage {
         answer,
         items: Some(items),
-        next: turn.into_cursor(),
-        incomplete: why.filter(|_| !is_wanted),
+        next: progress.into_cursor(),
+        incomplete_reason: why.filter(|_| !has_more_wanted),
     })
 }
 
 /// The result for an answer without a list: the whole answer for the first page, and the end of the list for any
 /// other.
-fn page_without_list(mut answer: Answer, payload: Payload, number: u32) -> ItemsPage {
+fn build_page_without_list(mut answer: Answer, payload: Payload, number: u32) -> ItemsPage {
     let why = "an answer has no list of items";
-    let incomplete = (number > 0).then(|| format!("there may be more items: {why}"));
-    if let Some(why) = &incomplete {
+    let incomplete_reason = (number > 0).then(|| format!("there may be more items: {why}"));
+    if let Some(why) = &incomplete_reason {
         answer.pages = number;
         answer.notes.push(why.clone());
     } else {
@@ -194,7 +196,7 @@ fn page_without_list(mut answer: Answer, payload: Payload, number: u32) -> Items
         answer.payload = payload;
     }
     let items = (number > 0).then(Vec::new);
-    ItemsPage { answer, items, next: None, incomplete }
+    ItemsPage { answer, items, next: None, incomplete_reason }
 }
 
 fn set_argument(with: &mut Value, argument: String, value: Value) {
@@ -216,26 +218,26 @@ impl ListProgress {
     /// be missing.
     fn end_with_failure(self, failure: &OperationFailure) -> ItemsPage {
         let words = truncate_to_chars(&failure.message, NOTE_CHARS_MAX);
-        let note = self.is_promised.then(|| format!("there may be more items: {words}"));
+        let end_note = self.is_promised.then(|| format!("there may be more items: {words}"));
         let answer = Answer {
             status: self.status,
             pages: self.pages,
-            notes: note.iter().cloned().collect(),
+            notes: end_note.iter().cloned().collect(),
             ..Answer::default()
         };
-        ItemsPage { answer, items: Some(Vec::new()), next: None, incomplete: note }
+        ItemsPage { answer, items: Some(Vec::new()), next: None, incomplete_reason: end_note }
     }
 
     /// Adds the hint of the header `Link`: the next page, or the end of the list if earlier pages had such a link.
-    fn read_link_header(&mut self, signs: &mut PaginationHints, answer: &Answer) {
+    fn read_link_header(&mut self, hints: &mut PaginationHints, answer: &Answer) {
         let links = answer.headers.get("link").map_or("", String::as_str);
         match parse_next_link(links) {
             Some(target) => {
                 self.has_links = true;
-                signs.has_more = Some(true);
-                signs.url = Some(target.to_owned());
+                hints.has_more = Some(true);
+                hints.url = Some(target.to_owned());
             }
-            None if self.has_links && signs.has_more.is_none() => signs.has_more = Some(false),
+            None if self.has_links && hints.has_more.is_none() => hints.has_more = Some(false),
             None => {}
         }
     }
@@ -243,25 +245,25 @@ impl ListProgress {
     /// Counts the items of a page, and removes those past the limits. Returns why the list must end here, if it must.
     fn add_items(&mut self, items: &mut Vec<Value>) -> Option<String> {
         self.pages += 1;
-        let mut page = "page [".to_owned();
-        let mut ends = Vec::with_capacity(items.len());
+        let mut page_json = "page [".to_owned();
+        let mut item_ends = Vec::with_capacity(items.len());
         for item in &*items {
-            if !ends.is_empty() {
-                page.push(',');
+            if !item_ends.is_empty() {
+                page_json.push(',');
             }
-            let begin = page.len();
+            let item_start = page_json.len();
             // Writing to a string does not fail.
-            let _ = write!(page, "{item}");
-            ends.push(begin..page.len());
+            let _ = write!(page_json, "{item}");
+            item_ends.push(item_start..page_json.len());
         }
-        page.push(']');
-        if !items.is_empty() && !self.add_mark(&page) {
+        page_json.push(']');
+        if !items.is_empty() && !self.record_mark(&page_json) {
             items.clear();
             return Some("a page was the same as one before it".to_owned());
         }
-        for (at, text) in ends.into_iter().enumerate() {
+        for (index, text) in item_ends.into_iter().enumerate() {
             let bytes = self.bytes + text.len();
-            let values = self.values + count_json_values(&page.as_bytes()[text]);
+            let values = self.values + count_json_values(&page_json.as_bytes()[text]);
             let why = if self.items == limits::CALL_ITEMS_MAX {
                 format!("a list may have {} items", limits::CALL_ITEMS_MAX)
             } else if bytes > limits::CALL_ITEMS_BYTES_MAX
@@ -275,14 +277,14 @@ impl ListProgress {
                 self.items += 1;
                 continue;
             };
-            items.truncate(at);
+            items.truncate(index);
             return Some(why);
         }
         None
     }
 
     /// Marks a cursor, URL or page. Returns whether it is new.
-    fn add_mark(&mut self, text: &str) -> bool {
+    fn record_mark(&mut self, text: &str) -> bool {
         let digest = Digest::compute(text.as_bytes());
         let first = digest.as_bytes().first_chunk().copied();
         let mark = u64::from_be_bytes(first.unwrap_or_default());
@@ -296,8 +298,8 @@ impl ListProgress {
     /// Why the next page is not requested, apart from the limit of pages: it was requested before.
     fn repeated_page_reason(&mut self, next: &NextPage) -> Option<String> {
         let is_new = match next {
-            NextPage::At(url) => self.add_mark(&format!("url {url}")),
-            NextPage::With(_, value) => self.add_mark(&format!("value {value}")),
+            NextPage::At(url) => self.record_mark(&format!("url {url}")),
+            NextPage::With(_, value) => self.record_mark(&format!("value {value}")),
         };
         let why = "a page named one that was asked for before as the next";
         (!is_new).then(|| why.to_owned())
@@ -305,13 +307,13 @@ impl ListProgress {
 
     /// Why the limit of pages ends the list, if it is reached.
     fn page_limit_reason(&self, paginate: PaginateOptions) -> Option<String> {
-        let most = paginate.max_pages.unwrap_or(limits::CALL_PAGES);
-        let most = most.clamp(1, limits::CALL_PAGES_MAX);
+        let max_pages = paginate.max_pages.unwrap_or(limits::CALL_PAGES);
+        let max_pages = max_pages.clamp(1, limits::CALL_PAGES_MAX);
         let hint = match paginate.max_pages {
             Some(_) => "",
             None => ", and `max_pages` says how many are wanted",
         };
-        (self.pages >= most).then(|| format!("{most} pages were asked for{hint}"))
+        (self.pages >= max_pages).then(|| format!("{max_pages} pages were asked for{hint}"))
     }
 }
 
@@ -319,26 +321,26 @@ impl ListProgress {
 /// only list.
 fn find_list_pointer(payload: &Value, declared: Option<&str>) -> Option<String> {
     let is_list = |path: &String| payload.pointer(path).is_some_and(Value::is_array);
-    let declared = declared.map(|path| json_pointer(path.split('.')));
-    declared.filter(is_list).or_else(|| match payload {
+    let declared_path = declared.map(|path| build_json_pointer(path.split('.')));
+    declared_path.filter(is_list).or_else(|| match payload {
         Value::Object(fields) => {
             let mut lists = fields.iter().filter(|(_, value)| value.is_array());
             let (name, _) = lists.next()?;
-            lists.next().is_none().then(|| json_pointer([&**name]))
+            lists.next().is_none().then(|| build_json_pointer([&**name]))
         }
         payload => payload.is_array().then(String::new),
     })
 }
 
 /// The JSON pointer through these names.
-fn json_pointer<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+fn build_json_pointer<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names = names.into_iter().filter(|name| !name.is_empty());
     names.fold(String::new(), |path, name| path + "/" + &name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// The value at a path such as `meta.next_cursor`. The empty path is the whole value.
-fn value_at_path<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    value.pointer(&json_pointer(path.split('.')))
+fn find_value_at_path<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    value.pointer(&build_json_pointer(path.split('.')))
 }
 
 /// How to request the page after this one; `None` if this is the last.
@@ -346,49 +348,50 @@ fn find_next_page(
     operation: &Operation,
     (with, page): (&Value, Option<u64>),
     url: &Url,
-    signs: &PaginationHints,
+    hints: &PaginationHints,
     (payload, items): (&Value, &[Value]),
 ) -> Result<Option<NextPage>, OperationFailure> {
     match &operation.pagination {
         // An answer may have a link to the next page even if the document declares no pagination.
         None | Some(Pagination::Link | Pagination::Url) => {
-            let target = signs.url.as_deref();
+            let target = hints.url.as_deref();
             target.map(|target| check_same_origin(url, target)).transpose()
         }
         Some(Pagination::LastItem { argument, field }) => {
-            let last = items.last().and_then(|item| item.get(field));
-            let last = last.filter(|id| id.is_string() || id.is_number());
-            let last = last.filter(|_| signs.has_more != Some(false));
-            Ok(last.map(|id| next_page_argument(operation, argument, id)))
+            let last_id = items.last().and_then(|item| item.get(field));
+            let last_id = last_id.filter(|id| id.is_string() || id.is_number());
+            let last_id = last_id.filter(|_| hints.has_more != Some(false));
+            Ok(last_id.map(|id| build_page_argument(operation, argument, id)))
         }
         Some(Pagination::Cursor { argument, field }) => {
             let has_more = payload.get("has_more").and_then(Value::as_bool);
-            let cursor = value_at_path(payload, field).filter(|cursor| {
+            let cursor = find_value_at_path(payload, field).filter(|cursor| {
                 cursor.is_number() || cursor.as_str().is_some_and(|text| !text.is_empty())
             });
             let cursor = cursor.filter(|_| has_more != Some(false));
-            Ok(cursor.map(|cursor| next_page_argument(operation, argument, cursor)))
+            Ok(cursor.map(|cursor| build_page_argument(operation, argument, cursor)))
         }
         Some(Pagination::Page { argument, size, counts_items }) => {
             let size = size.as_ref().and_then(|size| with.get(size)?.as_u64());
             let count = items.len() as u64;
             let is_short = size.is_some_and(|size| count < size);
-            let has_ended = signs.has_more.map_or(is_short, |has_more| !has_more);
-            let at = if *counts_items {
-                let at = with.get(argument).and_then(Value::as_u64);
-                at.unwrap_or_else(|| first_page_number(operation, argument, true))
+            let has_ended = hints.has_more.map_or(is_short, |has_more| !has_more);
+            let next_position = if *counts_items {
+                let position = with.get(argument).and_then(Value::as_u64);
+                position
+                    .unwrap_or_else(|| find_first_page_number(operation, argument, true))
                     .saturating_add(count)
             } else {
                 page.unwrap_or_default().saturating_add(1)
             };
-            let next = NextPage::With(argument.clone(), json!(at));
+            let next = NextPage::With(argument.clone(), json!(next_position));
             Ok((count > 0 && !has_ended).then_some(next))
         }
     }
 }
 
 /// The argument for the next page, converted to a string if its parameter is one.
-fn next_page_argument(operation: &Operation, argument: &str, value: &Value) -> NextPage {
+fn build_page_argument(operation: &Operation, argument: &str, value: &Value) -> NextPage {
     let mut parameters = operation.parameters.iter();
     let parameter = parameters.find(|parameter| parameter.argument == argument);
     let schema = parameter.map(|parameter| follow_references(&parameter.schema, &parameter.schema));
@@ -398,24 +401,25 @@ fn next_page_argument(operation: &Operation, argument: &str, value: &Value) -> N
 }
 
 /// The number of the requested page, if the list counts pages.
-fn requested_page_number(operation: &Operation, with: &Value) -> Option<u64> {
+fn read_page_number(operation: &Operation, with: &Value) -> Option<u64> {
     match &operation.pagination {
         Some(Pagination::Page { argument, counts_items: false, .. }) => {
-            let given = with.get(argument).and_then(Value::as_u64);
-            Some(given.unwrap_or_else(|| first_page_number(operation, argument, false)))
+            let page_number = with.get(argument).and_then(Value::as_u64);
+            Some(page_number.unwrap_or_else(|| find_first_page_number(operation, argument, false)))
         }
         _ => None,
     }
 }
 
 /// The number of the first page: the parameter's default or minimum, or else 1 for pages and 0 for items.
-fn first_page_number(operation: &Operation, argument: &str, counts_items: bool) -> u64 {
+fn find_first_page_number(operation: &Operation, argument: &str, counts_items: bool) -> u64 {
     let mut parameters = operation.parameters.iter();
     let schema = parameters
         .find(|parameter| parameter.argument == argument)
         .map(|parameter| &parameter.schema);
-    let said = schema.and_then(|schema| schema.get("default").or_else(|| schema.get("minimum")));
-    said.and_then(Value::as_u64).unwrap_or(u64::from(!counts_items))
+    let default_number =
+        schema.and_then(|schema| schema.get("default").or_else(|| schema.get("minimum")));
+    default_number.and_then(Value::as_u64).unwrap_or(u64::from(!counts_items))
 }
 
 /// The target of the link with the relation `next` (RFC 8288).
@@ -442,7 +446,7 @@ fn check_same_origin(url: &Url, target: &str) -> Result<NextPage, OperationFailu
         }
         _ => {
             let message = "the next page lies at another origin, or at no URL".to_owned();
-            Err(failure_of(&unfollowed(message), false))
+            Err(failure_from_error(&redirect_error(message), false))
         }
     }
 }
@@ -453,13 +457,13 @@ fn remove_masked_credentials(mut url: Url) -> Url {
     let Some(query) = url.query() else {
         return url;
     };
-    let is_covered = |pair: &&str| {
+    let is_masked = |pair: &&str| {
         let pair = uri::decode_segment(pair);
         pair.is_some_and(|pair| pair.contains("${credential:") || has_reference(&pair))
     };
-    let kept: Vec<_> = query.split('&').filter(|pair| !is_covered(pair)).collect();
-    let kept = kept.join("&");
-    url.set_query((!kept.is_empty()).then_some(kept.as_str()));
+    let unmasked: Vec<_> = query.split('&').filter(|pair| !is_masked(pair)).collect();
+    let unmasked_query = unmasked.join("&");
+    url.set_query((!unmasked_query.is_empty()).then_some(unmasked_query.as_str()));
     url
 }
 

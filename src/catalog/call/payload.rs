@@ -63,13 +63,13 @@ impl Payload {
     /// Whether the body is stored as an artifact instead of in the output. Expressions read JSON, so JSON stays in
     /// the output of a step however long it is, unless `is_shown`: then only the reply to the caller contains it.
     pub fn is_stored_as_artifact(&self, is_shown: bool) -> bool {
-        let most =
+        let max_bytes =
             if is_shown { limits::CALL_REPLY_SHOWN_MAX } else { limits::CALL_PAYLOAD_SHOWN_MAX };
-        let is_long = |bytes: usize| bytes > most;
+        let is_too_long = |bytes: usize| bytes > max_bytes;
         match self {
             Self::Empty => false,
-            Self::Json(value) => is_shown && is_long(json_length(value)),
-            Self::Text(text) => is_long(json_length(text)),
+            Self::Json(value) => is_shown && is_too_long(json_length(value)),
+            Self::Text(text) => is_too_long(json_length(text)),
             Self::Bytes { bytes, .. } => bytes.len() > limits::CALL_BYTES_SHOWN_MAX,
         }
     }
@@ -95,15 +95,15 @@ impl Payload {
         if bytes.is_empty() {
             return Ok(Self::Empty);
         }
-        let media_type = header_text(headers, &CONTENT_TYPE).unwrap_or_default();
+        let media_type = get_header_text(headers, &CONTENT_TYPE).unwrap_or_default();
         let media_type = mask.mask_text(strip_media_type_parameters(&media_type)).into_owned();
-        let (is_json, most) = (is_json(&media_type), limits::CALL_ANSWER_VALUES_MAX);
-        let fits = count_json_values(&bytes) <= most;
-        if is_json && !fits {
-            let message = format!("an answer may hold {most} values, and this one has more");
+        let (is_json, max_values) = (is_json(&media_type), limits::CALL_ANSWER_VALUES_MAX);
+        let is_within_limit = count_json_values(&bytes) <= max_values;
+        if is_json && !is_within_limit {
+            let message = format!("an answer may hold {max_values} values, and this one has more");
             return Err(Error::limit_exceeded(message));
         }
-        if fits
+        if is_within_limit
             && (is_json || media_type.is_empty())
             && let Ok(mut value) = serde_json::from_slice(&bytes)
         {
@@ -120,7 +120,7 @@ impl Payload {
 }
 
 /// The value of a header, if it is text.
-pub(super) fn header_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+pub(super) fn get_header_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     Some(headers.get(name)?.to_str().ok()?.to_owned())
 }
 
@@ -130,35 +130,36 @@ pub(super) fn strip_media_type_parameters(media_type: &str) -> &str {
 }
 
 /// The file name for a body: from `Content-Disposition`, or else the last segment of the path.
-pub(super) fn body_file_name(disposition: Option<&str>, url: &Url) -> String {
-    let said = disposition.and_then(disposition_file_name);
-    said.or_else(|| {
-        let last = url.path_segments()?.rfind(|segment| !segment.is_empty())?;
-        Some(uri::decode_segment(last).unwrap_or_else(|| last.to_owned()))
-    })
-    .unwrap_or_default()
+pub(super) fn choose_file_name(disposition: Option<&str>, url: &Url) -> String {
+    let suggested_name = disposition.and_then(parse_disposition_name);
+    suggested_name
+        .or_else(|| {
+            let last_segment = url.path_segments()?.rfind(|segment| !segment.is_empty())?;
+            Some(uri::decode_segment(last_segment).unwrap_or_else(|| last_segment.to_owned()))
+        })
+        .unwrap_or_default()
 }
 
 /// The name in `Content-Disposition` (RFC 6266). `filename*` takes precedence over `filename`.
-fn disposition_file_name(disposition: &str) -> Option<String> {
-    let value_of = |wanted: &str| {
+fn parse_disposition_name(disposition: &str) -> Option<String> {
+    let find_parameter = |wanted: &str| {
         let mut parameters = parse_header_parameters(disposition);
         parameters.find_map(|(name, value)| (name == wanted).then_some(value))
     };
-    let extended = value_of("filename*").and_then(|value| {
+    let extended = find_parameter("filename*").and_then(|value| {
         let (charset, rest) = value.split_once('\'')?;
         let (_, name) = rest.split_once('\'')?;
         let is_known = charset.eq_ignore_ascii_case("utf-8");
         uri::decode_segment(name).filter(|_| is_known)
     });
-    let said = extended.or_else(|| value_of("filename"));
-    said.filter(|name| !name.is_empty())
+    let file_name = extended.or_else(|| find_parameter("filename"));
+    file_name.filter(|name| !name.is_empty())
 }
 
 /// The parameters of a header: their names in lower case, their values without quotes.
 fn parse_header_parameters(header: &str) -> impl Iterator<Item = (String, String)> {
     let (mut is_quoted, mut is_escaped) = (false, false);
-    let ends = move |letter: char| {
+    let is_end = move |letter: char| {
         let was_escaped = std::mem::take(&mut is_escaped);
         match letter {
             '\\' if is_quoted => is_escaped = !was_escaped,
@@ -167,15 +168,15 @@ fn parse_header_parameters(header: &str) -> impl Iterator<Item = (String, String
         }
         letter == ';' && !is_quoted
     };
-    header.split(ends).skip(1).filter_map(|parameter| {
+    header.split(is_end).skip(1).filter_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         Some((name.trim().to_ascii_lowercase(), unquote_value(value.trim())))
     })
 }
 
 fn unquote_value(value: &str) -> String {
-    let inside = value.strip_prefix('"');
-    match inside.and_then(|inside| inside.strip_suffix('"')) {
+    let unquoted = value.strip_prefix('"');
+    match unquoted.and_then(|inside| inside.strip_suffix('"')) {
         // Other backslashes are kept: they belong to a Windows path that was not escaped.
         Some(inside) => inside.replace("\\\"", "\"").replace("\\\\", "\\"),
         None => value.to_owned(),
@@ -261,9 +262,9 @@ mod tests {
             ("attachment; filename=\"\"", "a b.png"),
             ("attachment; filename=\"open", "\"open"),
         ] {
-            assert_eq!(body_file_name(Some(disposition), &url), expected);
+            assert_eq!(choose_file_name(Some(disposition), &url), expected);
         }
         let bare = Url::parse("https://a/").expect("a URL");
-        assert_eq!(body_file_name(None, &bare), "");
+        assert_eq!(choose_file_name(None, &bare), "");
     }
 }

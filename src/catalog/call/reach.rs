@@ -13,9 +13,9 @@ use midex_domain::error::{Code, Error, Result};
 
 /// The addresses that a catalog may call: public ones over https, and those that its user allowed.
 #[derive(Clone, Debug, Default)]
-pub struct Reach {
+pub struct AddressPolicy {
     catalog: String,
-    allowed: BTreeSet<String>,
+    allowed_hosts: BTreeSet<String>,
 }
 
 /// Which addresses an admitted URL may be connected to.
@@ -28,18 +28,18 @@ pub(super) enum ConnectionRoute {
 }
 
 /// The host and port of a URL, which is the unit that a user allows.
-pub(super) fn host_and_port(url: &Url) -> Option<String> {
+pub(super) fn get_host_and_port(url: &Url) -> Option<String> {
     let port = url.port_or_known_default()?;
     Some(format!("{}:{port}", url.host_str()?))
 }
 
 /// The origin of a URL: scheme, host and port. Secrets are bound to it. `None` if the text is no http or https URL.
-pub fn origin(url: &str) -> Option<String> {
+pub fn parse_origin(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     matches!(url.scheme(), "http" | "https").then(|| url.origin().ascii_serialization())
 }
 
-impl Reach {
+impl AddressPolicy {
     /// The reach of `catalog`, whose user allowed these hosts of the form `HOST:PORT`.
     ///
     /// # Errors
@@ -48,25 +48,25 @@ impl Reach {
         catalog: impl Into<String>,
         allowed: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, String> {
-        let read = |text: &str| allowable(text).ok_or_else(|| text.to_owned());
+        let normalize = |text: &str| normalize_allowed_host(text).ok_or_else(|| text.to_owned());
         Ok(Self {
             catalog: catalog.into(),
-            allowed: allowed.into_iter().map(read).collect::<Result<_, _>>()?,
+            allowed_hosts: allowed.into_iter().map(normalize).collect::<Result<_, _>>()?,
         })
     }
 
     /// The reach for imports of documents, from the sources that the user allowed. Entries that are not `HOST:PORT`,
     /// for example directories, allow no fetch.
-    pub fn of_imports(sources: &[String]) -> Self {
+    pub fn for_imports(sources: &[String]) -> Self {
         Self {
             catalog: String::new(),
-            allowed: sources.iter().filter_map(|from| allowable(from)).collect(),
+            allowed_hosts: sources.iter().filter_map(|from| normalize_allowed_host(from)).collect(),
         }
     }
 
     /// Why `base_url` cannot be called, with the command that allows it. Only the text of the URL is checked. `None`
     /// if it may be called, or if the text is no URL.
-    pub fn refusal_of(&self, base_url: &str) -> Option<String> {
+    pub fn explain_refusal(&self, base_url: &str) -> Option<String> {
         let url = Url::parse(base_url).ok()?;
         let refusal = self.admit(&url).err()?;
         Some(refusal.message().to_owned())
@@ -74,64 +74,67 @@ impl Reach {
 
     /// Checks whether `url` may be called, as far as its text shows.
     pub(super) fn admit(&self, url: &Url) -> Result<ConnectionRoute> {
-        let refuse = |rule, message: String| Err(self.refusal(rule, &message, None));
+        let make_refusal = |rule, message: String| Err(self.refusal_error(rule, &message, None));
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!("`{}:` is no scheme that midex calls", url.scheme());
-            return refuse("scheme", message);
+            return make_refusal("scheme", message);
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return refuse("userinfo", format!("`{}` has a user or password in it", shown(url)));
+            return make_refusal(
+                "userinfo",
+                format!("`{}` has a user or password in it", redact_url(url)),
+            );
         }
-        let Some(host) = host_and_port(url) else {
-            return refuse("url", format!("`{}` names no host", shown(url)));
+        let Some(host) = get_host_and_port(url) else {
+            return make_refusal("url", format!("`{}` names no host", redact_url(url)));
         };
-        if self.allowed.contains(&host) {
+        if self.allowed_hosts.contains(&host) {
             return Ok(ConnectionRoute::Allowed);
         }
-        if let Some(refusal) = literal(url).and_then(refused_address) {
-            return Err(self.refused_host(host, &refusal));
+        if let Some(refusal) = parse_literal_ip(url).and_then(refused_address_error) {
+            return Err(self.refused_host_error(host, &refusal));
         }
         if url.scheme() == "http" {
-            let message = format!("`{}` is not https", shown(url));
-            return Err(self.refusal("plain_http", &message, Some(host)));
+            let message = format!("`{}` is not https", redact_url(url));
+            return Err(self.refusal_error("plain_http", &message, Some(host)));
         }
         Ok(ConnectionRoute::Public)
     }
 
     /// The refusal of `host`, because it is, or resolves to, an address with this refusal.
-    pub(super) fn refused_host(&self, host: String, of_address: &Error) -> Error {
-        let rule = of_address.context("rule").and_then(Value::as_str);
-        let message = format!("`{host}` {of_address}");
-        self.refusal(rule.unwrap_or_default(), &message, Some(host))
+    pub(super) fn refused_host_error(&self, host: String, address_error: &Error) -> Error {
+        let rule = address_error.context("rule").and_then(Value::as_str);
+        let message = format!("`{host}` {address_error}");
+        self.refusal_error(rule.unwrap_or_default(), &message, Some(host))
     }
 
     /// The refusal of a text that is no URL.
-    pub(super) fn no_url(&self, why: impl fmt::Display) -> Error {
-        self.refusal("url", &format!("this is no URL: {why}"), None)
+    pub(super) fn not_a_url_error(&self, why: impl fmt::Display) -> Error {
+        self.refusal_error("url", &format!("this is no URL: {why}"), None)
     }
 
     /// The error whose context has the rule and, if the user may allow it for this catalog, the `HOST:PORT`.
-    fn refusal(&self, rule: &str, message: &str, allowable: Option<String>) -> Error {
+    fn refusal_error(&self, rule: &str, message: &str, allowable_host: Option<String>) -> Error {
         let catalog = &self.catalog;
         let message = format!("{message} (rule `{rule}`)");
         let error = Error::new(Code::AddressRefused, &*message)
             .with_context("rule", rule)
             .with_context("catalog_id", catalog.as_str());
-        let Some(host) = allowable else { return error };
+        let Some(host) = allowable_host else { return error };
         let command = format!("`midex catalog allow {catalog} {host}`");
         error.with_context("host", host).with_message(format!("{message}; {command} allows it"))
     }
 }
 
 /// The refusal of an address that is not public, for [`Reach::refused_host`].
-pub(super) fn refused_address(address: IpAddr) -> Option<Error> {
-    let rule = address::refusal_rule(address)?;
+pub(super) fn refused_address_error(address: IpAddr) -> Option<Error> {
+    let rule = address::find_refusal_rule(address)?;
     let message = format!("leads to {address}, which is not public");
     Some(Error::new(Code::AddressRefused, message).with_context("rule", rule))
 }
 
 /// Parses `HOST` or `HOST:PORT`, with the host in the spelling of [`host_and_port`].
-fn host_of(text: &str) -> Option<(String, Option<u16>)> {
+fn parse_host(text: &str) -> Option<(String, Option<u16>)> {
     let url = Url::parse(&format!("http://{text}/")).ok()?;
     let is_bare = url.path() == "/" && url.username().is_empty() && url.password().is_none();
     let is_bare = is_bare && url.query().is_none() && url.fragment().is_none();
@@ -142,27 +145,27 @@ fn host_of(text: &str) -> Option<(String, Option<u16>)> {
 }
 
 /// The normalized `HOST:PORT` that a user allows; `None` if the text has another form.
-pub fn allowable(text: &str) -> Option<String> {
-    let (host, port) = host_of(text)?;
+pub fn normalize_allowed_host(text: &str) -> Option<String> {
+    let (host, port) = parse_host(text)?;
     Some(format!("{host}:{}", port?))
 }
 
 /// The normalized `HOST` or `HOST:PORT` that a secret may be sent to; `None` if the text has another form.
-pub fn secret_host(text: &str) -> Option<String> {
-    let (host, port) = host_of(text)?;
+pub fn normalize_secret_host(text: &str) -> Option<String> {
+    let (host, port) = parse_host(text)?;
     Some(port.map_or_else(|| host.clone(), |port| format!("{host}:{port}")))
 }
 
 /// The IP address in a URL without a host name. The URL parser has normalized every spelling of it: decimal, octal,
 /// hexadecimal, short.
-fn literal(url: &Url) -> Option<IpAddr> {
+fn parse_literal_ip(url: &Url) -> Option<IpAddr> {
     let host = url.host_str()?;
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 /// The URL for messages: without user, password, query and fragment, which may contain secrets.
-pub(super) fn shown(url: &Url) -> String {
-    let host = host_and_port(url).unwrap_or_default();
+pub(super) fn redact_url(url: &Url) -> String {
+    let host = get_host_and_port(url).unwrap_or_default();
     format!("{}://{host}{}", url.scheme(), url.path())
 }
 
@@ -170,7 +173,7 @@ pub(super) fn shown(url: &Url) -> String {
 mod tests {
     use super::*;
 
-    fn rule_of(reach: &Reach, url: &str) -> Option<String> {
+    fn rule_of(reach: &AddressPolicy, url: &str) -> Option<String> {
         let Ok(url) = Url::parse(url) else {
             return Some("url".into());
         };
@@ -264,7 +267,7 @@ mod tests {
 
     #[test]
     fn no_spelling_of_an_address_that_is_not_public_is_admitted() {
-        let reach = Reach::new("shop", ["127.0.0.1:8080"]).expect("a reach");
+        let reach = AddressPolicy::new("shop", ["127.0.0.1:8080"]).expect("a reach");
         assert!(REFUSED.len() >= 60);
         for (url, rule) in REFUSED {
             assert_eq!(rule_of(&reach, url).as_deref(), Some(*rule), "{url}");
@@ -275,8 +278,10 @@ mod tests {
 
     #[test]
     fn what_the_user_allowed_is_admitted_and_nothing_beside_it() {
-        let reach =
-            Reach::new("shop", ["127.0.0.1:8080", "LocalHost:80", "[::1]:9000", "10.0.0.1:443"]);
+        let reach = AddressPolicy::new(
+            "shop",
+            ["127.0.0.1:8080", "LocalHost:80", "[::1]:9000", "10.0.0.1:443"],
+        );
         let reach = reach.expect("a reach");
         for url in [
             "http://127.0.0.1:8080/a",
@@ -304,14 +309,14 @@ mod tests {
             "localhost:1?x",
             "[::1]",
         ] {
-            assert_eq!(Reach::new("shop", [text]).err().as_deref(), Some(text));
+            assert_eq!(AddressPolicy::new("shop", [text]).err().as_deref(), Some(text));
         }
     }
 
     #[test]
     fn a_malformed_source_of_imports_leaves_the_others_in_force() {
         let sources = ["no host:80", "/a/directory", "127.0.0.1:8080", "a:99999"];
-        let reach = Reach::of_imports(&sources.map(str::to_owned));
+        let reach = AddressPolicy::for_imports(&sources.map(str::to_owned));
         assert_eq!(rule_of(&reach, "http://127.0.0.1:8080/a.yaml"), None);
         assert!(rule_of(&reach, "http://127.0.0.1:80/a.yaml").is_some());
     }
@@ -319,8 +324,10 @@ mod tests {
     #[test]
     fn a_refusal_names_its_rule_and_the_command_that_allows_it() {
         let url = Url::parse("https://10.0.0.1/x?key=secret").expect("a URL");
-        let refusal =
-            Reach::new("shop", []).expect("a reach").admit(&url).expect_err("it is private");
+        let refusal = AddressPolicy::new("shop", [])
+            .expect("a reach")
+            .admit(&url)
+            .expect_err("it is private");
         assert_eq!(
             refusal.to_string(),
             "`10.0.0.1:443` leads to 10.0.0.1, which is not public (rule `private`); `midex catalog allow shop 10.0.0.1:443` allows it"
@@ -330,10 +337,13 @@ mod tests {
     #[test]
     fn an_origin_is_scheme_host_and_port() {
         assert_eq!(
-            origin("https://API.example.com:443/v1?x").as_deref(),
+            parse_origin("https://API.example.com:443/v1?x").as_deref(),
             Some("https://api.example.com")
         );
-        assert_eq!(origin("http://127.0.0.1:8080/").as_deref(), Some("http://127.0.0.1:8080"));
-        assert_eq!(origin("file:///etc/passwd"), None);
+        assert_eq!(
+            parse_origin("http://127.0.0.1:8080/").as_deref(),
+            Some("http://127.0.0.1:8080")
+        );
+        assert_eq!(parse_origin("file:///etc/passwd"), None);
     }
 }

@@ -58,7 +58,7 @@ pub struct Request {
     pub(super) headers: HeaderMap,
     pub(super) body: Option<Vec<u8>>,
     /// Whether several schemas of a `oneOf` match a part of what is sent.
-    pub(super) has_several: bool,
+    pub(super) has_several_matches: bool,
 }
 
 /// Shows method and path only, because the rest may contain secrets.
@@ -82,17 +82,17 @@ impl Request {
     ) -> Result<Self, Vec<Violation>> {
         let CallArguments { with, body, idempotency_key } = arguments;
         let operation = prepared.operation();
-        let given = arguments::bind_arguments(prepared, with, body, idempotency_key.is_some())?;
-        let url = build_url(operation, base_url, &given).map_err(|violation| vec![*violation])?;
-        let headers = build_headers(operation, &given, idempotency_key)?;
+        let bound = arguments::bind_arguments(prepared, with, body, idempotency_key.is_some())?;
+        let url = build_url(operation, base_url, &bound).map_err(|violation| vec![*violation])?;
+        let headers = build_headers(operation, &bound, idempotency_key)?;
         let mut request = Self {
             method: operation.method,
             url,
             headers,
             body: None,
-            has_several: given.has_several,
+            has_several_matches: bound.has_several_matches,
         };
-        if let Some((content, body)) = &given.body {
+        if let Some((content, body)) = &bound.body {
             request.write_body(content, body).map_err(|violation| vec![*violation])?;
         }
         Ok(request)
@@ -146,10 +146,10 @@ impl Request {
 
     /// Adds a cookie.
     pub(super) fn add_cookie(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let others = self.header(COOKIE.as_str()).map(|others| format!("{others}; "));
+        let other_cookies = self.header(COOKIE.as_str()).map(|others| format!("{others}; "));
         let cookie = format!(
             "{}{}={}",
-            others.unwrap_or_default(),
+            other_cookies.unwrap_or_default(),
             uri::encode_segment(name),
             uri::encode_segment(value)
         );
@@ -166,7 +166,7 @@ impl Request {
 
 /// Validates a header. The error says why it is invalid.
 fn validate_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let known =
+    let header_name =
         HeaderName::try_from(name).map_err(|_| format!("`{name}` is no name of a header"))?;
     if is_connection_header(name) {
         return Err(format!("the header `{name}` is midex's own"));
@@ -176,7 +176,7 @@ fn validate_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue),
     let value = value.ok_or_else(|| {
         format!("the header `{name}` may have printable ASCII alone, on one line")
     })?;
-    Ok((known, value))
+    Ok((header_name, value))
 }
 
 /// The violation of an argument.
@@ -188,24 +188,24 @@ fn argument_violation(parameter: &Parameter, rule: &str, message: String) -> Box
 fn build_url(
     operation: &Operation,
     base_url: &str,
-    given: &BoundArguments<'_>,
+    bound: &BoundArguments<'_>,
 ) -> Result<Url, Box<Violation>> {
     check_request_base_url(base_url)?;
     // Some documents distinguish operations of one path by a `#fragment`, which is never sent.
     let path = operation.path.split('#').next().unwrap_or_default();
-    let (path, fixed) = path.split_once('?').unwrap_or((path, ""));
-    let path = fill_path(path, given)?;
+    let (path, fixed_query) = path.split_once('?').unwrap_or((path, ""));
+    let path = fill_path(path, bound)?;
     let text = match path.trim_start_matches('/') {
         "" if !operation.path.starts_with('/') => base_url.to_owned(),
         path => format!("{}/{path}", base_url.trim_end_matches('/')),
     };
     let mut url = Url::parse(&text)
         .map_err(|error| base_url_violation(base_url, &format!("is none: {error}")))?;
-    let query = build_query(fixed, given);
+    let query = build_query(fixed_query, bound);
     url.set_query((!query.is_empty()).then_some(query.as_str()));
-    let (bytes, most) = (url.as_str().len(), limits::CALL_URL_BYTES_MAX);
-    if bytes > most {
-        let message = format!("a URL may have {most} bytes, this one has {bytes}");
+    let (bytes, max_bytes) = (url.as_str().len(), limits::CALL_URL_BYTES_MAX);
+    if bytes > max_bytes {
+        let message = format!("a URL may have {max_bytes} bytes, this one has {bytes}");
         return Err(Violation::new("/with", "limit", message).into());
     }
     Ok(url)
@@ -216,7 +216,7 @@ pub(super) const BASE_URL_RULE: &str = "base_url";
 
 /// Checks that a request can begin with this base URL.
 pub(super) fn check_request_base_url(base_url: &str) -> Result<(), Box<Violation>> {
-    let why = match Url::parse(base_url) {
+    let fault = match Url::parse(base_url) {
         _ if base_url.is_empty() => {
             let message = "the catalog has no base URL: its document names no server";
             return Err(Box::new(Violation::new("", BASE_URL_RULE, message)));
@@ -226,7 +226,7 @@ pub(super) fn check_request_base_url(base_url: &str) -> Result<(), Box<Violation
         Ok(url) if url.has_host() => return Ok(()),
         _ => "names no host",
     };
-    Err(base_url_violation(base_url, why))
+    Err(base_url_violation(base_url, fault))
 }
 
 fn base_url_violation(base_url: &str, why: &str) -> Box<Violation> {
@@ -235,12 +235,12 @@ fn base_url_violation(base_url: &str, why: &str) -> Box<Violation> {
 }
 
 /// The query: the fixed part in the path, then the arguments.
-fn build_query(fixed: &str, given: &BoundArguments<'_>) -> String {
+fn build_query(fixed_query: &str, bound: &BoundArguments<'_>) -> String {
     let mut query = Vec::new();
-    if !fixed.is_empty() {
-        query.push(fixed.to_owned());
+    if !fixed_query.is_empty() {
+        query.push(fixed_query.to_owned());
     }
-    for (parameter, value) in &given.parameters {
+    for (parameter, value) in &bound.parameters {
         if parameter.location == ParameterLocation::Query {
             let pairs = serialize_pairs(&parameter.name, value, &parameter.written).into_iter();
             query.extend(pairs.map(|(name, value)| format!("{name}={value}")));
@@ -250,31 +250,31 @@ fn build_query(fixed: &str, given: &BoundArguments<'_>) -> String {
 }
 
 /// Fills the arguments into the path. Fails if a `{NAME}` is left, or if a segment is `.` or `..`.
-fn fill_path(template: &str, given: &BoundArguments<'_>) -> Result<String, Box<Violation>> {
+fn fill_path(template: &str, bound: &BoundArguments<'_>) -> Result<String, Box<Violation>> {
     let mut path = template.to_owned();
-    for (parameter, value) in &given.parameters {
+    for (parameter, value) in &bound.parameters {
         if parameter.location != ParameterLocation::Path {
             continue;
         }
         let name = &parameter.argument;
         let text = to_plain_text(value);
-        let written =
+        let segment =
             serialize_segment(&parameter.name, value, &parameter.written, Encoding::Percent);
-        if written.is_empty() || matches!(text.as_str(), "" | "." | "..") {
+        if segment.is_empty() || matches!(text.as_str(), "" | "." | "..") {
             let message = format!(
                 "the argument `{name}` stands in the path: it cannot be empty, `.` or `..`"
             );
             return Err(argument_violation(parameter, "path", message));
         }
-        path = path.replace(&format!("{{{}}}", parameter.name), &written);
+        path = path.replace(&format!("{{{}}}", parameter.name), &segment);
     }
     if path.contains(['{', '}']) {
         let message = format!("the path `{template}` has places that no argument fills");
         return Err(Violation::new("/with", "path", message).into());
     }
-    let leads_up =
+    let has_dot_segment =
         |segment: &str| matches!(uri::decode_segment(segment).as_deref(), Some("." | ".."));
-    if path.split('/').any(leads_up) {
+    if path.split('/').any(has_dot_segment) {
         let message = format!("the path `{template}` would lead elsewhere with these arguments");
         return Err(Violation::new("/with", "path", message).into());
     }
@@ -283,7 +283,7 @@ fn fill_path(template: &str, given: &BoundArguments<'_>) -> Result<String, Box<V
 
 fn build_headers(
     operation: &Operation,
-    given: &BoundArguments<'_>,
+    bound: &BoundArguments<'_>,
     idempotency_key: Option<&str>,
 ) -> Result<HeaderMap, Vec<Violation>> {
     let mut headers = HeaderMap::new();
@@ -296,7 +296,7 @@ fn build_headers(
     }
     let mut violations = Vec::new();
     let mut cookies = Vec::new();
-    for (parameter, value) in &given.parameters {
+    for (parameter, value) in &bound.parameters {
         match parameter.location {
             ParameterLocation::Header => {
                 match validate_header(&parameter.name, &encode_header_value(parameter, value)) {

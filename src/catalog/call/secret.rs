@@ -12,7 +12,7 @@ use std::{
 use reqwest::Url;
 use rustix::fs::{Mode, OFlags, open};
 
-use super::reach::host_and_port;
+use super::reach::get_host_and_port;
 use midex_domain::{FailureCode, execution::OperationFailure, limits};
 
 /// The sources of secrets: listed environment variables, and a file.
@@ -24,20 +24,20 @@ pub struct SecretSources {
     pub file: Option<PathBuf>,
     /// The hosts that a secret may be sent to, by its name, as [`secret_host`](super::secret_host) writes them. A
     /// secret without an entry may be sent to the origins that the user gave.
-    pub hosts: BTreeMap<String, BTreeSet<String>>,
+    pub allowed_hosts: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl SecretSources {
     /// The references that catalogs may contain: `env:NAME`, `file:NAME`. A file that is refused contributes none.
     /// Reads the file: not to be called on a worker thread of an async runtime.
     pub fn available_references(&self) -> BTreeSet<String> {
-        let of_file = self.file.as_deref().map(parse_secrets_file);
-        let of_file = of_file.and_then(Result::ok).unwrap_or_default();
+        let file_secrets = self.file.as_deref().map(parse_secrets_file);
+        let file_secrets = file_secrets.and_then(Result::ok).unwrap_or_default();
         // The file also provides the variables that are not set.
-        let named = self.environment.keys().chain(of_file.keys());
-        let named = named.map(|name| format!("env:{name}"));
-        let of_file = of_file.keys().map(|name| format!("file:{name}"));
-        named.chain(of_file).collect()
+        let names = self.environment.keys().chain(file_secrets.keys());
+        let references = names.map(|name| format!("env:{name}"));
+        let file_references = file_secrets.keys().map(|name| format!("file:{name}"));
+        references.chain(file_references).collect()
     }
 
     /// Refuses to send a secret to a host that is not in its list. Secrets without a list are not refused.
@@ -46,13 +46,13 @@ impl SecretSources {
         names: impl IntoIterator<Item = &'a str>,
         url: &Url,
     ) -> Result<(), OperationFailure> {
-        let at = host_and_port(url).unwrap_or_default();
-        let is_at = |host: &String| *host == at || url.host_str() == Some(host);
+        let host_port = get_host_and_port(url).unwrap_or_default();
+        let is_target_host = |host: &String| *host == host_port || url.host_str() == Some(host);
         for name in names {
-            if let Some(hosts) = self.hosts.get(name)
-                && !hosts.iter().any(is_at)
+            if let Some(hosts) = self.allowed_hosts.get(name)
+                && !hosts.iter().any(is_target_host)
             {
-                return Err(disallowed_host_failure(name, &at, hosts));
+                return Err(disallowed_host_failure(name, &host_port, hosts));
             }
         }
         Ok(())
@@ -64,12 +64,12 @@ impl SecretSources {
         &self,
         names: &[String],
         url: &Url,
-        given: &BTreeSet<String>,
+        approved_origins: &BTreeSet<String>,
     ) -> Result<(), OperationFailure> {
         self.check_secret_hosts(names.iter().map(String::as_str), url)?;
         let origin = url.origin().ascii_serialization();
-        let mut free = names.iter().filter(|name| !self.hosts.contains_key(*name));
-        match free.next().filter(|_| !given.contains(&origin)) {
+        let mut unrestricted = names.iter().filter(|name| !self.allowed_hosts.contains_key(*name));
+        match unrestricted.next().filter(|_| !approved_origins.contains(&origin)) {
             Some(name) => Err(unapproved_origin_failure(name, &origin)),
             None => Ok(()),
         }
@@ -83,10 +83,14 @@ fn unapproved_origin_failure(name: &str, origin: &str) -> OperationFailure {
     OperationFailure::new("secret_not_allowed", message).with_code(FailureCode::SecretNotAllowed)
 }
 
-fn disallowed_host_failure(name: &str, at: &str, hosts: &BTreeSet<String>) -> OperationFailure {
+fn disallowed_host_failure(
+    name: &str,
+    host_port: &str,
+    hosts: &BTreeSet<String>,
+) -> OperationFailure {
     let hosts: Vec<_> = hosts.iter().map(String::as_str).collect();
     let message = format!(
-        "the secret `{name}` may not go to `{at}`: the user's midex.toml allows it under `[secrets.{name}]` for {} alone",
+        "the secret `{name}` may not go to `{host_port}`: the user's midex.toml allows it under `[secrets.{name}]` for {} alone",
         hosts.join(", ")
     );
     OperationFailure::new("secret_not_allowed", message).with_code(FailureCode::SecretNotAllowed)
@@ -109,23 +113,23 @@ enum SecretSegment<'a> {
 
 /// Whether the text refers to a secret.
 pub fn has_reference(text: &str) -> bool {
-    next_reference(text).is_some()
+    find_next_reference(text).is_some()
 }
 
 /// The references in the text: `env:NAME`, `file:NAME`.
 pub fn find_references(text: &str) -> Vec<String> {
-    let named = split_at_references(text).into_iter().filter_map(|part| match part {
+    let references = split_at_references(text).into_iter().filter_map(|part| match part {
         SecretSegment::Plain(_) => None,
         SecretSegment::Environment(name) => Some(format!("env:{name}")),
         SecretSegment::File(name) => Some(format!("file:{name}")),
     });
-    named.collect()
+    references.collect()
 }
 
 fn split_at_references(text: &str) -> Vec<SecretSegment<'_>> {
     let mut parts = Vec::new();
     let mut rest = text;
-    while let Some((before, part, after)) = next_reference(rest) {
+    while let Some((before, part, after)) = find_next_reference(rest) {
         parts.extend([SecretSegment::Plain(before), part]);
         rest = after;
     }
@@ -134,10 +138,10 @@ fn split_at_references(text: &str) -> Vec<SecretSegment<'_>> {
     parts
 }
 
-fn next_reference(text: &str) -> Option<(&str, SecretSegment<'_>, &str)> {
+fn find_next_reference(text: &str) -> Option<(&str, SecretSegment<'_>, &str)> {
     text.match_indices("${").find_map(|(start, _)| {
-        let (inside, after) = text[start + 2..].split_once('}')?;
-        let part = match inside.split_once(':')? {
+        let (reference, after) = text[start + 2..].split_once('}')?;
+        let part = match reference.split_once(':')? {
             ("env", name) => SecretSegment::Environment(name),
             ("file", name) => SecretSegment::File(name),
             _ => return None,
@@ -163,57 +167,57 @@ impl SecretValues {
         let mut names: Vec<_> = texts.flat_map(|text| find_references(text)).collect();
         names.sort_unstable();
         names.dedup();
-        let bare = names.iter().filter_map(|name| Some(name.split_once(':')?.1));
-        sources.check_secret_hosts(bare, url)?;
-        let of_environment = |name: &str| sources.environment.get(name.strip_prefix("env:")?);
-        let is_of_file = |name: &&String| of_environment(name).is_none();
-        let of_file = match names.iter().find(is_of_file) {
+        let bare_names = names.iter().filter_map(|name| Some(name.split_once(':')?.1));
+        sources.check_secret_hosts(bare_names, url)?;
+        let find_in_environment = |name: &str| sources.environment.get(name.strip_prefix("env:")?);
+        let is_in_file = |name: &&String| find_in_environment(name).is_none();
+        let file_secrets = match names.iter().find(is_in_file) {
             Some(name) => read_secrets_file(name, sources.file.clone()).await?,
             None => BTreeMap::new(),
         };
-        let find = |name: String| {
-            let bare = name.split_once(':').map_or(&*name, |(_, bare)| bare);
-            let value = of_environment(&name).or_else(|| of_file.get(bare));
+        let find_value = |name: String| {
+            let bare_name = name.split_once(':').map_or(&*name, |(_, bare)| bare);
+            let value = find_in_environment(&name).or_else(|| file_secrets.get(bare_name));
             let value = value.cloned();
             let value =
                 value.ok_or_else(|| missing_secret_failure(&name, sources.file.as_deref()))?;
             Ok((name, value))
         };
-        let values = names.into_iter().map(find).collect::<Result<_, _>>()?;
+        let values = names.into_iter().map(find_value).collect::<Result<_, _>>()?;
         Ok(Self { values })
     }
 
     /// The text with its references replaced by their values.
     pub(super) fn fill_references(&self, text: &str) -> String {
-        let value = |kind: &str, name: &str| {
+        let find_value = |kind: &str, name: &str| {
             let value = self.values.get(&format!("{kind}:{name}"));
             value.cloned().unwrap_or_default()
         };
-        let part = |part| match part {
+        let render_segment = |part| match part {
             SecretSegment::Plain(text) => text.to_owned(),
-            SecretSegment::Environment(name) => value("env", name),
-            SecretSegment::File(name) => value("file", name),
+            SecretSegment::Environment(name) => find_value("env", name),
+            SecretSegment::File(name) => find_value("file", name),
         };
-        split_at_references(text).into_iter().map(part).collect()
+        split_at_references(text).into_iter().map(render_segment).collect()
     }
 
     /// The values, each with the placeholder that masks it.
     pub(super) fn values_with_placeholders(&self) -> impl Iterator<Item = (String, String)> {
-        let given = self.values.iter();
-        given.map(|(name, value)| (value.clone(), format!("${{{name}}}")))
+        let secrets = self.values.iter();
+        secrets.map(|(name, value)| (value.clone(), format!("${{{name}}}")))
     }
 }
 
 fn missing_secret_failure(name: &str, file: Option<&Path>) -> OperationFailure {
     let file = file.map_or_else(|| "secrets".to_owned(), |file| file.display().to_string());
-    let in_file = format!("the file of secrets `{file}` has no such line");
-    let how = match name.split_once(':') {
+    let file_hint = format!("the file of secrets `{file}` has no such line");
+    let hint = match name.split_once(':') {
         Some(("env", name)) => format!(
-            "the variable is not set where the server was started, or not listed with `--secret-env {name}`, and {in_file}"
+            "the variable is not set where the server was started, or not listed with `--secret-env {name}`, and {file_hint}"
         ),
-        _ => in_file,
+        _ => file_hint,
     };
-    let message = format!("the catalog refers to `${{{name}}}`: {how}");
+    let message = format!("the catalog refers to `${{{name}}}`: {hint}");
     OperationFailure::new("secret_missing", message).with_code(FailureCode::SecretMissing)
 }
 
@@ -222,13 +226,13 @@ async fn read_secrets_file(
     name: &str,
     path: Option<PathBuf>,
 ) -> Result<BTreeMap<String, String>, OperationFailure> {
-    let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
-    let Some(path) = path.clone().filter(is_there) else {
+    let exists = |path: &PathBuf| path.symlink_metadata().is_ok();
+    let Some(path) = path.clone().filter(exists) else {
         return Err(missing_secret_failure(name, path.as_deref()));
     };
-    let read = tokio::task::spawn_blocking(move || parse_secrets_file(&path)).await;
-    let read = read.unwrap_or_else(|_| Err("the file of secrets was not read".to_owned()));
-    read.map_err(|message| {
+    let contents = tokio::task::spawn_blocking(move || parse_secrets_file(&path)).await;
+    let contents = contents.unwrap_or_else(|_| Err("the file of secrets was not read".to_owned()));
+    contents.map_err(|message| {
         OperationFailure::new("secrets_file", message).with_code(FailureCode::SecretsFileUnsafe)
     })
 }
@@ -239,9 +243,9 @@ async fn read_secrets_file(
 /// The file is a symlink, not a regular file, larger than [`limits::SECRETS_FILE_BYTES_MAX`], owned by another user,
 /// or accessible to others; or a line has no `=`.
 pub fn parse_secrets_file(path: &Path) -> Result<BTreeMap<String, String>, String> {
-    let shown = path.display();
+    let path_text = path.display();
     let text = read_private_file(path)
-        .map_err(|why| format!("the file of secrets `{shown}` is not read: {why}"))?;
+        .map_err(|why| format!("the file of secrets `{path_text}` is not read: {why}"))?;
     let mut secrets = BTreeMap::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim_start();
@@ -250,7 +254,7 @@ pub fn parse_secrets_file(path: &Path) -> Result<BTreeMap<String, String>, Strin
         }
         let Some((name, value)) = line.split_once('=') else {
             return Err(format!(
-                "the file of secrets `{shown}` has no `NAME=value` in line {}",
+                "the file of secrets `{path_text}` has no `NAME=value` in line {}",
                 number + 1
             ));
         };
@@ -278,10 +282,10 @@ fn read_private_file(path: &Path) -> Result<String, String> {
         return Err(format!("others may use it (mode {mode:04o}): run `chmod 600` on it"));
     }
     let mut text = String::new();
-    let most = limits::SECRETS_FILE_BYTES_MAX;
-    let read = file.take(most + 1).read_to_string(&mut text);
-    match read.map_err(|error| error.to_string())? {
-        read if read as u64 > most => Err(format!("it has more than {most} bytes")),
+    let max_bytes = limits::SECRETS_FILE_BYTES_MAX;
+    let read_result = file.take(max_bytes + 1).read_to_string(&mut text);
+    match read_result.map_err(|error| error.to_string())? {
+        read if read as u64 > max_bytes => Err(format!("it has more than {max_bytes} bytes")),
         _ => Ok(text),
     }
 }

@@ -4,7 +4,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 
 use super::{
     CallTarget,
-    reach::shown,
+    reach::redact_url,
     request::Request,
     secret::{SecretSources, SecretValues, has_reference},
 };
@@ -31,35 +31,35 @@ pub(super) async fn secure_request(
     sources: &SecretSources,
 ) -> Result<SecuredRequest, OperationFailure> {
     let origin = request.url.origin().ascii_serialization();
-    let has_any = !target.headers.is_empty() || !target.credentials.is_empty();
-    if has_any && !target.origins.contains(&origin) {
+    let has_headers_or_credentials = !target.headers.is_empty() || !target.credentials.is_empty();
+    if has_headers_or_credentials && !target.origins.contains(&origin) {
         return allow_without_credentials(request, operation, &origin);
     }
     let alternative = find_credentials(operation, target);
     let credentials = alternative.iter().map(|(_, _, credential)| *credential);
     let texts = target.headers.iter().map(|(_, value)| value).chain(credentials);
-    let filler = SecretValues::look_up_secrets(sources, texts, &request.url).await?;
-    let mut covered = Vec::new();
+    let secrets = SecretValues::look_up_secrets(sources, texts, &request.url).await?;
+    let mut masked_values = Vec::new();
     for (name, scheme, credential) in &alternative {
-        let value = filler.fill_references(credential);
+        let value = secrets.fill_references(credential);
         add_credential(request, scheme, &value)
             .map_err(|why| unusable_credential_failure(name, &why))?;
         let placeholder = format!("${{credential:{name}}}");
         if matches!(scheme, SecurityScheme::Basic) {
-            covered.push((BASE64_STANDARD.encode(&value), placeholder.clone()));
+            masked_values.push((BASE64_STANDARD.encode(&value), placeholder.clone()));
         }
-        covered.push((value, placeholder));
+        masked_values.push((value, placeholder));
     }
     for (name, text) in &target.headers {
-        let value = filler.fill_references(text);
+        let value = secrets.fill_references(text);
         request.set_header(name, &value).map_err(|why| unusable_credential_failure(name, &why))?;
         if is_secret_header(name) && !has_reference(text) {
             let value = value.rsplit(' ').next().unwrap_or_default().to_owned();
-            covered.push((value, format!("${{header:{name}}}")));
+            masked_values.push((value, format!("${{header:{name}}}")));
         }
     }
     Ok(SecuredRequest {
-        mask: filler.values_with_placeholders().chain(covered).collect(),
+        mask: secrets.values_with_placeholders().chain(masked_values).collect(),
         note: missing_credential_note(operation, target, alternative.is_empty()),
     })
 }
@@ -76,7 +76,7 @@ fn allow_without_credentials(
         );
         return Ok(SecuredRequest { mask: SecretMask::default(), note: Some(note) });
     }
-    let place = shown(&request.url);
+    let place = redact_url(&request.url);
     let message = format!(
         "`{place}` needs credentials, and those of the catalog may not go to `{origin}`: its user gave them for other origins"
     );
@@ -95,11 +95,12 @@ fn find_credentials<'a>(
     operation: &'a Operation,
     target: &'a CallTarget,
 ) -> Vec<(&'a String, &'a SecurityScheme, &'a String)> {
-    let of =
+    let find_credential =
         |name: &'a String| Some((name, target.schemes.get(name)?, target.credentials.get(name)?));
     let mut alternatives = operation.security.iter().filter(|names| !names.is_empty());
-    let found = alternatives.find_map(|names| names.iter().map(of).collect::<Option<Vec<_>>>());
-    found.unwrap_or_default()
+    let complete = alternatives
+        .find_map(|names| names.iter().map(find_credential).collect::<Option<Vec<_>>>());
+    complete.unwrap_or_default()
 }
 
 fn add_credential(
@@ -131,9 +132,9 @@ fn add_credential(
 fn missing_credential_note(
     operation: &Operation,
     target: &CallTarget,
-    has_none: bool,
+    has_no_credentials: bool,
 ) -> Option<String> {
-    if !has_none || needs_no_credentials(operation) || !target.headers.is_empty() {
+    if !has_no_credentials || needs_no_credentials(operation) || !target.headers.is_empty() {
         return None;
     }
     let names = operation.security.first()?.join("`, `");

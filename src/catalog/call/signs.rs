@@ -28,25 +28,25 @@ pub(super) struct PaginationHints {
 
 impl PaginationHints {
     /// Reads the hints in a payload. `asked` is the number of the requested page, if the list counts pages.
-    pub(super) fn from_payload(payload: &Value, asked: Option<u64>) -> Self {
-        let mut signs = Self::default();
+    pub(super) fn from_payload(payload: &Value, requested_page: Option<u64>) -> Self {
+        let mut hints = Self::default();
         let fields = payload.as_object().into_iter().flatten();
         for (name, value) in fields {
-            signs.read_field(&normalize_name(name), value);
+            hints.read_field(&normalize_name(name), value);
             if PAGINATION_OBJECTS.contains(&&*normalize_name(name)) {
                 let inner = value.as_object().into_iter().flatten();
-                inner.for_each(|(name, value)| signs.read_field(&normalize_name(name), value));
+                inner.for_each(|(name, value)| hints.read_field(&normalize_name(name), value));
             }
         }
-        if let Some((page, count)) = signs.page.or(asked).zip(signs.count) {
+        if let Some((page, count)) = hints.page.or(requested_page).zip(hints.count) {
             match count.saturating_sub(page) {
-                0 => signs.record_hint(false),
+                0 => hints.record_hint(false),
                 // In a service that counts from 0 this is the last page, so nothing can be concluded.
                 1 => {}
-                _ => signs.record_hint(true),
+                _ => hints.record_hint(true),
             }
         }
-        signs
+        hints
     }
 
     /// Records a hint. If hints contradict each other, there is a further page: requesting one too many loses no
@@ -56,28 +56,30 @@ impl PaginationHints {
     }
 
     fn read_field(&mut self, name: &str, value: &Value) {
-        let is = |names: &str| names.split(' ').any(|known| known == name);
+        let is_named = |names: &str| names.split(' ').any(|known| known == name);
         match value {
-            Value::Bool(flag) if is(HAS_MORE_FLAGS) => self.record_hint(*flag),
-            Value::Bool(flag) if is(LAST_PAGE_FLAGS) => self.record_hint(!flag),
-            Value::Null | Value::Bool(false) if is(NEXT_URL_FIELDS) || is(NEXT_PAGE_FIELDS) => {
+            Value::Bool(flag) if is_named(HAS_MORE_FLAGS) => self.record_hint(*flag),
+            Value::Bool(flag) if is_named(LAST_PAGE_FLAGS) => self.record_hint(!flag),
+            Value::Null | Value::Bool(false)
+                if is_named(NEXT_URL_FIELDS) || is_named(NEXT_PAGE_FIELDS) =>
+            {
                 self.record_hint(false);
             }
-            Value::String(text) if is(NEXT_URL_FIELDS) || is(NEXT_PAGE_FIELDS) => {
+            Value::String(text) if is_named(NEXT_URL_FIELDS) || is_named(NEXT_PAGE_FIELDS) => {
                 self.record_hint(!text.is_empty());
                 let is_url = ["http", "/", "?"].iter().any(|begin| text.starts_with(begin));
                 if is_url {
                     self.url = Some(text.clone());
                 }
             }
-            Value::Object(link) if is(NEXT_URL_FIELDS) => {
+            Value::Object(link) if is_named(NEXT_URL_FIELDS) => {
                 let href = link.get("href").and_then(Value::as_str);
                 self.url = href.map(str::to_owned).or(self.url.take());
                 self.record_hint(true);
             }
-            Value::Number(_) if is(NEXT_PAGE_FIELDS) => self.record_hint(true),
-            Value::Number(number) if is(PAGE_COUNT_FIELDS) => self.count = number.as_u64(),
-            Value::Number(number) if is(PAGE_NUMBER_FIELDS) => self.page = number.as_u64(),
+            Value::Number(_) if is_named(NEXT_PAGE_FIELDS) => self.record_hint(true),
+            Value::Number(number) if is_named(PAGE_COUNT_FIELDS) => self.count = number.as_u64(),
+            Value::Number(number) if is_named(PAGE_NUMBER_FIELDS) => self.page = number.as_u64(),
             _ => {}
         }
     }

@@ -54,23 +54,23 @@ impl Encoding {
 pub(super) fn serialize_segment(
     name: &str,
     value: &Value,
-    written: &ValueStyle,
+    value_style: &ValueStyle,
     encoding: Encoding,
 ) -> String {
-    let (style, explode) = match written {
+    let (style, explode) = match value_style {
         ValueStyle::Content(media_type) => {
             return encoding.encode(&serialize_content(media_type, value));
         }
         ValueStyle::Styled { style, explode, .. } => (*style, *explode),
     };
-    let (before, between) = match style {
+    let (prefix, separator) = match style {
         ParameterStyle::Label if explode => (".", "."),
         ParameterStyle::Label => (".", ","),
         ParameterStyle::Matrix if explode => (";", ";"),
         ParameterStyle::Matrix => (";", ","),
         _ => ("", ","),
     };
-    let named = |text: String| match style {
+    let add_name = |text: String| match style {
         ParameterStyle::Matrix if text.is_empty() => encoding.encode(name),
         ParameterStyle::Matrix => format!("{}={text}", encoding.encode(name)),
         _ => text,
@@ -78,11 +78,11 @@ pub(super) fn serialize_segment(
     let parts = serialize_parts(value, explode, encoding);
     match (style, explode, value) {
         (ParameterStyle::Matrix, true, Value::Array(_)) => {
-            let parts: Vec<_> = parts.into_iter().map(named).collect();
-            format!("{before}{}", parts.join(between))
+            let parts: Vec<_> = parts.into_iter().map(add_name).collect();
+            format!("{prefix}{}", parts.join(separator))
         }
-        (_, true, Value::Object(_)) => format!("{before}{}", parts.join(between)),
-        _ => format!("{before}{}", named(parts.join(between))),
+        (_, true, Value::Object(_)) => format!("{prefix}{}", parts.join(separator)),
+        _ => format!("{prefix}{}", add_name(parts.join(separator))),
     }
 }
 
@@ -128,9 +128,9 @@ pub(super) fn escape_pointer_key(name: &str) -> String {
 pub(super) fn serialize_pairs(
     name: &str,
     value: &Value,
-    written: &ValueStyle,
+    value_style: &ValueStyle,
 ) -> Vec<(String, String)> {
-    let (style, explode, encoding) = match written {
+    let (style, explode, encoding) = match value_style {
         ValueStyle::Content(media_type) => {
             return vec![(
                 uri::encode_segment(name),
@@ -183,18 +183,19 @@ fn separator(style: ParameterStyle) -> &'static str {
 fn serialize_nested(name: &str, value: &Value, encoding: Encoding) -> Vec<(String, String)> {
     match value {
         Value::Object(map) => {
-            let each = map.iter().flat_map(|(key, value)| {
+            let pairs = map.iter().flat_map(|(key, value)| {
                 serialize_nested(&format!("{name}[{key}]"), value, encoding)
             });
-            each.collect()
+            pairs.collect()
         }
         Value::Array(items) => {
             // Empty items are skipped before the items are numbered, because a list with a gap is not read as a list.
-            let each = items.iter().filter(|item| !is_empty(item)).enumerate();
-            each.flat_map(|(place, item)| {
-                serialize_nested(&format!("{name}[{place}]"), item, encoding)
-            })
-            .collect()
+            let pairs = items.iter().filter(|item| !is_empty(item)).enumerate();
+            pairs
+                .flat_map(|(place, item)| {
+                    serialize_nested(&format!("{name}[{place}]"), item, encoding)
+                })
+                .collect()
         }
         value => serialize_scalar(value, encoding)
             .map(|text| (uri::encode_segment(name), text))

@@ -119,7 +119,8 @@ impl CompiledDocument {
         let length = bytes.len() as u64;
         let numbers = [length, at, index.len() as u64].map(u64::to_le_bytes).concat();
         let header =
-            [MAGIC, self.digest.as_bytes().as_slice(), &numbers, &checksum(&index)].concat();
+            [MAGIC, self.digest.as_bytes().as_slice(), &numbers, &compute_checksum(&index)]
+                .concat();
         bytes[..HEADER_BYTES].copy_from_slice(&header);
         bytes
     }
@@ -140,15 +141,15 @@ impl CompiledDocument {
 fn append_record(bytes: &mut Vec<u8>, value: &impl Serialize) -> RecordPosition {
     let json = serde_json::to_vec(value).unwrap_or_default();
     let at = bytes.len() as u64;
-    bytes.extend_from_slice(&checksum(&json));
+    bytes.extend_from_slice(&compute_checksum(&json));
     bytes.extend_from_slice(&json);
     RecordPosition { at, length: u32::try_from(json.len()).unwrap_or(u32::MAX) }
 }
 
-fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
-    let mut check = [0; CHECKSUM_BYTES];
-    check.copy_from_slice(&Digest::compute(bytes).as_bytes()[..CHECKSUM_BYTES]);
-    check
+fn compute_checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let mut checksum = [0; CHECKSUM_BYTES];
+    checksum.copy_from_slice(&Digest::compute(bytes).as_bytes()[..CHECKSUM_BYTES]);
+    checksum
 }
 
 fn invalid_data_error(what: &str) -> io::Error {
@@ -169,16 +170,17 @@ impl DocumentReader {
         if &header[..16] != MAGIC {
             return Err(invalid_data_error("this is no compiled document of this version"));
         }
-        let number = |at: usize| {
+        let read_number = |at: usize| {
             header[at..at + 8].iter().rev().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte))
         };
-        let (all, at, index) = (number(48), number(56), number(64));
-        if all != length || at.checked_add(index) != Some(length) {
+        let (total_length, index_offset, index_length) =
+            (read_number(48), read_number(56), read_number(64));
+        if total_length != length || index_offset.checked_add(index_length) != Some(length) {
             return Err(invalid_data_error("the compiled document is cut off"));
         }
-        let mut bytes = vec![0; usize::try_from(index).map_err(io::Error::other)?];
-        source(at, &mut bytes)?;
-        if checksum(&bytes) != header[72..] {
+        let mut bytes = vec![0; usize::try_from(index_length).map_err(io::Error::other)?];
+        source(index_offset, &mut bytes)?;
+        if compute_checksum(&bytes) != header[72..] {
             return Err(invalid_data_error("the index of the compiled document is damaged"));
         }
         let index: RecordIndex = postcard::from_bytes(&bytes)
@@ -197,9 +199,9 @@ impl DocumentReader {
         let length = bytes.len() as u64;
         let source: ByteSource = Box::new(move |at, into| {
             let at = usize::try_from(at).map_err(io::Error::other)?;
-            let part = at.checked_add(into.len()).and_then(|end| bytes.get(at..end));
+            let range = at.checked_add(into.len()).and_then(|end| bytes.get(at..end));
             into.copy_from_slice(
-                part.ok_or_else(|| invalid_data_error("the compiled document is cut off"))?,
+                range.ok_or_else(|| invalid_data_error("the compiled document is cut off"))?,
             );
             Ok(())
         });
@@ -222,10 +224,10 @@ impl DocumentReader {
     }
 
     /// The position of an operation, by its name or one of its aliases.
-    pub fn find_operation(&self, name: &str) -> Option<usize> {
+    pub fn find_operation_index(&self, name: &str) -> Option<usize> {
         let entries = &self.index.entries;
-        let found = entries.binary_search_by(|entry| (*entry.name).cmp(name)).ok();
-        found.or_else(|| {
+        let search_result = entries.binary_search_by(|entry| (*entry.name).cmp(name)).ok();
+        search_result.or_else(|| {
             entries.iter().position(|entry| entry.aliases.iter().any(|alias| **alias == *name))
         })
     }
@@ -236,9 +238,9 @@ impl DocumentReader {
     ///
     /// # Errors
     /// `InvalidData` if the compiled form is damaged, and the errors of the source.
-    pub fn read_operation(&self, place: usize) -> io::Result<Operation> {
-        let mut operation = self.read_bare_operation(place)?;
-        let mut read = HashMap::new();
+    pub fn read_operation(&self, index: usize) -> io::Result<Operation> {
+        let mut operation = self.read_bare_operation(index)?;
+        let mut read_schemas = HashMap::new();
         let bodies = operation
             .body
             .iter_mut()
@@ -246,7 +248,7 @@ impl DocumentReader {
             .map(|content| &mut content.schema);
         let parameters = operation.parameters.iter_mut().map(|parameter| &mut parameter.schema);
         for schema in parameters.chain(bodies).chain(&mut operation.output) {
-            self.add_shared_schemas(schema, &mut read)?;
+            self.add_shared_schemas(schema, &mut read_schemas)?;
         }
         Ok(operation)
     }
@@ -256,8 +258,8 @@ impl DocumentReader {
     ///
     /// # Errors
     /// As [`Self::read_operation`].
-    pub fn read_bare_operation(&self, place: usize) -> io::Result<Operation> {
-        let place = self.index.operations.get(place).ok_or(io::ErrorKind::NotFound)?;
+    pub fn read_bare_operation(&self, index: usize) -> io::Result<Operation> {
+        let place = self.index.operations.get(index).ok_or(io::ErrorKind::NotFound)?;
         self.read_record(*place)
     }
 
@@ -287,23 +289,23 @@ impl DocumentReader {
     ) -> io::Result<()> {
         let mut definitions = Map::new();
         let mut bytes = 0;
-        let mut seen = HashSet::new();
-        let mut open = shared_schema_names(schema);
-        while !open.is_empty() {
-            let mut next = Vec::new();
-            for name in open.into_iter().filter(|name| seen.insert(name.clone())) {
+        let mut added = HashSet::new();
+        let mut pending = list_shared_names(schema);
+        while !pending.is_empty() {
+            let mut next_pending = Vec::new();
+            for name in pending.into_iter().filter(|name| added.insert(name.clone())) {
                 let (value, length) = self.read_shared_schema(&name, read)?;
                 bytes += length;
                 if definitions.len() < limits::OPERATION_SCHEMAS_MAX
                     && bytes <= limits::OPERATION_SCHEMAS_BYTES_MAX
                 {
-                    next.extend(shared_schema_names(value));
+                    next_pending.extend(list_shared_names(value));
                     definitions.insert(name, value.clone());
                 } else {
                     definitions.insert(name, Value::Bool(true));
                 }
             }
-            open = next;
+            pending = next_pending;
         }
         if let Some(schema) = schema.as_object_mut().filter(|_| !definitions.is_empty()) {
             schema.insert("$defs".into(), definitions.into());
@@ -317,27 +319,29 @@ impl DocumentReader {
         read: &'a mut HashMap<String, (Value, usize)>,
     ) -> io::Result<&'a (Value, usize)> {
         if !read.contains_key(name) {
-            let found = self.index.schemas.binary_search_by(|(known, _)| (**known).cmp(name));
-            let place = found.map_err(|_| invalid_data_error("a shared schema is not there"))?;
+            let search_result =
+                self.index.schemas.binary_search_by(|(known, _)| (**known).cmp(name));
+            let place =
+                search_result.map_err(|_| invalid_data_error("a shared schema is not there"))?;
             let place = self.index.schemas[place].1;
             read.insert(name.to_owned(), (self.read_record(place)?, place.length as usize));
         }
         Ok(&read[name])
     }
 
-    fn read_record<T: DeserializeOwned>(&self, place: RecordPosition) -> io::Result<T> {
-        let mut bytes = vec![0; CHECKSUM_BYTES + place.length as usize];
-        (self.source)(place.at, &mut bytes)?;
-        let (sum, json) = bytes.split_at(CHECKSUM_BYTES);
-        if sum != checksum(json) {
+    fn read_record<T: DeserializeOwned>(&self, position: RecordPosition) -> io::Result<T> {
+        let mut bytes = vec![0; CHECKSUM_BYTES + position.length as usize];
+        (self.source)(position.at, &mut bytes)?;
+        let (stored_checksum, json) = bytes.split_at(CHECKSUM_BYTES);
+        if stored_checksum != compute_checksum(json) {
             return Err(invalid_data_error("a record of the compiled document is damaged"));
         }
         Ok(serde_json::from_slice(json)?)
     }
 }
 
-fn shared_schema_names(schema: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    collect_shared_names(schema, &mut found);
-    found.into_iter().map(str::to_owned).collect()
+fn list_shared_names(schema: &Value) -> Vec<String> {
+    let mut names = Vec::new();
+    collect_shared_names(schema, &mut names);
+    names.into_iter().map(str::to_owned).collect()
 }

@@ -5,7 +5,7 @@
 //! method.
 
 use super::{name::to_kebab_case, provider::to_singular, words::stem_word};
-use crate::operation::{Class, Operation};
+use crate::operation::{Operation, OperationClass};
 
 /// Verbs of removal, in their base form.
 const REMOVAL_VERBS: &[&str] = &[
@@ -58,31 +58,30 @@ const READ_VERBS: &[&str] = &[
 ];
 
 /// The class of an operation, unless the settings override it.
-pub(super) fn infer_class(operation: &Operation) -> Class {
+pub(super) fn infer_class(operation: &Operation) -> OperationClass {
     let (path, summary) = (operation.path.as_str(), operation.summary.as_str());
     let operation_id = operation.aliases.first().map_or("", String::as_str);
     let class = operation.method.class();
-    let removes = match class {
-        Class::Safe => is_removal_by_reading_method(path, operation_id, summary),
-        Class::Standard => {
-            literal_parts(path).any(has_removal_verb)
+    let is_removal = match class {
+        OperationClass::Safe => is_removal_by_reading_method(path, operation_id, summary),
+        OperationClass::Standard => {
+            list_literal_segments(path).any(has_removal_verb)
                 || has_removal_verb(operation_id)
-                || has_removal_verb(first_sentence(summary))
+                || has_removal_verb(extract_first_sentence(summary))
         }
-        Class::Destructive => true,
+        OperationClass::Destructive => true,
     };
-    if removes { Class::Destructive } else { class }
+    if is_removal { OperationClass::Destructive } else { class }
 }
 
 /// Whether the text contains a form of a removal verb. Participles do not count: `Restore a deleted item` removes
 /// nothing.
 fn has_removal_verb(text: &str) -> bool {
-    let dashed = to_kebab_case(text);
-    let mut words = dashed.split('-').filter(|word| !word.ends_with("ed"));
+    let kebab_text = to_kebab_case(text);
+    let mut words = kebab_text.split('-').filter(|word| !word.ends_with("ed"));
     words.any(|word| {
-        let stemmed = stem_word(word);
-        REMOVAL_FORMS.contains(&&*stemmed)
-            || REMOVAL_VERBS.iter().any(|verb| stem_word(verb) == stemmed)
+        let stem = stem_word(word);
+        REMOVAL_FORMS.contains(&&*stem) || REMOVAL_VERBS.iter().any(|verb| stem_word(verb) == stem)
     })
 }
 
@@ -90,7 +89,7 @@ fn has_removal_verb(text: &str) -> bool {
 /// `operationId`, or begins the summary.
 fn is_removal_by_reading_method(path: &str, operation_id: &str, summary: &str) -> bool {
     let is_removal = |word: &str| REMOVAL_VERBS.contains(&word);
-    let path = to_kebab_case(literal_parts(path).next_back().unwrap_or_default());
+    let path = to_kebab_case(list_literal_segments(path).next_back().unwrap_or_default());
     let id = to_kebab_case(operation_id);
     let path_end = path.rsplit('-').next().unwrap_or_default();
     if is_removal(path_end) && !REMOVAL_NOUNS.contains(&path_end) {
@@ -100,18 +99,18 @@ fn is_removal_by_reading_method(path: &str, operation_id: &str, summary: &str) -
     let verb = summary.split('-').find(|word| !word.ends_with("ly"));
     let verb = to_singular(verb.unwrap_or_default());
     let (id_begin, id_end) = (id.split('-').next(), id.rsplit('-').next());
-    let reads =
+    let has_read_verb =
         READ_VERBS.contains(&&*verb) || id_begin.is_some_and(|word| READ_VERBS.contains(&word));
-    let said = [id_begin, id_end, Some(path_end), Some(&*verb)];
-    !reads && said.into_iter().flatten().any(is_removal)
+    let candidate_words = [id_begin, id_end, Some(path_end), Some(&*verb)];
+    !has_read_verb && candidate_words.into_iter().flatten().any(is_removal)
 }
 
 /// The segments of a path that contain no parameter.
-fn literal_parts(path: &str) -> impl DoubleEndedIterator<Item = &str> {
+fn list_literal_segments(path: &str) -> impl DoubleEndedIterator<Item = &str> {
     let parts = path.split('/');
     parts.filter(|part| !part.is_empty() && !part.contains('{'))
 }
 
-fn first_sentence(text: &str) -> &str {
+fn extract_first_sentence(text: &str) -> &str {
     text.split(". ").next().unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::operation::{Class, Method, Operation};
+use crate::operation::{Method, Operation, OperationClass};
 
 /// The part of an operation that is available without reading its record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub struct OperationEntry {
     /// The method.
     pub method: Method,
     /// Its class, as [`Operation::class`].
-    pub class: Class,
+    pub class: OperationClass,
     /// The path.
     pub path: Box<str>,
     /// Whether the document marks it as deprecated.

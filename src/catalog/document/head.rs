@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     DocumentKind, Inspection,
     operation::METHODS,
-    reference::{entries_under_key, follow_references, text_under_key},
+    reference::{follow_references, get_entries, get_text},
 };
 use crate::operation::{ParameterLocation, SecurityScheme};
 use midex_domain::{document::type_name, error::Violation, limits, truncate::truncate_to_chars};
@@ -18,25 +18,25 @@ use midex_domain::{document::type_name, error::Violation, limits, truncate::trun
 /// Why it cannot be imported.
 pub(super) fn check_document_head(root: &Value) -> Result<bool, Inspection> {
     let operation_count = count_operations(root);
-    let refused =
+    let refuse =
         |kind, violations| Inspection { kind, operation_count, warnings: Vec::new(), violations };
     if !root.is_object() {
         let message = format!("an OpenAPI document is a mapping, this is {}", type_name(root));
         let violation = Violation::new("", "document_type", message).with_expected("a mapping");
-        return Err(refused(DocumentKind::Unknown, vec![violation]));
+        return Err(refuse(DocumentKind::Unknown, vec![violation]));
     }
     if let Some(version) = root.get("swagger") {
-        return Err(refused(
+        return Err(refuse(
             DocumentKind::OpenApi2,
-            vec![swagger_violation(&version_text(version))],
+            vec![swagger_violation(&format_version(version))],
         ));
     }
-    let version = root.get("openapi").map(version_text);
+    let version = root.get("openapi").map(format_version);
     let Some(version) = version.filter(|version| version.starts_with("3.")) else {
-        return Err(refused(DocumentKind::Unknown, vec![openapi_version_violation(root)]));
+        return Err(refuse(DocumentKind::Unknown, vec![openapi_version_violation(root)]));
     };
     match paths_violation(root, operation_count) {
-        Some(violation) => Err(refused(DocumentKind::OpenApi3, vec![violation])),
+        Some(violation) => Err(refuse(DocumentKind::OpenApi3, vec![violation])),
         None => Ok(version.starts_with("3.0")),
     }
 }
@@ -56,7 +56,7 @@ pub(super) fn size_limit_refusal(root: &Value) -> Inspection {
 }
 
 /// A version as text. YAML reads an unquoted `3.1` as a number.
-fn version_text(value: &Value) -> String {
+fn format_version(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -85,15 +85,15 @@ fn paths_violation(root: &Value, operation_count: usize) -> Option<Violation> {
         let message = format!("`paths` must be a mapping of paths, this is {}", type_name(paths));
         return Some(Violation::new("/paths", "paths_type", message).with_expected("a mapping"));
     }
-    let most = limits::DOCUMENT_OPERATIONS_MAX;
+    let max_operations = limits::DOCUMENT_OPERATIONS_MAX;
     match operation_count {
         0 => {
             let message = "no path of the document has an operation (`get`, `post`, …), so there is nothing to call";
             Some(Violation::new("/paths", "operations_presence", message))
         }
-        count if count > most => {
+        count if count > max_operations => {
             let message = format!(
-                "the document has {count} operations, the limit is {most}: split it by paths"
+                "the document has {count} operations, the limit is {max_operations}: split it by paths"
             );
             Some(Violation::new("/paths", "operations_limit", message))
         }
@@ -103,7 +103,7 @@ fn paths_violation(root: &Value, operation_count: usize) -> Option<Violation> {
 
 fn count_operations(root: &Value) -> usize {
     let items =
-        entries_under_key(root, "paths").filter_map(|(_, item)| follow_references(root, item).ok());
+        get_entries(root, "paths").filter_map(|(_, item)| follow_references(root, item).ok());
     items
         .map(|item| {
             METHODS.iter().filter(|(word, _)| item.get(*word).is_some_and(Value::is_object)).count()
@@ -112,9 +112,9 @@ fn count_operations(root: &Value) -> usize {
 }
 
 /// A value of `info` as text, shortened if it is long.
-pub(super) fn info_text(root: &Value, key: &str) -> String {
+pub(super) fn read_info_text(root: &Value, key: &str) -> String {
     let value =
-        root.get("info").and_then(|info| info.get(key)).map(version_text).unwrap_or_default();
+        root.get("info").and_then(|info| info.get(key)).map(format_version).unwrap_or_default();
     truncate_to_chars(value.trim(), limits::OPERATION_DESCRIPTION_CHARS_MAX).into_owned()
 }
 
@@ -124,26 +124,23 @@ pub(super) fn read_security_schemes(root: &Value) -> BTreeMap<String, SecuritySc
     let scheme = |(name, value): (&String, _)| {
         Some((name.clone(), read_security_scheme(follow_references(root, value).ok()?)))
     };
-    entries_under_key(components, "securitySchemes").filter_map(scheme).collect()
+    get_entries(components, "securitySchemes").filter_map(scheme).collect()
 }
 
 fn read_security_scheme(value: &Value) -> SecurityScheme {
-    let other = |scheme: &str| SecurityScheme::Other { scheme: scheme.to_owned() };
-    let location = match text_under_key(value, "in") {
+    let other_scheme = |scheme: &str| SecurityScheme::Other { scheme: scheme.to_owned() };
+    let location = match get_text(value, "in") {
         "query" => ParameterLocation::Query,
         "cookie" => ParameterLocation::Cookie,
         _ => ParameterLocation::Header,
     };
-    match (
-        text_under_key(value, "type"),
-        text_under_key(value, "scheme").to_ascii_lowercase().as_str(),
-    ) {
+    match (get_text(value, "type"), get_text(value, "scheme").to_ascii_lowercase().as_str()) {
         ("apiKey", _) => {
-            SecurityScheme::ApiKey { location, name: text_under_key(value, "name").to_owned() }
+            SecurityScheme::ApiKey { location, name: get_text(value, "name").to_owned() }
         }
         ("oauth2" | "openIdConnect", _) | ("http", "bearer") => SecurityScheme::Bearer,
         ("http", "basic") => SecurityScheme::Basic,
-        ("http", scheme) => other(scheme),
-        (kind, _) => other(kind),
+        ("http", scheme) => other_scheme(scheme),
+        (kind, _) => other_scheme(kind),
     }
 }

@@ -112,40 +112,42 @@ pub fn inspect_document(text: &[u8]) -> Inspection {
 /// # Errors
 /// If it cannot be imported; the violations are the reasons.
 pub fn compile_document(text: &[u8]) -> Result<CompiledDocument, Inspection> {
-    let root = read::parse_document(text).map_err(|fault| Inspection::unreadable(*fault))?;
+    let root =
+        read::parse_document(text).map_err(|fault| Inspection::unreadable_document(*fault))?;
     let is_generation_30 = head::check_document_head(&root)?;
     let mut warnings = Warnings::default();
-    let all = operation::read_operations(&root, is_generation_30, &mut warnings);
-    let (mut operations, shared) = all.ok_or_else(|| head::size_limit_refusal(&root))?;
+    let read_result = operation::read_operations(&root, is_generation_30, &mut warnings);
+    let (mut operations, shared_schemas) =
+        read_result.ok_or_else(|| head::size_limit_refusal(&root))?;
     // Must precede the naming, which removes an `operationId` that several operations have.
     for operation in &mut operations {
         operation.class = class::infer_class(operation);
     }
     let collisions = name::assign_names(
         &mut operations,
-        |operation| provider::has_single_object_answer(operation, &shared),
+        |operation| provider::has_single_object_answer(operation, &shared_schemas),
         &mut warnings,
     );
     for operation in &mut operations {
         operation::strip_path_fragment(&mut operation.path);
     }
     operations.sort_by(|one, other| one.name.cmp(&other.name));
-    let providers = provider::infer_providers(&operations, &shared);
+    let providers = provider::infer_providers(&operations, &shared_schemas);
     for provider in &providers.providers {
-        let place = operations.binary_search_by(|one| one.name.cmp(&provider.id));
-        if let Ok(place) = place {
+        let index = operations.binary_search_by(|one| one.name.cmp(&provider.id));
+        if let Ok(place) = index {
             operations[place].items_path = Some(provider.items_path.clone());
         }
     }
     Ok(CompiledDocument {
         digest: Digest::compute(text),
-        title: head::info_text(&root, "title"),
-        version: head::info_text(&root, "version"),
-        description: head::info_text(&root, "description"),
+        title: head::read_info_text(&root, "title"),
+        version: head::read_info_text(&root, "version"),
+        description: head::read_info_text(&root, "description"),
         servers: server::read_base_urls(&root),
         schemes: head::read_security_schemes(&root),
         operations,
-        schemas: shared,
+        schemas: shared_schemas,
         providers,
         collisions,
         warnings: warnings.into_violations(),
@@ -153,7 +155,7 @@ pub fn compile_document(text: &[u8]) -> Result<CompiledDocument, Inspection> {
 }
 
 impl Inspection {
-    fn unreadable(violation: Violation) -> Self {
+    fn unreadable_document(violation: Violation) -> Self {
         Self {
             kind: DocumentKind::Unknown,
             operation_count: 0,
@@ -167,28 +169,28 @@ impl Inspection {
 /// were dropped.
 #[derive(Debug, Default)]
 struct Warnings {
-    kept: Vec<Violation>,
-    dropped: usize,
+    shown: Vec<Violation>,
+    omitted_count: usize,
 }
 
 impl Warnings {
     fn add_warning(&mut self, path: impl Into<String>, rule: &str, message: impl Into<String>) {
         let warning = Violation::new(path, rule, message);
-        if self.kept.contains(&warning) {
+        if self.shown.contains(&warning) {
             return;
         }
-        if self.kept.len() + 1 < limits::DOCUMENT_WARNINGS_MAX {
-            self.kept.push(warning);
+        if self.shown.len() + 1 < limits::DOCUMENT_WARNINGS_MAX {
+            self.shown.push(warning);
         } else {
-            self.dropped += 1;
+            self.omitted_count += 1;
         }
     }
 
     fn into_violations(mut self) -> Vec<Violation> {
-        if self.dropped > 0 {
-            let message = format!("{} further warnings are not shown", self.dropped);
-            self.kept.push(Violation::new("", "warnings_limit", message));
+        if self.omitted_count > 0 {
+            let message = format!("{} further warnings are not shown", self.omitted_count);
+            self.shown.push(Violation::new("", "warnings_limit", message));
         }
-        self.kept
+        self.shown
     }
 }

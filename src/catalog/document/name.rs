@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Warnings, operation::operation_pointer};
+use super::{Warnings, operation::build_operation_pointer};
 use crate::operation::{Method, Operation};
 use midex_domain::{Digest, limits};
 
@@ -49,28 +49,28 @@ pub(super) fn assign_names(
     let ids = count_operation_ids(operations);
     let mut groups: BTreeMap<String, Vec<&mut Operation>> = BTreeMap::new();
     for operation in operations.iter_mut() {
-        let mut wanted = derive_name(operation.method, &operation.path);
+        let mut derived_name = derive_name(operation.method, &operation.path);
         if changes_existing(operation)
-            && let Some(before) = wanted.strip_suffix(":list")
+            && let Some(prefix) = derived_name.strip_suffix(":list")
         {
-            let shown = format!("{before}:show");
-            operation.aliases.push(std::mem::replace(&mut wanted, shown));
+            let show_name = format!("{prefix}:show");
+            operation.aliases.push(std::mem::replace(&mut derived_name, show_name));
         }
-        groups.entry(wanted).or_default().push(operation);
+        groups.entry(derived_name).or_default().push(operation);
     }
     let mut collisions = Vec::new();
     for (wanted, mut group) in groups {
         group.sort_by_key(|operation| name_precedence(operation));
-        let mut taken = HashSet::new();
+        let mut taken_names = HashSet::new();
         for operation in group {
-            let name = choose_free_name(operation, &wanted, &ids, &taken);
-            taken.insert(name.clone());
-            let before = name_with_last_segment(operation, &wanted);
+            let name = choose_free_name(operation, &wanted, &ids, &taken_names);
+            taken_names.insert(name.clone());
+            let earlier_name = name_with_last_segment(operation, &wanted);
             if name != wanted
                 && is_phrase_id(&name, &operation.path)
-                && taken.insert(before.clone())
+                && taken_names.insert(earlier_name.clone())
             {
-                operation.aliases.push(before);
+                operation.aliases.push(earlier_name);
             }
             if name != wanted {
                 collisions.push(NameCollision {
@@ -106,45 +106,47 @@ fn name_precedence(operation: &Operation) -> (bool, usize, String, bool) {
 
 fn choose_free_name(
     operation: &Operation,
-    wanted: &str,
+    derived_name: &str,
     ids: &HashMap<String, usize>,
-    taken: &HashSet<String>,
+    taken_names: &HashSet<String>,
 ) -> String {
-    let own = operation.aliases.iter().map(|id| to_kebab_case(id));
-    let own = own.filter(|id| !id.is_empty() && ids.get(id) == Some(&1)).map(limit_name_length);
+    let id_names = operation.aliases.iter().map(|id| to_kebab_case(id));
+    let id_names =
+        id_names.filter(|id| !id.is_empty() && ids.get(id) == Some(&1)).map(limit_name_length);
     // A phrase says more than the last segment of the path.
-    let (first, last_of_all): (Vec<_>, Vec<_>) =
-        own.partition(|id| is_phrase_id(id, &operation.path));
-    let candidates = std::iter::once(wanted.to_owned())
+    let (first, last_candidates): (Vec<_>, Vec<_>) =
+        id_names.partition(|id| is_phrase_id(id, &operation.path));
+    let candidates = std::iter::once(derived_name.to_owned())
         .chain(first)
-        .chain([name_with_last_segment(operation, wanted)])
-        .chain(last_of_all);
-    let mut candidates = candidates.filter(|name| !taken.contains(name));
+        .chain([name_with_last_segment(operation, derived_name)])
+        .chain(last_candidates);
+    let mut candidates = candidates.filter(|name| !taken_names.contains(name));
     candidates.next().unwrap_or_else(|| {
         let method = operation.method.as_str();
-        let digest = short_digest(&format!("{method} {}", operation.path));
-        format!("{wanted}-{}-{digest}", method.to_ascii_lowercase())
+        let digest = compute_short_digest(&format!("{method} {}", operation.path));
+        format!("{derived_name}-{}-{digest}", method.to_ascii_lowercase())
     })
 }
 
 /// The derived name with the last segment of the path appended. Earlier versions gave this name to some operations
 /// whose name now is their `operationId`; it stays their alias.
-fn name_with_last_segment(operation: &Operation, wanted: &str) -> String {
-    let last = name_segments(&operation.path).pop().unwrap_or_default();
-    limit_name_length(format!("{wanted}-{last}"))
+fn name_with_last_segment(operation: &Operation, derived_name: &str) -> String {
+    let last_segment = list_name_segments(&operation.path).pop().unwrap_or_default();
+    limit_name_length(format!("{derived_name}-{last_segment}"))
 }
 
 /// Whether an `operationId`, in the form of a name, is a phrase: `update-number`, but not `numbers-update` for the
 /// path `/numbers`, which repeats the path.
 fn is_phrase_id(id: &str, path: &str) -> bool {
-    let of_path = |word: &str| name_segments(path).iter().any(|part| part.starts_with(word));
-    id.split_once('-').is_some_and(|(first, _)| !of_path(first))
+    let is_in_path =
+        |word: &str| list_name_segments(path).iter().any(|part| part.starts_with(word));
+    id.split_once('-').is_some_and(|(first, _)| !is_in_path(first))
 }
 
 /// The derived name of an operation, before collisions are resolved.
 fn derive_name(method: Method, path: &str) -> String {
-    let mut parts = name_segments(path);
-    let done = match method {
+    let mut parts = list_name_segments(path);
+    let action = match method {
         Method::Get if ends_with_parameter(path) => "info",
         Method::Get => "list",
         Method::Post => "create",
@@ -157,37 +159,37 @@ fn derive_name(method: Method, path: &str) -> String {
     if parts.is_empty() {
         parts.push("root".into());
     }
-    parts.push(done.into());
+    parts.push(action.into());
     limit_name_length(parts.join(":"))
 }
 
 /// The segments of a path that are part of a name.
-pub(super) fn name_segments(path: &str) -> Vec<String> {
-    let all = path.split('/').map(strip_parameters).filter(|part| !part.is_empty());
+pub(super) fn list_name_segments(path: &str) -> Vec<String> {
+    let segments = path.split('/').map(strip_parameters).filter(|part| !part.is_empty());
     let mut parts: Vec<_> =
-        all.filter(|part| !is_version(part)).map(|part| to_kebab_case(&part)).collect();
+        segments.filter(|part| !is_version(part)).map(|part| to_kebab_case(&part)).collect();
     parts.retain(|part| !part.is_empty());
     let roots = parts.iter().take_while(|part| ["api", "apis", "rest"].contains(&part.as_str()));
-    let roots = roots.count();
-    if roots < parts.len() {
-        parts.drain(..roots);
+    let root_count = roots.count();
+    if root_count < parts.len() {
+        parts.drain(..root_count);
     }
     parts
 }
 
 /// A segment of a path without its parameters.
-fn strip_parameters(part: &str) -> String {
-    let mut left = String::new();
+fn strip_parameters(segment: &str) -> String {
+    let mut stripped = String::new();
     let mut depth = 0_usize;
-    for c in part.chars() {
+    for c in segment.chars() {
         match c {
             '{' => depth += 1,
             '}' => depth = depth.saturating_sub(1),
-            c if depth == 0 => left.push(c),
+            c if depth == 0 => stripped.push(c),
             _ => {}
         }
     }
-    left.strip_suffix(".json").map_or(left.clone(), str::to_owned)
+    stripped.strip_suffix(".json").map_or(stripped.clone(), str::to_owned)
 }
 
 pub(super) fn ends_with_parameter(path: &str) -> bool {
@@ -196,68 +198,68 @@ pub(super) fn ends_with_parameter(path: &str) -> bool {
 }
 
 /// Whether a segment is a version: `v2`, `v1beta1`, `v1.1`, `2.0`, `2010-04-01`.
-fn is_version(part: &str) -> bool {
+fn is_version(segment: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let number = part.strip_prefix(['v', 'V']).unwrap_or(part);
-    let release = number.split(['.', '-']).all(digits);
+    let number = segment.strip_prefix(['v', 'V']).unwrap_or(segment);
+    let is_release = number.split(['.', '-']).all(digits);
     let number_end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
     let stage = ["alpha", "beta", "rc", "preview"]
         .iter()
         .find_map(|stage| number[number_end..].strip_prefix(stage));
-    let staged = number_end > 0 && stage.is_some_and(|rest| rest.is_empty() || digits(rest));
-    (release && (part.len() > number.len() || part.contains(['.', '-'])))
-        || (part.len() > number.len() && staged)
+    let is_staged = number_end > 0 && stage.is_some_and(|rest| rest.is_empty() || digits(rest));
+    (is_release && (segment.len() > number.len() || segment.contains(['.', '-'])))
+        || (segment.len() > number.len() && is_staged)
 }
 
 /// Converts text to lower case, with dashes between words: `pullRequests` and `pull_requests` become `pull-requests`.
 pub(super) fn to_kebab_case(text: &str) -> String {
-    let mut made = String::with_capacity(text.len() + 4);
-    let mut was_small = false;
+    let mut result = String::with_capacity(text.len() + 4);
+    let mut was_lowercase = false;
     for c in text.chars() {
-        let meets = c.is_uppercase() && was_small;
-        if (meets || !c.is_alphanumeric()) && !made.is_empty() && !made.ends_with('-') {
-            made.push('-');
+        let is_word_start = c.is_uppercase() && was_lowercase;
+        if (is_word_start || !c.is_alphanumeric()) && !result.is_empty() && !result.ends_with('-') {
+            result.push('-');
         }
         if c.is_alphanumeric() {
-            made.extend(c.to_lowercase());
+            result.extend(c.to_lowercase());
         }
-        was_small = c.is_lowercase() || c.is_numeric();
+        was_lowercase = c.is_lowercase() || c.is_numeric();
     }
-    made.truncate(made.trim_end_matches('-').len());
-    made
+    result.truncate(result.trim_end_matches('-').len());
+    result
 }
 
 fn limit_name_length(name: String) -> String {
-    let most = limits::OPERATION_NAME_BYTES_MAX;
-    if name.len() <= most {
+    let max_bytes = limits::OPERATION_NAME_BYTES_MAX;
+    if name.len() <= max_bytes {
         return name;
     }
-    let digest = short_digest(&name);
-    let end = name.floor_char_boundary(most - digest.len() - 1);
+    let digest = compute_short_digest(&name);
+    let end = name.floor_char_boundary(max_bytes - digest.len() - 1);
     format!("{}-{digest}", &name[..end])
 }
 
-fn short_digest(text: &str) -> String {
+fn compute_short_digest(text: &str) -> String {
     Digest::compute(text.as_bytes()).to_string()[..8].to_owned()
 }
 
 /// Removes aliases that several operations have, or that are the name of another operation.
 fn remove_shared_aliases(operations: &mut [Operation], warnings: &mut Warnings) {
-    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut counts: HashMap<String, usize> = HashMap::new();
     for operation in operations.iter() {
         for word in operation.aliases.iter().chain([&operation.name]) {
-            *seen.entry(word.clone()).or_default() += 1;
+            *counts.entry(word.clone()).or_default() += 1;
         }
     }
     for operation in operations {
         let (path, method, name) = (&operation.path, operation.method, &operation.name);
         operation.aliases.retain(|alias| {
-            let is_single = seen.get(alias) == Some(&1);
-            if !is_single && alias != name {
+            let is_unique = counts.get(alias) == Some(&1);
+            if !is_unique && alias != name {
                 let message = format!("several operations have the `operationId` `{alias}`: this one is called `{name}` only");
-                warnings.add_warning(operation_pointer(path, Some(method)), "duplicate_operation_id", message);
+                warnings.add_warning(build_operation_pointer(path, Some(method)), "duplicate_operation_id", message);
             }
-            is_single
+            is_unique
         });
     }
 }

@@ -4,9 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Warnings, page,
-    reference::{
-        BrokenReference, entries_under_key, flag_under_key, follow_references, text_under_key,
-    },
+    reference::{BrokenReference, follow_references, get_entries, get_flag, get_text},
     schema::SchemaConverter,
     server::read_base_urls,
     shape::SharedSchemas,
@@ -55,27 +53,27 @@ pub(super) fn read_operations(
 ) -> Option<(Vec<Operation>, SharedSchemas)> {
     let schemas = SchemaConverter::new(root, is_generation_30);
     let mut reader = OperationReader { root, schemas, warnings };
-    let mut made = Vec::new();
-    for (path, item) in entries_under_key(root, "paths").filter(|(path, _)| !path.starts_with("x-"))
-    {
-        reader.read_path_item(path, item, &mut made);
+    let mut operations = Vec::new();
+    for (path, item) in get_entries(root, "paths").filter(|(path, _)| !path.starts_with("x-")) {
+        reader.read_path_item(path, item, &mut operations);
         if reader.schemas.is_size_limit_reached() {
             return None;
         }
     }
-    for operation in &mut made {
+    for operation in &mut operations {
         reader.check_shared_schemas(operation);
     }
-    let shared = reader.schemas.into_shared_schemas(warnings);
-    for operation in &mut made {
-        let known = operation.pagination.take();
-        operation.pagination = known.or_else(|| page::infer_pagination(operation, &shared));
+    let shared_schemas = reader.schemas.into_shared_schemas(warnings);
+    for operation in &mut operations {
+        let known_pagination = operation.pagination.take();
+        operation.pagination =
+            known_pagination.or_else(|| page::infer_pagination(operation, &shared_schemas));
     }
-    Some((made, shared))
+    Some((operations, shared_schemas))
 }
 
 /// The JSON pointer of a path, or of one of its operations.
-pub(super) fn operation_pointer(path: &str, method: Option<Method>) -> String {
+pub(super) fn build_operation_pointer(path: &str, method: Option<Method>) -> String {
     let path = path.replace('~', "~0").replace('/', "~1");
     let method = method.map(|method| format!("/{}", method.as_str().to_ascii_lowercase()));
     format!("/paths/{path}{}", method.unwrap_or_default())
@@ -83,34 +81,34 @@ pub(super) fn operation_pointer(path: &str, method: Option<Method>) -> String {
 
 impl<'a> OperationReader<'a, '_> {
     /// Reads the operations of a path.
-    fn read_path_item(&mut self, path: &'a str, item: &'a Value, made: &mut Vec<Operation>) {
+    fn read_path_item(&mut self, path: &'a str, item: &'a Value, operations: &mut Vec<Operation>) {
         let item = match follow_references(self.root, item) {
             Ok(item) => item,
             Err(broken) => {
                 let message = format!("{broken}: `{path}` has no operations");
                 return self.warnings.add_warning(
-                    operation_pointer(path, None),
+                    build_operation_pointer(path, None),
                     "reference",
                     message,
                 );
             }
         };
         self.warn_about_unsent_methods(path, item);
-        for (word, method) in METHODS {
-            if let Some(value) = item.get(word).filter(|value| value.is_object()) {
+        for (key, method) in METHODS {
+            if let Some(value) = item.get(key).filter(|value| value.is_object()) {
                 let operation = self.read_operation(OperationSite { path, method, item, value });
                 self.schemas.count_bytes(estimate_operation_bytes(&operation));
-                made.push(operation);
+                operations.push(operation);
             }
         }
     }
 
     fn read_operation(&mut self, site: OperationSite<'a>) -> Operation {
         let value = site.value;
-        let (summary, description) = summary_and_description(value);
+        let (summary, description) = read_summary_and_description(value);
         let mut operation = Operation {
             name: String::new(),
-            aliases: Some(text_under_key(value, "operationId").to_owned())
+            aliases: Some(get_text(value, "operationId").to_owned())
                 .filter(|id| !id.is_empty())
                 .into_iter()
                 .collect(),
@@ -129,26 +127,26 @@ impl<'a> OperationReader<'a, '_> {
             pagination: None,
             items_path: None,
             idempotency_header: None,
-            is_deprecated: flag_under_key(value, "deprecated"),
+            is_deprecated: get_flag(value, "deprecated"),
             extensions: read_extensions(value),
             uncallable: unusable_path_reason(site.path),
         };
         self.read_parameters(site, &mut operation);
         self.read_body(site, &mut operation);
-        let links = self.read_output(site, &mut operation) && site.method == Method::Get;
-        operation.pagination = links.then_some(Pagination::Link);
+        let has_links = self.read_output(site, &mut operation) && site.method == Method::Get;
+        operation.pagination = has_links.then_some(Pagination::Link);
         operation
     }
 
     /// Marks an operation as not callable, and adds a warning. The first reason is kept.
-    pub(super) fn mark_uncallable(&mut self, operation: &mut Operation, why: String) {
+    pub(super) fn mark_uncallable(&mut self, operation: &mut Operation, reason: String) {
         if operation.uncallable.is_none() {
             self.warnings.add_warning(
-                operation_pointer(&operation.path, Some(operation.method)),
+                build_operation_pointer(&operation.path, Some(operation.method)),
                 "operation_uncallable",
-                why.clone(),
+                reason.clone(),
             );
-            operation.uncallable = Some(why);
+            operation.uncallable = Some(reason);
         }
     }
 
@@ -170,10 +168,10 @@ impl<'a> OperationReader<'a, '_> {
             operation.body.iter().flat_map(|body| &body.contents).map(|content| &content.schema);
         let mut schemas =
             operation.parameters.iter().map(|parameter| &parameter.schema).chain(bodies);
-        let broken = schemas
+        let broken_reference = schemas
             .find_map(|schema| self.schemas.find_external_reference(schema))
             .map(BrokenReference::to_string);
-        if let Some(why) = broken {
+        if let Some(why) = broken_reference {
             self.mark_uncallable(operation, why);
         }
     }
@@ -181,23 +179,23 @@ impl<'a> OperationReader<'a, '_> {
     /// Warns about methods that midex does not send.
     fn warn_about_unsent_methods(&mut self, path: &str, item: &Value) {
         let query = item.get("query").filter(|value| value.is_object()).map(|_| "query");
-        let more =
-            entries_under_key(item, "additionalOperations").map(|(method, _)| method.as_str());
-        for method in query.into_iter().chain(more) {
+        let other_methods =
+            get_entries(item, "additionalOperations").map(|(method, _)| method.as_str());
+        for method in query.into_iter().chain(other_methods) {
             let message = format!(
                 "midex does not send the method `{method}` of `{path}`: the operation is left out"
             );
-            self.warnings.add_warning(operation_pointer(path, None), "method", message);
+            self.warnings.add_warning(build_operation_pointer(path, None), "method", message);
         }
     }
 }
 
 /// The summary and the description. A missing summary is replaced by the first line of the description.
-fn summary_and_description(value: &Value) -> (String, String) {
+fn read_summary_and_description(value: &Value) -> (String, String) {
     let (summary, description) =
-        (text_under_key(value, "summary").trim(), text_under_key(value, "description").trim());
-    let first = description.lines().next().unwrap_or_default();
-    let summary = if summary.is_empty() { first } else { summary };
+        (get_text(value, "summary").trim(), get_text(value, "description").trim());
+    let first_line = description.lines().next().unwrap_or_default();
+    let summary = if summary.is_empty() { first_line } else { summary };
     let summary = summary.split_whitespace().collect::<Vec<_>>().join(" ");
     (
         truncate_to_chars(&summary, limits::OPERATION_SUMMARY_CHARS_MAX).into_owned(),
@@ -213,10 +211,10 @@ fn read_security(value: Option<&Value>) -> Vec<Vec<String>> {
 
 fn read_extensions(value: &Value) -> Map<String, Value> {
     let map = value.as_object().into_iter().flatten();
-    let is_kept = |(key, value): &(&String, &Value)| {
+    let is_extension = |(key, value): &(&String, &Value)| {
         key.starts_with("x-") && json_length(value) <= limits::OPERATION_EXTENSION_BYTES_MAX
     };
-    map.filter(is_kept).map(|(key, value)| (key.clone(), value.clone())).collect()
+    map.filter(is_extension).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// The approximate size of an operation in bytes, without its schemas.

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::shape::{SharedSchemas, all_properties, schema_type};
-use crate::operation::{Class, Operation, Pagination, Parameter, ParameterLocation};
+use super::shape::{SharedSchemas, collect_all_properties, find_schema_type};
+use crate::operation::{Operation, OperationClass, Pagination, Parameter, ParameterLocation};
 
 /// Names of parameters that take the cursor of the previous answer.
 const CURSOR_PARAMETERS: &[&str] = &[
@@ -70,42 +70,43 @@ pub(super) fn infer_pagination(
     operation: &Operation,
     shared: &SharedSchemas,
 ) -> Option<Pagination> {
-    if operation.method.class() != Class::Safe {
+    if operation.method.class() != OperationClass::Safe {
         return None;
     }
-    let one_of = |names: &[&str]| {
+    let find_parameter = |names: &[&str]| {
         operation.parameters.iter().find(|parameter| is_parameter_named(parameter, names))
     };
     let field = operation
         .output
         .as_ref()
         .and_then(|output| find_next_cursor_path(output, shared, PAGINATION_DEPTH_MAX));
-    let cursor = one_of(CURSOR_PARAMETERS).map(|parameter| parameter.argument.clone());
+    let cursor = find_parameter(CURSOR_PARAMETERS).map(|parameter| parameter.argument.clone());
     if let Some((argument, field)) = cursor.zip(field) {
         return Some(Pagination::Cursor { argument, field });
     }
-    let has = |names: &str| has_answer_field(operation.output.as_ref(), names, shared);
-    let after = one_of(&["startingafter"]).or_else(|| {
-        let after =
-            one_of(&["after", "afterid"]).filter(|parameter| !is_time_schema(&parameter.schema));
-        after.filter(|_| operation.output.is_none() || has(HAS_MORE_FLAGS))
+    let has_field = |names: &str| has_answer_field(operation.output.as_ref(), names, shared);
+    let after_parameter = find_parameter(&["startingafter"]).or_else(|| {
+        let after_parameter = find_parameter(&["after", "afterid"])
+            .filter(|parameter| !is_time_schema(&parameter.schema));
+        after_parameter.filter(|_| operation.output.is_none() || has_field(HAS_MORE_FLAGS))
     });
-    if let Some(parameter) = after {
+    if let Some(parameter) = after_parameter {
         return Some(Pagination::LastItem {
             argument: parameter.argument.clone(),
             field: "id".to_owned(),
         });
     }
-    let counts = |names| {
-        one_of(names).filter(|parameter| schema_type(&parameter.schema, shared) != Some("string"))
+    let find_counter = |names| {
+        find_parameter(names)
+            .filter(|parameter| find_schema_type(&parameter.schema, shared) != Some("string"))
     };
-    let page = counts(PAGE_NUMBER_PARAMETERS);
-    let Some(counting) = page.or_else(|| counts(OFFSET_PARAMETERS)) else {
-        return has(NEXT_URL_FIELDS).then_some(Pagination::Url);
+    let page = find_counter(PAGE_NUMBER_PARAMETERS);
+    let Some(counter) = page.or_else(|| find_counter(OFFSET_PARAMETERS)) else {
+        return has_field(NEXT_URL_FIELDS).then_some(Pagination::Url);
     };
     Some(Pagination::Page {
-        argument: counting.argument.clone(),
-        size: one_of(PAGE_SIZE_PARAMETERS).map(|parameter| parameter.argument.clone()),
+        argument: counter.argument.clone(),
+        size: find_parameter(PAGE_SIZE_PARAMETERS).map(|parameter| parameter.argument.clone()),
         counts_items: page.is_none(),
     })
 }
@@ -123,12 +124,13 @@ fn is_time_schema(schema: &Value) -> bool {
 
 /// Whether the answer, or one of the [`PAGINATION_OBJECTS`] in it, has a field of one of these names.
 fn has_answer_field(output: Option<&Value>, names: &str, shared: &SharedSchemas) -> bool {
-    let is_one = |name: &str| names.split(' ').any(|known| known == normalize_name(name));
-    let all = output.map(|output| all_properties(output, shared));
-    all.into_iter().flatten().any(|(name, value)| {
-        let is_holder = PAGINATION_OBJECTS.contains(&&*normalize_name(name));
-        let inner = all_properties(value, shared);
-        is_one(name) || (is_holder && inner.iter().any(|(name, _)| is_one(name)))
+    let is_wanted_name = |name: &str| names.split(' ').any(|known| known == normalize_name(name));
+    let properties = output.map(|output| collect_all_properties(output, shared));
+    properties.into_iter().flatten().any(|(name, value)| {
+        let is_pagination_object = PAGINATION_OBJECTS.contains(&&*normalize_name(name));
+        let inner = collect_all_properties(value, shared);
+        is_wanted_name(name)
+            || (is_pagination_object && inner.iter().any(|(name, _)| is_wanted_name(name)))
     })
 }
 
@@ -141,24 +143,25 @@ pub(crate) fn normalize_name(name: &str) -> String {
 /// The path of the next cursor in the answer: names joined by dots.
 fn find_next_cursor_path(output: &Value, shared: &SharedSchemas, depth: usize) -> Option<String> {
     find_scalar_field(output, NEXT_CURSOR_FIELDS, shared).or_else(|| {
-        let holders = all_properties(output, shared).into_iter();
-        let holders =
-            holders.filter(|(name, _)| PAGINATION_OBJECTS.contains(&normalize_name(name).as_str()));
-        holders.take_while(|_| depth > 0).find_map(|(name, value)| {
-            let found = find_next_cursor_path(value, shared, depth - 1);
-            let found = found.or_else(|| find_scalar_field(value, &["offset"], shared));
-            Some(format!("{name}.{}", found?))
+        let pagination_objects = collect_all_properties(output, shared).into_iter();
+        let pagination_objects = pagination_objects
+            .filter(|(name, _)| PAGINATION_OBJECTS.contains(&normalize_name(name).as_str()));
+        pagination_objects.take_while(|_| depth > 0).find_map(|(name, value)| {
+            let cursor_path = find_next_cursor_path(value, shared, depth - 1);
+            let cursor_path = cursor_path.or_else(|| find_scalar_field(value, &["offset"], shared));
+            Some(format!("{name}.{}", cursor_path?))
         })
     })
 }
 
 /// The first of these properties that is a string or a number.
 fn find_scalar_field(holder: &Value, names: &[&str], shared: &SharedSchemas) -> Option<String> {
-    let all = all_properties(holder, shared);
-    let is_scalar =
-        |value: &Value| matches!(schema_type(value, shared), Some("string" | "integer" | "number"));
+    let properties = collect_all_properties(holder, shared);
+    let is_scalar = |value: &Value| {
+        matches!(find_schema_type(value, shared), Some("string" | "integer" | "number"))
+    };
     let mut found = names.iter().filter_map(|wanted| {
-        all.iter().find(|(name, value)| normalize_name(name) == *wanted && is_scalar(value))
+        properties.iter().find(|(name, value)| normalize_name(name) == *wanted && is_scalar(value))
     });
     found.next().map(|(name, _)| (*name).to_owned())
 }

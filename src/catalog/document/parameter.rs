@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     operation::{self, OperationReader, OperationSite},
-    reference::{entries_under_key, flag_under_key, follow_references, text_under_key},
+    reference::{follow_references, get_entries, get_flag, get_text},
 };
 use crate::operation::{Operation, Parameter, ParameterLocation, ParameterStyle, ValueStyle};
 use midex_domain::{limits, truncate::truncate_to_chars};
@@ -19,28 +19,28 @@ const IDEMPOTENCY_HEADERS: [&str; 3] = ["idempotency-key", "x-idempotency-key", 
 impl<'a> OperationReader<'a, '_> {
     /// Reads the parameters and the idempotency header.
     pub(super) fn read_parameters(&mut self, site: OperationSite<'a>, operation: &mut Operation) {
-        let most = limits::OPERATION_PARAMETERS_MAX;
+        let max_parameters = limits::OPERATION_PARAMETERS_MAX;
         let lists = [site.item, site.value]
             .into_iter()
             .filter_map(|holder| holder.get("parameters")?.as_array());
-        let mut found: Vec<(ParameterLocation, &str, &'a Value)> = Vec::new();
+        let mut declared: Vec<(ParameterLocation, &str, &'a Value)> = Vec::new();
         for (count, value) in lists.flatten().enumerate() {
-            if count >= most {
+            if count >= max_parameters {
                 self.mark_uncallable(
                     operation,
-                    format!("it has more parameters than an operation may: the limit is {most}"),
+                    format!("it has more parameters than an operation may: the limit is {max_parameters}"),
                 );
                 break;
             }
             match follow_references(self.root, value) {
-                Ok(value) => self.place_parameter(value, site, operation, &mut found),
+                Ok(value) => self.place_parameter(value, site, operation, &mut declared),
                 Err(broken) => self.mark_uncallable(
                     operation,
                     format!("one of its parameters is not known: {broken}"),
                 ),
             }
         }
-        for (location, name, value) in found {
+        for (location, name, value) in declared {
             let parameter = self.read_parameter(location, name, value, operation);
             operation.parameters.push(parameter);
         }
@@ -54,38 +54,38 @@ impl<'a> OperationReader<'a, '_> {
         value: &'a Value,
         site: OperationSite<'_>,
         operation: &mut Operation,
-        found: &mut Vec<(ParameterLocation, &'a str, &'a Value)>,
+        declared: &mut Vec<(ParameterLocation, &'a str, &'a Value)>,
     ) {
-        let name = text_under_key(value, "name");
-        let lower = name.to_ascii_lowercase();
-        let location = match text_under_key(value, "in") {
+        let name = get_text(value, "name");
+        let lowercase_name = name.to_ascii_lowercase();
+        let location = match get_text(value, "in") {
             "path" if site.path.contains(&format!("{{{name}}}")) => ParameterLocation::Path,
             "path" => return,
             "query" => ParameterLocation::Query,
             "cookie" => ParameterLocation::Cookie,
-            "header" if IGNORED_HEADERS.contains(&lower.as_str()) => return,
-            "header" if IDEMPOTENCY_HEADERS.contains(&lower.as_str()) => {
+            "header" if IGNORED_HEADERS.contains(&lowercase_name.as_str()) => return,
+            "header" if IDEMPOTENCY_HEADERS.contains(&lowercase_name.as_str()) => {
                 operation.idempotency_header = Some(name.to_owned());
                 return;
             }
             "header" => ParameterLocation::Header,
             other => {
-                let why = format!(
+                let reason = format!(
                     "its parameter `{name}` stands in `{other}`, and midex knows path, query, header and cookie"
                 );
-                if flag_under_key(value, "required") {
-                    return self.mark_uncallable(operation, why);
+                if get_flag(value, "required") {
+                    return self.mark_uncallable(operation, reason);
                 }
                 return self.warnings.add_warning(
-                    operation::operation_pointer(site.path, Some(site.method)),
+                    operation::build_operation_pointer(site.path, Some(site.method)),
                     "parameter",
-                    why,
+                    reason,
                 );
             }
         };
-        match found.iter_mut().find(|(at, known, _)| (*at, *known) == (location, name)) {
+        match declared.iter_mut().find(|(at, known, _)| (*at, *known) == (location, name)) {
             Some(known) => known.2 = value,
-            None => found.push((location, name, value)),
+            None => declared.push((location, name, value)),
         }
     }
 
@@ -96,12 +96,12 @@ impl<'a> OperationReader<'a, '_> {
         value: &'a Value,
         operation: &mut Operation,
     ) -> Parameter {
-        let content = entries_under_key(value, "content").next();
-        let (schema, written) = match content {
+        let content = get_entries(value, "content").next();
+        let (schema, value_style) = match content {
             Some((media_type, content)) => {
                 (content.get("schema"), ValueStyle::Content(media_type.clone()))
             }
-            None => (value.get("schema"), parameter_style(location, value)),
+            None => (value.get("schema"), read_parameter_style(location, value)),
         };
         let schema = schema
             .map_or_else(|| json!({}), |schema| self.convert_request_schema(schema, operation));
@@ -109,35 +109,35 @@ impl<'a> OperationReader<'a, '_> {
             argument: name.to_owned(),
             name: name.to_owned(),
             location,
-            is_required: location == ParameterLocation::Path || flag_under_key(value, "required"),
+            is_required: location == ParameterLocation::Path || get_flag(value, "required"),
             description: truncate_to_chars(
-                text_under_key(value, "description").trim(),
+                get_text(value, "description").trim(),
                 limits::OPERATION_SUMMARY_CHARS_MAX,
             )
             .into_owned(),
             schema,
-            written,
+            written: value_style,
         }
     }
 }
 
 /// The style, `explode` and `allowReserved` of a parameter, with the defaults of OpenAPI 3.1, 4.8.12.2.
-fn parameter_style(location: ParameterLocation, value: &Value) -> ValueStyle {
-    let simple = matches!(location, ParameterLocation::Path | ParameterLocation::Header);
-    let style = match (text_under_key(value, "style"), location) {
+fn read_parameter_style(location: ParameterLocation, value: &Value) -> ValueStyle {
+    let is_simple = matches!(location, ParameterLocation::Path | ParameterLocation::Header);
+    let style = match (get_text(value, "style"), location) {
         ("label", ParameterLocation::Path) => ParameterStyle::Label,
         ("matrix", ParameterLocation::Path) => ParameterStyle::Matrix,
         ("spaceDelimited", ParameterLocation::Query) => ParameterStyle::SpaceDelimited,
         ("pipeDelimited", ParameterLocation::Query) => ParameterStyle::PipeDelimited,
         ("deepObject", ParameterLocation::Query) => ParameterStyle::DeepObject,
-        _ if simple => ParameterStyle::Simple,
+        _ if is_simple => ParameterStyle::Simple,
         _ => ParameterStyle::Form,
     };
     let explode = value.get("explode").and_then(Value::as_bool);
     ValueStyle::Styled {
         style,
         explode: explode.unwrap_or(style == ParameterStyle::Form),
-        allow_reserved: flag_under_key(value, "allowReserved"),
+        allow_reserved: get_flag(value, "allowReserved"),
     }
 }
 
@@ -155,7 +155,7 @@ fn add_undeclared_parameters(path: &str, parameters: &mut Vec<Parameter>) {
                 is_required: true,
                 description: String::new(),
                 schema: json!({ "type": "string" }),
-                written: parameter_style(ParameterLocation::Path, &Value::Null),
+                written: read_parameter_style(ParameterLocation::Path, &Value::Null),
             });
         }
     }
@@ -171,9 +171,9 @@ fn assign_argument_names(parameters: &mut [Parameter]) {
         ParameterLocation::Cookie => 3,
     };
     parameters.sort_by_key(|parameter| rank(parameter.location));
-    for at in 1..parameters.len() {
-        let (before, rest) = parameters.split_at_mut(at);
-        if before.iter().any(|one| one.argument == rest[0].name) {
+    for index in 1..parameters.len() {
+        let (earlier, rest) = parameters.split_at_mut(index);
+        if earlier.iter().any(|one| one.argument == rest[0].name) {
             let location = ["path", "query", "header", "cookie"][rank(rest[0].location)];
             rest[0].argument = format!("{location}.{}", rest[0].name);
         }

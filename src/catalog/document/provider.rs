@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    name::{ends_with_parameter, name_segments, to_kebab_case},
-    shape::{SharedSchemas, all_properties, items_schema, resolve_schema, schema_type},
+    name::{ends_with_parameter, list_name_segments, to_kebab_case},
+    shape::{
+        SharedSchemas, collect_all_properties, find_items_schema, find_schema_type, resolve_schema,
+    },
 };
 use crate::operation::{Method, Operation, Parameter, ParameterLocation};
 use midex_domain::limits;
@@ -104,15 +106,15 @@ const LIST_FIELDS: &[&str] =
 
 /// Infers the providers and their uses. The operations must be ordered by name.
 pub(super) fn infer_providers(operations: &[Operation], shared: &SharedSchemas) -> Providers {
-    let lists = operations
+    let list_operations = operations
         .iter()
         .filter(|operation| operation.uncallable.is_none() && is_list_operation(operation));
-    let found: Vec<_> = lists
+    let providers: Vec<_> = list_operations
         .filter_map(|operation| Some((operation, infer_provider(operation, shared)?)))
         .collect();
-    let uses = ProviderIndex::from_providers(&found);
+    let uses = ProviderIndex::from_providers(&providers);
     let uses = operations.iter().flat_map(|operation| uses.find_uses(operation)).collect();
-    Providers { providers: found.into_iter().map(|(_, provider)| provider).collect(), uses }
+    Providers { providers: providers.into_iter().map(|(_, provider)| provider).collect(), uses }
 }
 
 fn is_list_operation(operation: &Operation) -> bool {
@@ -124,29 +126,30 @@ pub(super) fn has_single_object_answer(operation: &Operation, shared: &SharedSch
     let Some(output) = operation.output.as_ref() else {
         return false;
     };
-    let fields = all_properties(output, shared);
+    let fields = collect_all_properties(output, shared);
     let is_list = |value: &Value| {
-        schema_type(value, shared) == Some("array") || items_schema(value, shared).is_some()
+        find_schema_type(value, shared) == Some("array")
+            || find_items_schema(value, shared).is_some()
     };
     let has_id = fields.iter().any(|(name, _)| ["id", "uuid", "gid", "sid"].contains(name));
     let has_list = fields.iter().any(|(_, value)| is_list(value));
     !fields.is_empty()
         && !is_list(output)
-        && find_object_list(output, &object_noun(&operation.path), shared).is_none()
+        && find_object_list(output, &derive_object_noun(&operation.path), shared).is_none()
         && (has_id || !has_list)
 }
 
 fn infer_provider(operation: &Operation, shared: &SharedSchemas) -> Option<Provider> {
     let output = operation.output.as_ref()?;
-    let noun = object_noun(&operation.path);
+    let noun = derive_object_noun(&operation.path);
     let (items_path, item) = find_object_list(output, &noun, shared)?;
-    let fields: Vec<_> = all_properties(item, shared)
+    let fields: Vec<_> = collect_all_properties(item, shared)
         .into_iter()
         .take(limits::PROVIDER_FIELDS_MAX)
         .map(|(name, value)| ProviderField {
             name: name.to_owned(),
-            r#type: schema_type(value, shared).unwrap_or_default().to_owned(),
-            tags: field_tags(name, &noun),
+            r#type: find_schema_type(value, shared).unwrap_or_default().to_owned(),
+            tags: derive_field_tags(name, &noun),
         })
         .collect();
     Some(Provider {
@@ -154,7 +157,7 @@ fn infer_provider(operation: &Operation, shared: &SharedSchemas) -> Option<Provi
         arguments: operation
             .parameters
             .iter()
-            .map(|parameter| provider_argument(parameter, &operation.path))
+            .map(|parameter| build_provider_parameter(parameter, &operation.path))
             .collect(),
         items_path,
         select: choose_select_fields(&fields)?,
@@ -168,32 +171,34 @@ fn find_object_list<'a>(
     noun: &str,
     shared: &'a SharedSchemas,
 ) -> Option<(String, &'a Value)> {
-    let object = |value: &'a Value| {
-        items_schema(value, shared).filter(|item| !all_properties(item, shared).is_empty())
+    let resolve_object = |value: &'a Value| {
+        find_items_schema(value, shared)
+            .filter(|item| !collect_all_properties(item, shared).is_empty())
     };
-    if let Some(item) = object(output) {
+    if let Some(item) = resolve_object(output) {
         return Some((String::new(), item));
     }
-    let found: Vec<_> = all_properties(resolve_schema(output, shared), shared)
+    let lists: Vec<_> = collect_all_properties(resolve_schema(output, shared), shared)
         .into_iter()
-        .filter_map(|(name, value)| Some((name, object(value)?)))
+        .filter_map(|(name, value)| Some((name, resolve_object(value)?)))
         .collect();
-    let best = LIST_FIELDS.iter().find_map(|list| found.iter().find(|(name, _)| name == list));
-    let own = found.iter().find(|(name, _)| to_singular(&to_snake_case(name)) == noun);
-    let (name, item) = own.or(best).or_else(|| found.first().filter(|_| found.len() == 1))?;
+    let preferred = LIST_FIELDS.iter().find_map(|list| lists.iter().find(|(name, _)| name == list));
+    let list_of_noun = lists.iter().find(|(name, _)| to_singular(&to_snake_case(name)) == noun);
+    let (name, item) =
+        list_of_noun.or(preferred).or_else(|| lists.first().filter(|_| lists.len() == 1))?;
     Some(((*name).to_owned(), *item))
 }
 
 fn choose_select_fields(fields: &[ProviderField]) -> Option<SelectFields> {
-    let scalar = |name: &str| {
+    let find_scalar = |name: &str| {
         let field = fields.iter().find(|field| field.name == name)?;
         (!matches!(field.r#type.as_str(), "object" | "array")).then(|| name.to_owned())
     };
-    let id = ID_FIELDS.iter().find_map(|name| scalar(name)).or_else(|| {
+    let id = ID_FIELDS.iter().find_map(|name| find_scalar(name)).or_else(|| {
         let mut others = fields.iter().filter(|field| field.name.ends_with("_id"));
-        others.find_map(|field| scalar(&field.name))
+        others.find_map(|field| find_scalar(&field.name))
     });
-    let display = DISPLAY_FIELDS.iter().find_map(|name| scalar(name));
+    let display = DISPLAY_FIELDS.iter().find_map(|name| find_scalar(name));
     let value_field = id.clone().or_else(|| display.clone())?;
     Some(SelectFields {
         display_field: display.unwrap_or_else(|| value_field.clone()),
@@ -202,7 +207,7 @@ fn choose_select_fields(fields: &[ProviderField]) -> Option<SelectFields> {
     })
 }
 
-fn field_tags(field: &str, noun: &str) -> Vec<String> {
+fn derive_field_tags(field: &str, noun: &str) -> Vec<String> {
     let name = to_snake_case(field);
     if name.starts_with(noun) || noun.is_empty() || !ID_FIELDS.contains(&name.as_str()) {
         vec![name]
@@ -211,27 +216,27 @@ fn field_tags(field: &str, noun: &str) -> Vec<String> {
     }
 }
 
-fn provider_argument(parameter: &Parameter, path: &str) -> ProviderParameter {
+fn build_provider_parameter(parameter: &Parameter, path: &str) -> ProviderParameter {
     let name = to_snake_case(&parameter.name);
     let mut accepts = vec![name.clone()];
     if parameter.location == ParameterLocation::Path {
-        let before = path_before_parameter(path, &parameter.name)
-            .map(object_noun)
+        let resource_path = cut_before_parameter(path, &parameter.name)
+            .map(derive_object_noun)
             .filter(|noun| !name.starts_with(noun.as_str()));
-        accepts.extend(before.map(|noun| format!("{noun}_{name}")));
+        accepts.extend(resource_path.map(|noun| format!("{noun}_{name}")));
     }
     ProviderParameter { name: parameter.argument.clone(), required: parameter.is_required, accepts }
 }
 
 /// The part of a path before a path parameter.
-fn path_before_parameter<'a>(path: &'a str, parameter: &str) -> Option<&'a str> {
+fn cut_before_parameter<'a>(path: &'a str, parameter: &str) -> Option<&'a str> {
     let at = path.find(&format!("{{{parameter}}}"))?;
     Some(path[..at].trim_end_matches('/'))
 }
 
 /// The noun for the objects at a path, in the singular: `dyno` for `/apps/{id}/dynos`.
-fn object_noun(path: &str) -> String {
-    to_singular(&to_snake_case(&name_segments(path).pop().unwrap_or_default()))
+fn derive_object_noun(path: &str) -> String {
+    to_singular(&to_snake_case(&list_name_segments(path).pop().unwrap_or_default()))
 }
 
 fn to_snake_case(name: &str) -> String {
@@ -243,8 +248,8 @@ pub(super) fn to_singular(word: &str) -> String {
     if let Some(stem) = word.strip_suffix("ies").filter(|stem| stem.len() > 1) {
         return format!("{stem}y");
     }
-    let hisses = ["sses", "xes", "ches", "shes", "zes"];
-    if hisses.iter().any(|end| word.ends_with(end)) {
+    let sibilant_endings = ["sses", "xes", "ches", "shes", "zes"];
+    if sibilant_endings.iter().any(|end| word.ends_with(end)) {
         return word[..word.len() - 2].to_owned();
     }
     let is_plural =
@@ -259,10 +264,10 @@ struct ProviderIndex<'a> {
 }
 
 impl<'a> ProviderIndex<'a> {
-    fn from_providers(found: &'a [(&'a Operation, Provider)]) -> Self {
+    fn from_providers(providers: &'a [(&'a Operation, Provider)]) -> Self {
         let mut nouns: HashMap<String, Vec<&Provider>> = HashMap::new();
-        for (operation, provider) in found {
-            nouns.entry(object_noun(&operation.path)).or_default().push(provider);
+        for (operation, provider) in providers {
+            nouns.entry(derive_object_noun(&operation.path)).or_default().push(provider);
         }
         let required =
             |provider: &&Provider| provider.arguments.iter().filter(|need| need.required).count();
@@ -270,7 +275,7 @@ impl<'a> ProviderIndex<'a> {
             providers.sort_by_key(|provider| (required(provider), provider.id.len()));
         }
         Self {
-            paths: found
+            paths: providers
                 .iter()
                 .map(|(operation, provider)| (operation.path.trim_end_matches('/'), provider))
                 .collect(),
@@ -279,7 +284,7 @@ impl<'a> ProviderIndex<'a> {
     }
 
     fn find_uses(&self, operation: &Operation) -> Vec<ProviderUse> {
-        let provided = |parameter: &Parameter| {
+        let find_use = |parameter: &Parameter| {
             let provider = self
                 .find_provider(operation, parameter)
                 .filter(|provider| provider.id != operation.name)?;
@@ -289,27 +294,27 @@ impl<'a> ProviderIndex<'a> {
                 provider: provider.id.clone(),
             })
         };
-        operation.parameters.iter().filter_map(provided).collect()
+        operation.parameters.iter().filter_map(find_use).collect()
     }
 
     fn find_provider(&self, operation: &Operation, parameter: &Parameter) -> Option<&'a Provider> {
         if parameter.location == ParameterLocation::Path {
-            let listed = path_before_parameter(&operation.path, &parameter.name)
+            let parent_provider = cut_before_parameter(&operation.path, &parameter.name)
                 .and_then(|path| self.paths.get(path));
-            if let Some(provider) = listed {
+            if let Some(provider) = parent_provider {
                 return Some(provider);
             }
         }
         let name = to_snake_case(&parameter.name);
         let noun = name.strip_suffix("_id").or_else(|| name.strip_suffix("_ids"))?;
-        let has = |need: &ProviderParameter| {
+        let can_fill = |need: &ProviderParameter| {
             !need.required
                 || operation
                     .parameters
                     .iter()
                     .any(|own| own.argument == need.name && own.argument != parameter.argument)
         };
-        let mut fitting = self.nouns.get(&to_singular(noun))?.iter();
-        fitting.find(|provider| provider.arguments.iter().all(has)).copied()
+        let mut candidates = self.nouns.get(&to_singular(noun))?.iter();
+        candidates.find(|provider| provider.arguments.iter().all(can_fill)).copied()
     }
 }

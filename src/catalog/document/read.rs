@@ -24,27 +24,31 @@ pub(super) fn parse_document(text: &[u8]) -> Result<Value, Box<Violation>> {
 }
 
 fn decode_text(bytes: &[u8]) -> Result<&str, Box<Violation>> {
-    let most = limits::DOCUMENT_BYTES_MAX;
-    if bytes.len() > most {
+    let max_bytes = limits::DOCUMENT_BYTES_MAX;
+    if bytes.len() > max_bytes {
         let message = format!(
-            "the document has {} bytes, the limit is {most}: import a smaller one, without examples or parts that nobody calls",
+            "the document has {} bytes, the limit is {max_bytes}: import a smaller one, without examples or parts that nobody calls",
             bytes.len()
         );
         return Err(violation_at("document_size", message, None));
     }
     let text = str::from_utf8(bytes).map_err(|error| {
-        let at = error.valid_up_to();
-        violation_at("encoding", format!("the document is no UTF-8 text, from byte {at} on"), None)
+        let offset = error.valid_up_to();
+        violation_at(
+            "encoding",
+            format!("the document is no UTF-8 text, from byte {offset} on"),
+            None,
+        )
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 fn parse_json(text: &str) -> Result<Value, Box<Violation>> {
     let values = count_json_values(text.as_bytes());
-    let most = limits::DOCUMENT_NODES_MAX;
-    if values > most {
+    let max_values = limits::DOCUMENT_NODES_MAX;
+    if values > max_values {
         let message = format!(
-            "the document has some {values} values, the limit is {most}: split it by paths"
+            "the document has some {values} values, the limit is {max_values}: split it by paths"
         );
         return Err(violation_at("document_size", message, None));
     }
@@ -58,8 +62,8 @@ fn parse_json(text: &str) -> Result<Value, Box<Violation>> {
 fn parse_yaml(text: &str) -> Result<Value, Box<Violation>> {
     serde_saphyr::from_str_with_options(text, yaml_options()).map_err(|error| {
         let place = error.location().map(|location| {
-            let number = |number| usize::try_from(number).unwrap_or(1);
-            (number(location.line()), number(location.column()))
+            let to_number = |number| usize::try_from(number).unwrap_or(1);
+            (to_number(location.line()), to_number(location.column()))
         });
         syntax_violation("YAML", &error.without_snippet().to_string(), place)
     })

@@ -36,7 +36,7 @@ impl fmt::Display for BrokenReference {
 }
 
 /// The `$ref` of a value, if it has one.
-pub(super) fn reference_text(value: &Value) -> Option<&str> {
+pub(super) fn get_reference(value: &Value) -> Option<&str> {
     value.get("$ref")?.as_str()
 }
 
@@ -45,14 +45,14 @@ pub(super) fn follow_references<'a>(
     root: &'a Value,
     value: &'a Value,
 ) -> Result<&'a Value, BrokenReference> {
-    let mut at = value;
+    let mut current = value;
     for _ in 0..limits::REFERENCE_HOPS_MAX {
-        let Some(text) = reference_text(at) else {
-            return Ok(at);
+        let Some(text) = get_reference(current) else {
+            return Ok(current);
         };
-        at = resolve_reference(root, text)?;
+        current = resolve_reference(root, text)?;
     }
-    let text = reference_text(value).unwrap_or_default();
+    let text = get_reference(value).unwrap_or_default();
     Err(BrokenReference::Endless(shorten_reference(text)))
 }
 
@@ -61,13 +61,13 @@ pub(super) fn resolve_reference<'a>(
     root: &'a Value,
     text: &str,
 ) -> Result<&'a Value, BrokenReference> {
-    let pointer = reference_pointer(text)?;
-    let found = root.pointer(&pointer);
-    found.ok_or_else(|| BrokenReference::Missing(shorten_reference(text)))
+    let pointer = parse_reference_pointer(text)?;
+    let target = root.pointer(&pointer);
+    target.ok_or_else(|| BrokenReference::Missing(shorten_reference(text)))
 }
 
 /// The JSON pointer of a reference within the document.
-pub(super) fn reference_pointer(text: &str) -> Result<String, BrokenReference> {
+pub(super) fn parse_reference_pointer(text: &str) -> Result<String, BrokenReference> {
     let Some(fragment) = text.strip_prefix('#') else {
         return Err(BrokenReference::External(shorten_reference(text)));
     };
@@ -79,7 +79,7 @@ fn shorten_reference(text: &str) -> String {
 }
 
 /// The entries of the mapping under a key; none if there is no mapping.
-pub(super) fn entries_under_key<'a>(
+pub(super) fn get_entries<'a>(
     value: &'a Value,
     key: &str,
 ) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
@@ -88,11 +88,11 @@ pub(super) fn entries_under_key<'a>(
 }
 
 /// The text under a key; empty if there is no text.
-pub(super) fn text_under_key<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(super) fn get_text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The flag under a key; false if there is no flag.
-pub(super) fn flag_under_key(value: &Value, key: &str) -> bool {
+pub(super) fn get_flag(value: &Value, key: &str) -> bool {
     value.get(key).and_then(Value::as_bool).unwrap_or_default()
 }

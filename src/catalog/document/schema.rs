@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Warnings,
     reference::{
-        BrokenReference, entries_under_key, flag_under_key, reference_pointer, resolve_reference,
+        BrokenReference, get_entries, get_flag, parse_reference_pointer, resolve_reference,
     },
 };
 use midex_domain::{
@@ -30,15 +30,15 @@ pub(super) struct SchemaConverter<'a> {
     used_names: HashSet<String>,
     /// Shared schemas that are still to be converted.
     unconverted: Vec<(String, &'a Value)>,
-    shared: BTreeMap<String, Value>,
+    shared_schemas: BTreeMap<String, Value>,
     /// The external references in shared schemas, by the name of the schema.
-    external: BTreeMap<String, BrokenReference>,
+    external_references: BTreeMap<String, BrokenReference>,
     /// The external reference that was found last.
-    last_external: Option<BrokenReference>,
+    last_external_reference: Option<BrokenReference>,
     /// How many more bytes operations and shared schemas may have.
     bytes_left: usize,
     /// Whether a pattern or a format is supported.
-    usable: HashMap<(&'static str, &'a str), bool>,
+    usable_keywords: HashMap<(&'static str, &'a str), bool>,
 }
 
 impl<'a> SchemaConverter<'a> {
@@ -49,11 +49,11 @@ impl<'a> SchemaConverter<'a> {
             names: HashMap::new(),
             used_names: HashSet::new(),
             unconverted: Vec::new(),
-            shared: BTreeMap::new(),
-            external: BTreeMap::new(),
-            last_external: None,
+            shared_schemas: BTreeMap::new(),
+            external_references: BTreeMap::new(),
+            last_external_reference: None,
             bytes_left: limits::DOCUMENT_EXPANDED_BYTES_MAX,
-            usable: HashMap::new(),
+            usable_keywords: HashMap::new(),
         }
     }
 
@@ -64,15 +64,16 @@ impl<'a> SchemaConverter<'a> {
         value: &'a Value,
         warnings: &mut Warnings,
     ) -> Result<Value, BrokenReference> {
-        self.last_external = None;
-        let made = self.convert_subschema(value, warnings);
-        let met = self.last_external.take();
+        self.last_external_reference = None;
+        let converted = self.convert_subschema(value, warnings);
+        let external_reference = self.last_external_reference.take();
         while let Some((name, value)) = self.unconverted.pop() {
-            let made = self.convert_subschema(value, warnings);
-            self.external.extend(self.last_external.take().map(|met| (name.clone(), met)));
-            self.shared.insert(name, made);
+            let converted_shared = self.convert_subschema(value, warnings);
+            self.external_references
+                .extend(self.last_external_reference.take().map(|met| (name.clone(), met)));
+            self.shared_schemas.insert(name, converted_shared);
         }
-        met.map_or(Ok(made), Err)
+        external_reference.map_or(Ok(converted), Err)
     }
 
     /// Counts bytes against the size limit of the document.
@@ -87,11 +88,11 @@ impl<'a> SchemaConverter<'a> {
 
     /// The first external reference in the shared schemas that `value` refers to, directly or indirectly.
     pub(super) fn find_external_reference(&self, value: &Value) -> Option<&BrokenReference> {
-        if self.external.is_empty() {
+        if self.external_references.is_empty() {
             return None;
         }
-        let reached = reachable_schemas(value, |name| self.shared.get(name));
-        reached.iter().find_map(|name| self.external.get(*name))
+        let reachable = find_reachable_schemas(value, |name| self.shared_schemas.get(name));
+        reachable.iter().find_map(|name| self.external_references.get(*name))
     }
 
     /// Returns all shared schemas. A schema that refers to itself for the same value, or begins a chain of more than
@@ -100,7 +101,7 @@ impl<'a> SchemaConverter<'a> {
         mut self,
         warnings: &mut Warnings,
     ) -> BTreeMap<String, Value> {
-        for name in ring::cut_schema_cycles(&mut self.shared) {
+        for name in ring::cut_schema_cycles(&mut self.shared_schemas) {
             let words = format!(
                 "the schema `{name}` refers to itself for the same value, or through too many schemas: it accepts anything"
             );
@@ -108,7 +109,7 @@ impl<'a> SchemaConverter<'a> {
             let place = reference.map_or_else(String::new, |(text, _)| text.clone());
             warnings.add_warning(place, "schema_cycle", words);
         }
-        self.shared
+        self.shared_schemas
     }
 
     fn convert_subschema(&mut self, value: &'a Value, warnings: &mut Warnings) -> Value {
@@ -122,37 +123,37 @@ impl<'a> SchemaConverter<'a> {
     }
 
     fn convert_object(&mut self, map: &'a Map<String, Value>, warnings: &mut Warnings) -> Value {
-        let mut made = Map::new();
+        let mut converted = Map::new();
         let reference = map.get("$ref").and_then(Value::as_str);
         if let Some(name) = reference.and_then(|text| self.share_schema(text, warnings)) {
-            made.insert("$ref".into(), format!("{DEFINITIONS_PREFIX}{name}").into());
+            converted.insert("$ref".into(), format!("{DEFINITIONS_PREFIX}{name}").into());
         }
-        let is_alone = reference.is_some() && self.is_generation_30;
-        let counts = |word: &str| !is_alone || word == "description";
-        for (word, value) in map.iter().filter(|(word, _)| counts(word)) {
-            let Some(form) =
-                schema::keyword_form(word).filter(|_| !DROPPED_KEYWORDS.contains(&word.as_str()))
+        let should_ignore_siblings = reference.is_some() && self.is_generation_30;
+        let is_read = |word: &str| !should_ignore_siblings || word == "description";
+        for (word, value) in map.iter().filter(|(word, _)| is_read(word)) {
+            let Some(form) = schema::find_keyword_form(word)
+                .filter(|_| !DROPPED_KEYWORDS.contains(&word.as_str()))
             else {
                 continue;
             };
             if word == "items" && value.is_array() {
                 let list =
                     self.convert_keyword("prefixItems", KeywordValueForm::Schemas, value, warnings);
-                made.extend(list.map(|list| ("prefixItems".into(), list)));
+                converted.extend(list.map(|list| ("prefixItems".into(), list)));
             } else if let Some(value) = self.convert_keyword(word, form, value, warnings) {
-                made.insert(word.clone(), value);
+                converted.insert(word.clone(), value);
             }
         }
-        if !is_alone {
-            convert_exclusive_bounds(map, &mut made);
-            relax_one_sided_required(map, &mut made);
-            convert_example(map, &mut made);
-            self.convert_discriminator(map, &mut made, warnings);
+        if !should_ignore_siblings {
+            convert_exclusive_bounds(map, &mut converted);
+            relax_one_sided_required(map, &mut converted);
+            convert_example(map, &mut converted);
+            self.convert_discriminator(map, &mut converted, warnings);
         }
         if map.get("nullable") == Some(&Value::Bool(true)) {
-            return make_nullable(made);
+            return make_nullable(converted);
         }
-        Value::Object(made)
+        Value::Object(converted)
     }
 
     /// Converts a discriminator: the property that distinguishes the alternatives, and the schema for each of its
@@ -160,28 +161,30 @@ impl<'a> SchemaConverter<'a> {
     fn convert_discriminator(
         &mut self,
         map: &'a Map<String, Value>,
-        made: &mut Map<String, Value>,
+        converted: &mut Map<String, Value>,
         warnings: &mut Warnings,
     ) {
-        let told = map.get("discriminator").unwrap_or(&Value::Null);
-        let Some(property) = told.get("propertyName").filter(|name| name.is_string()) else {
+        let discriminator = map.get("discriminator").unwrap_or(&Value::Null);
+        let Some(property) = discriminator.get("propertyName").filter(|name| name.is_string())
+        else {
             return;
         };
-        let named = || {
-            entries_under_key(told, "mapping")
+        let named_targets = || {
+            get_entries(discriminator, "mapping")
                 .filter_map(|(value, target)| Some((value.as_str(), target.as_str()?)))
         };
-        let listed = ["oneOf", "anyOf"].iter().find_map(|word| map.get(*word)?.as_array());
+        let alternatives = ["oneOf", "anyOf"].iter().find_map(|word| map.get(*word)?.as_array());
         let references =
-            listed.into_iter().flatten().filter_map(|option| option.get("$ref")?.as_str());
+            alternatives.into_iter().flatten().filter_map(|option| option.get("$ref")?.as_str());
         let mut mapping = Map::new();
         for text in references {
-            let own = text.rsplit('/').next().unwrap_or_default();
+            let schema_name = text.rsplit('/').next().unwrap_or_default();
             // The mapping refers to a schema by a reference, or by its name alone.
-            let values = named().filter(|(_, target)| *target == text || *target == own);
+            let values =
+                named_targets().filter(|(_, target)| *target == text || *target == schema_name);
             let mut values: Vec<_> = values.map(|(value, _)| value).collect();
             if values.is_empty() {
-                values.push(own);
+                values.push(schema_name);
             }
             let Some(name) = self.share_schema(text, warnings) else {
                 continue;
@@ -192,7 +195,7 @@ impl<'a> SchemaConverter<'a> {
             }
         }
         if !mapping.is_empty() {
-            made.insert(
+            converted.insert(
                 "discriminator".into(),
                 json!({ "propertyName": property, "mapping": mapping }),
             );
@@ -208,7 +211,7 @@ impl<'a> SchemaConverter<'a> {
         warnings: &mut Warnings,
     ) -> Option<Value> {
         let is_schema = |value: &Value| value.is_object() || value.is_boolean();
-        let fits = match form {
+        let has_valid_form = match form {
             KeywordValueForm::Schema | KeywordValueForm::Items => {
                 return is_schema(value).then(|| self.convert_subschema(value, warnings));
             }
@@ -218,24 +221,24 @@ impl<'a> SchemaConverter<'a> {
                     list.map(|value| self.convert_subschema(value, warnings)).collect();
                 return (!list.is_empty()).then_some(Value::Array(list));
             }
-            KeywordValueForm::Named | KeywordValueForm::Patterns => {
-                let mut made = Map::new();
+            KeywordValueForm::NamedSchemas | KeywordValueForm::PatternSchemas => {
+                let mut converted = Map::new();
                 for (name, value) in value.as_object()? {
                     if is_schema(value)
-                        && (form == KeywordValueForm::Named
+                        && (form == KeywordValueForm::NamedSchemas
                             || self.is_usable_pattern("pattern", name))
                     {
                         self.count_bytes(name.len());
-                        made.insert(name.clone(), self.convert_subschema(value, warnings));
+                        converted.insert(name.clone(), self.convert_subschema(value, warnings));
                     }
                 }
-                return Some(Value::Object(made));
+                return Some(Value::Object(converted));
             }
             KeywordValueForm::Types => return convert_types(value),
-            KeywordValueForm::Texts => return Some(unique_texts(value.as_array()?)),
+            KeywordValueForm::Texts => return Some(remove_duplicate_texts(value.as_array()?)),
             KeywordValueForm::Count => {
-                let whole = value.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0);
-                value.is_u64() || whole.is_some()
+                let count = value.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0);
+                value.is_u64() || count.is_some()
             }
             KeywordValueForm::Number => value.is_number(),
             KeywordValueForm::Positive => value.as_f64().is_some_and(|number| number > 0.0),
@@ -247,10 +250,10 @@ impl<'a> SchemaConverter<'a> {
             KeywordValueForm::Text => value.is_string(),
             KeywordValueForm::Values => value.as_array().is_some_and(|list| !list.is_empty()),
             KeywordValueForm::Any => true,
-            KeywordValueForm::NamedTexts | KeywordValueForm::Dependencies => false,
+            KeywordValueForm::NameLists | KeywordValueForm::Dependencies => false,
         };
         self.count_bytes(word.len() + estimate_value_bytes(value));
-        fits.then(|| value.clone())
+        has_valid_form.then(|| value.clone())
     }
 
     /// The name of the shared schema that a reference points to. `None` if it cannot be resolved; anything is
@@ -259,17 +262,17 @@ impl<'a> SchemaConverter<'a> {
         if let Some(name) = self.names.get(text) {
             return Some(name.clone());
         }
-        let found = reference_pointer(text)
+        let target = parse_reference_pointer(text)
             .and_then(|pointer| Ok((resolve_reference(self.root, text)?, pointer)));
-        match found {
+        match target {
             Ok((value, pointer)) => {
-                let name = self.unique_schema_name(&pointer);
+                let name = self.choose_schema_name(&pointer);
                 self.names.insert(text.to_owned(), name.clone());
                 self.unconverted.push((name.clone(), value));
                 Some(name)
             }
             Err(broken @ BrokenReference::External(_)) => {
-                self.last_external = Some(broken);
+                self.last_external_reference = Some(broken);
                 None
             }
             Err(broken) => {
@@ -284,27 +287,27 @@ impl<'a> SchemaConverter<'a> {
     }
 
     /// A unique name of characters that need no escapes.
-    fn unique_schema_name(&mut self, pointer: &str) -> String {
+    fn choose_schema_name(&mut self, pointer: &str) -> String {
         let path = pointer.strip_prefix("/components/schemas").unwrap_or(pointer);
-        let plain = |c: char| {
+        let is_plain_char = |c: char| {
             if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }
         };
         let name: String =
-            path.trim_start_matches('/').replace('/', ".").chars().map(plain).collect();
-        let mut free = name.clone();
+            path.trim_start_matches('/').replace('/', ".").chars().map(is_plain_char).collect();
+        let mut unique_name = name.clone();
         let mut number = 1;
-        while !self.used_names.insert(free.clone()) {
+        while !self.used_names.insert(unique_name.clone()) {
             number += 1;
-            free = format!("{name}-{number}");
+            unique_name = format!("{name}-{number}");
         }
-        free
+        unique_name
     }
 
     fn is_usable_pattern(&mut self, word: &'static str, text: &'a str) -> bool {
-        if self.usable.len() >= limits::DOCUMENT_PATTERNS_MAX {
+        if self.usable_keywords.len() >= limits::DOCUMENT_PATTERNS_MAX {
             return false;
         }
-        *self.usable.entry((word, text)).or_insert_with(|| {
+        *self.usable_keywords.entry((word, text)).or_insert_with(|| {
             let (_, faults) =
                 Schema::compile_with_faults(&json!({ word: text }), &mut PatternQuota::default());
             faults.is_empty()
@@ -347,37 +350,37 @@ pub(super) fn parse_shared_name(reference: &str) -> Option<&str> {
 }
 
 /// Adds the names of the shared schemas that a value refers to directly.
-pub(super) fn collect_shared_names<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+pub(super) fn collect_shared_names<'a>(value: &'a Value, names: &mut Vec<&'a str>) {
     match value {
         Value::Object(map) => {
             let reference = map.get("$ref").and_then(Value::as_str);
-            found.extend(reference.and_then(parse_shared_name));
-            map.values().for_each(|value| collect_shared_names(value, found));
+            names.extend(reference.and_then(parse_shared_name));
+            map.values().for_each(|value| collect_shared_names(value, names));
         }
-        Value::Array(list) => list.iter().for_each(|value| collect_shared_names(value, found)),
+        Value::Array(list) => list.iter().for_each(|value| collect_shared_names(value, names)),
         _ => {}
     }
 }
 
 /// The shared schemas that a value refers to directly or indirectly, in breadth-first order.
-fn reachable_schemas<'a>(
+fn find_reachable_schemas<'a>(
     value: &'a Value,
     shared: impl Fn(&str) -> Option<&'a Value>,
 ) -> Vec<&'a str> {
-    let mut found = Vec::new();
-    let mut seen = HashSet::new();
-    collect_shared_names(value, &mut found);
-    found.retain(|name| seen.insert(*name));
-    let mut at = 0;
-    while at < found.len() {
-        let mut next = Vec::new();
-        if let Some(value) = shared(found[at]) {
-            collect_shared_names(value, &mut next);
+    let mut names = Vec::new();
+    let mut visited = HashSet::new();
+    collect_shared_names(value, &mut names);
+    names.retain(|name| visited.insert(*name));
+    let mut index = 0;
+    while index < names.len() {
+        let mut next_names = Vec::new();
+        if let Some(value) = shared(names[index]) {
+            collect_shared_names(value, &mut next_names);
         }
-        found.extend(next.into_iter().filter(|name| seen.insert(*name)));
-        at += 1;
+        names.extend(next_names.into_iter().filter(|name| visited.insert(*name)));
+        index += 1;
     }
-    found
+    names
 }
 
 fn convert_types(value: &Value) -> Option<Value> {
@@ -389,72 +392,71 @@ fn convert_types(value: &Value) -> Option<Value> {
     match known[..] {
         [] => None,
         [one] => Some(one.clone()),
-        _ => Some(unique_texts(&known)),
+        _ => Some(remove_duplicate_texts(&known)),
     }
 }
 
 /// The strings of a list, without duplicates.
-fn unique_texts<V: std::borrow::Borrow<Value>>(list: &[V]) -> Value {
-    let mut seen = HashSet::new();
+fn remove_duplicate_texts<V: std::borrow::Borrow<Value>>(list: &[V]) -> Value {
+    let mut seen_texts = HashSet::new();
     let texts = list.iter().filter_map(|value| value.borrow().as_str());
-    texts.filter(|text| seen.insert(*text)).collect()
+    texts.filter(|text| seen_texts.insert(*text)).collect()
 }
 
 /// In OpenAPI 3.0, `exclusiveMinimum: true` makes `minimum` an exclusive bound. It becomes the number
 /// `exclusiveMinimum`.
-fn convert_exclusive_bounds(map: &Map<String, Value>, made: &mut Map<String, Value>) {
+fn convert_exclusive_bounds(map: &Map<String, Value>, converted: &mut Map<String, Value>) {
     for (word, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
         if map.get(exclusive) == Some(&Value::Bool(true))
-            && let Some(bound) = made.shift_remove(word)
+            && let Some(bound) = converted.shift_remove(word)
         {
-            made.insert(exclusive.into(), bound);
+            converted.insert(exclusive.into(), bound);
         }
     }
 }
 
 /// Removes `readOnly` and `writeOnly` properties from `required`. The schema is used for requests and for answers,
 /// and such a property is only in one of them.
-fn relax_one_sided_required(map: &Map<String, Value>, made: &mut Map<String, Value>) {
+fn relax_one_sided_required(map: &Map<String, Value>, converted: &mut Map<String, Value>) {
     let Some(properties) = map.get("properties") else {
         return;
     };
-    if let Some(Value::Array(names)) = made.get_mut("required") {
+    if let Some(Value::Array(names)) = converted.get_mut("required") {
         names.retain(|name| {
             let property = name.as_str().and_then(|name| properties.get(name));
-            !property.is_some_and(|value| {
-                flag_under_key(value, "readOnly") || flag_under_key(value, "writeOnly")
-            })
+            !property
+                .is_some_and(|value| get_flag(value, "readOnly") || get_flag(value, "writeOnly"))
         });
     }
 }
 
-fn convert_example(map: &Map<String, Value>, made: &mut Map<String, Value>) {
+fn convert_example(map: &Map<String, Value>, converted: &mut Map<String, Value>) {
     let example = map
         .get("example")
         .filter(|value| !value.is_object() && !value.is_array() && !value.is_null());
-    if let Some(example) = example.filter(|_| !made.contains_key("examples")) {
-        made.insert("examples".into(), json!([example]));
+    if let Some(example) = example.filter(|_| !converted.contains_key("examples")) {
+        converted.insert("examples".into(), json!([example]));
     }
 }
 
 /// Changes a schema so that it accepts null too.
-fn make_nullable(mut made: Map<String, Value>) -> Value {
+fn make_nullable(mut schema: Map<String, Value>) -> Value {
     let is_open =
-        !["$ref", "allOf", "anyOf", "oneOf", "const"].iter().any(|word| made.contains_key(*word));
+        !["$ref", "allOf", "anyOf", "oneOf", "const"].iter().any(|word| schema.contains_key(*word));
     if !is_open {
-        return json!({ "anyOf": [made, { "type": "null" }] });
+        return json!({ "anyOf": [schema, { "type": "null" }] });
     }
-    if let Some(names) = made.get_mut("type") {
+    if let Some(names) = schema.get_mut("type") {
         let mut list = names.as_array().cloned().unwrap_or_else(|| vec![names.clone()]);
         if !list.contains(&"null".into()) {
             list.push("null".into());
         }
         *names = list.into();
     }
-    if let Some(Value::Array(options)) = made.get_mut("enum")
+    if let Some(Value::Array(options)) = schema.get_mut("enum")
         && !options.contains(&Value::Null)
     {
         options.push(Value::Null);
     }
-    Value::Object(made)
+    Value::Object(schema)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{reference::entries_under_key, schema::parse_shared_name};
+use super::{reference::get_entries, schema::parse_shared_name};
 use midex_domain::{limits, schema::non_null_types};
 
 /// The schemas that several operations share.
@@ -15,56 +15,58 @@ const ALL_OF_DEPTH_MAX: usize = 4;
 
 /// Follows the references from `value` until a schema that is no reference.
 pub(super) fn resolve_schema<'a>(value: &'a Value, shared: &'a SharedSchemas) -> &'a Value {
-    let mut at = value;
+    let mut current = value;
     for _ in 0..limits::REFERENCE_HOPS_MAX {
-        let reference = at.get("$ref").and_then(Value::as_str);
+        let reference = current.get("$ref").and_then(Value::as_str);
         match reference.and_then(parse_shared_name).and_then(|name| shared.get(name)) {
-            Some(next) => at = next,
+            Some(next) => current = next,
             None => break,
         }
     }
-    at
+    current
 }
 
 /// The properties of an object, including those in its `allOf`.
-pub(super) fn all_properties<'a>(
+pub(super) fn collect_all_properties<'a>(
     value: &'a Value,
     shared: &'a SharedSchemas,
 ) -> Vec<(&'a str, &'a Value)> {
-    let mut found = Vec::new();
-    collect_properties(value, shared, ALL_OF_DEPTH_MAX, &mut found);
-    found
+    let mut properties = Vec::new();
+    collect_properties(value, shared, ALL_OF_DEPTH_MAX, &mut properties);
+    properties
 }
 
 fn collect_properties<'a>(
     value: &'a Value,
     shared: &'a SharedSchemas,
     depth: usize,
-    found: &mut Vec<(&'a str, &'a Value)>,
+    properties: &mut Vec<(&'a str, &'a Value)>,
 ) {
     let value = resolve_schema(value, shared);
-    found
-        .extend(entries_under_key(value, "properties").map(|(name, value)| (name.as_str(), value)));
+    properties.extend(get_entries(value, "properties").map(|(name, value)| (name.as_str(), value)));
     let parts = value.get("allOf").and_then(Value::as_array).filter(|_| depth > 0);
     for part in parts.into_iter().flatten() {
-        collect_properties(part, shared, depth - 1, found);
+        collect_properties(part, shared, depth - 1, properties);
     }
 }
 
 /// The schema of the items of a list; `None` if the value is no list.
-pub(super) fn items_schema<'a>(value: &'a Value, shared: &'a SharedSchemas) -> Option<&'a Value> {
+pub(super) fn find_items_schema<'a>(
+    value: &'a Value,
+    shared: &'a SharedSchemas,
+) -> Option<&'a Value> {
     resolve_schema(value, shared).get("items")
 }
 
 /// The first type of a value besides null. If the schema is composed of others, that of the first one.
-pub(super) fn schema_type<'a>(value: &'a Value, shared: &'a SharedSchemas) -> Option<&'a str> {
-    let mut at = resolve_schema(value, shared);
+pub(super) fn find_schema_type<'a>(value: &'a Value, shared: &'a SharedSchemas) -> Option<&'a str> {
+    let mut current = resolve_schema(value, shared);
     for _ in 0..ALL_OF_DEPTH_MAX {
-        if at.get("type").is_some() {
-            return non_null_types(at).first().copied();
+        if current.get("type").is_some() {
+            return non_null_types(current).first().copied();
         }
-        let parts = ["allOf", "anyOf", "oneOf"].iter().find_map(|word| at.get(word));
-        at = resolve_schema(parts?.as_array()?.first()?, shared);
+        let parts = ["allOf", "anyOf", "oneOf"].iter().find_map(|word| current.get(word));
+        current = resolve_schema(parts?.as_array()?.first()?, shared);
     }
     None
 }

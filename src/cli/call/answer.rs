@@ -19,7 +19,7 @@ const COLUMN_GAP: usize = 2;
 
 /// Prints to stderr how the call went. A payload that `is_written` to a file is not mentioned further.
 pub(super) fn print_call_notes(answer: &Value, is_written: bool, out: &Output<'_>) -> Result<()> {
-    if out.json {
+    if out.is_json {
         return Ok(());
     }
     let id = text_field(answer, "execution_id");
@@ -27,21 +27,22 @@ pub(super) fn print_call_notes(answer: &Value, is_written: bool, out: &Output<'_
         let state = text_field(answer, "status");
         return write_prompt(&format!("{state}: `midex show {id}` says what it waits for\n"));
     };
-    let took = answer["duration_ms"].as_u64().map(format_duration).unwrap_or_default();
+    let duration = answer["duration_ms"].as_u64().map(format_duration).unwrap_or_default();
     let rows = match list_items(&answer["payload"]).len() {
         0 => String::new(),
         rows => format!(", {}", format_count(rows, "row")),
     };
-    write_prompt(&format!("{status} in {took}{rows} ({id})\n"))?;
+    write_prompt(&format!("{status} in {duration}{rows} ({id})\n"))?;
     let notes = list_items(&answer["notes"]).iter().filter_map(Value::as_str);
-    let left =
-        PayloadTable::from_payload(&answer["payload"], &Screen::stdout()).map(|grid| grid.left_out);
-    let left = left.filter(|left| !left.is_empty());
-    let left = left.map(|left| format!("columns left out: {}; --json has them", left.join(", ")));
-    let beside = left.or_else(|| kept_artifact_line(&answer["artifact"]));
+    let omitted = PayloadTable::from_payload(&answer["payload"], &Screen::stdout())
+        .map(|grid| grid.omitted_columns);
+    let omitted = omitted.filter(|left| !left.is_empty());
+    let omitted_note =
+        omitted.map(|left| format!("columns left out: {}; --json has them", left.join(", ")));
+    let extra_note = omitted_note.or_else(|| kept_artifact_line(&answer["artifact"]));
     notes
         .map(str::to_owned)
-        .chain(beside.filter(|_| !is_written))
+        .chain(extra_note.filter(|_| !is_written))
         .try_for_each(|note| write_prompt(&format!("note: {}\n", replace_hidden_chars(&note))))
 }
 
@@ -74,7 +75,7 @@ struct PayloadTable {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
     /// The columns that do not fit, or that contain objects or lists.
-    left_out: Vec<String>,
+    omitted_columns: Vec<String>,
 }
 
 impl PayloadTable {
@@ -95,25 +96,27 @@ impl PayloadTable {
         let cells = |name: &str| -> Vec<String> {
             objects.iter().map(|object| format_cell(object.get(name))).collect()
         };
-        let mut left = screen.columns();
-        let (mut columns, mut all, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+        let mut remaining_width = screen.columns();
+        let (mut columns, mut cell_columns, mut omitted_columns) =
+            (Vec::new(), Vec::new(), Vec::new());
         for name in names {
             let cells = cells(name);
             let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
-            let needed = width.max(name.chars().count()).min(COLUMN_WIDTH_MAX) + COLUMN_GAP;
+            let needed_width = width.max(name.chars().count()).min(COLUMN_WIDTH_MAX) + COLUMN_GAP;
             // The first column is always shown.
-            let fits = needed <= left || columns.is_empty();
+            let fits = needed_width <= remaining_width || columns.is_empty();
             if !is_scalar(name) || !fits {
-                left_out.push(one_line(name));
+                omitted_columns.push(one_line(name));
                 continue;
             }
-            left = left.saturating_sub(needed);
+            remaining_width = remaining_width.saturating_sub(needed_width);
             columns.push(truncate_text(&one_line(name), COLUMN_WIDTH_MAX));
-            all.push(cells);
+            cell_columns.push(cells);
         }
-        let rows = (0..objects.len()).map(|at| all.iter().map(|cells| cells[at].clone()).collect());
+        let rows = (0..objects.len())
+            .map(|row_index| cell_columns.iter().map(|cells| cells[row_index].clone()).collect());
         let rows = rows.collect();
-        (!columns.is_empty()).then_some(Self { columns, rows, left_out })
+        (!columns.is_empty()).then_some(Self { columns, rows, omitted_columns })
     }
 
     fn render(self, screen: &Screen) -> String {
@@ -150,7 +153,7 @@ mod tests {
         ]);
         let grid = PayloadTable::from_payload(&payload, &Screen::stdout()).expect("a table");
         assert_eq!(grid.columns, ["id", "name", "note", "open"]);
-        assert_eq!(grid.left_out, ["tags"]);
+        assert_eq!(grid.omitted_columns, ["tags"]);
         assert_eq!(grid.rows[1], ["2", "", "", "true"]);
         assert_eq!(grid.rows[0][2].chars().count(), COLUMN_WIDTH_MAX);
     }

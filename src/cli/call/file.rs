@@ -33,13 +33,13 @@ pub(super) async fn write_payload_file(
 /// Reads the content of an artifact in parts.
 async fn read_artifact(uri: &str, link: &mut ServerLink<'_>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let mut next = Some(0);
-    while let Some(offset) = next {
-        let part = link.artifact(uri, offset).await?;
-        let decoded = part.base64.as_deref().and_then(decode_base64);
-        let content = part.content.map(String::into_bytes).or(decoded);
+    let mut next_offset = Some(0);
+    while let Some(offset) = next_offset {
+        let chunk = link.read_artifact(uri, offset).await?;
+        let decoded = chunk.base64.as_deref().and_then(decode_base64);
+        let content = chunk.content.map(String::into_bytes).or(decoded);
         bytes.extend(content.ok_or_else(no_content_error)?);
-        next = part.next_offset;
+        next_offset = chunk.next_offset;
     }
     Ok(bytes)
 }
@@ -55,18 +55,18 @@ fn decode_base64(base64: &str) -> Option<Vec<u8>> {
 /// The bytes of a payload in the answer: of text, of base64-encoded bytes, else of its JSON.
 fn payload_bytes(answer: &Value) -> Vec<u8> {
     let payload = &answer["payload"];
-    let said = answer["headers"]["content-type"].as_str();
+    let content_type = answer["headers"]["content-type"].as_str();
     let media_type = payload["content_type"].as_str();
     // A service's own JSON may have the same form, but then its media type differs.
-    let is_of_bytes =
-        media_type.is_some_and(|media_type| said.unwrap_or_default().starts_with(media_type));
+    let is_binary = media_type
+        .is_some_and(|media_type| content_type.unwrap_or_default().starts_with(media_type));
     match payload {
         Value::Null => Vec::new(),
         Value::String(text) => text.clone().into_bytes(),
         payload => payload["base64"]
             .as_str()
             .and_then(decode_base64)
-            .filter(|_| is_of_bytes)
+            .filter(|_| is_binary)
             .unwrap_or_else(|| (json_text(payload, true) + "\n").into_bytes()),
     }
 }
@@ -79,14 +79,14 @@ mod tests {
 
     #[test]
     fn payload_is_written_unchanged() {
-        let of = |media_type: &str, body: Value| {
+        let bytes_of = |media_type: &str, body: Value| {
             payload_bytes(&json!({ "headers": { "content-type": media_type }, "payload": body }))
         };
         let bytes = json!({ "content_type": "image/png", "base64": "if8=" });
-        assert_eq!(of("image/png", bytes.clone()), [0x89, 0xff]);
-        assert!(of("application/json", bytes).starts_with(b"{"));
-        assert_eq!(of("text/plain", json!("a\u{1b}b")), b"a\x1bb");
-        assert_eq!(of("application/json", json!(null)), b"");
-        assert_eq!(of("application/json", json!([1])), b"[\n  1\n]\n");
+        assert_eq!(bytes_of("image/png", bytes.clone()), [0x89, 0xff]);
+        assert!(bytes_of("application/json", bytes).starts_with(b"{"));
+        assert_eq!(bytes_of("text/plain", json!("a\u{1b}b")), b"a\x1bb");
+        assert_eq!(bytes_of("application/json", json!(null)), b"");
+        assert_eq!(bytes_of("application/json", json!([1])), b"[\n  1\n]\n");
     }
 }

@@ -15,11 +15,11 @@ pub(crate) enum CatalogCommand {
     /// Show what `midex catalog add` would do, without changing anything
     Preview(DocumentArgs),
     /// Show a catalog and its commands, or all details of one command
-    Show(ShowArgs),
+    Show(CatalogShowArgs),
     /// Enable a catalog: its commands can be called
-    Enable(NamedArgs),
+    Enable(CatalogSelectorArgs),
     /// Disable a catalog but keep it: none of its commands can be called
-    Disable(NamedArgs),
+    Disable(CatalogSelectorArgs),
     /// Remove a catalog; steps that call it wait until it is added again
     Remove(RemoveArgs),
     /// Read the document of a catalog again, and show the differences
@@ -88,16 +88,16 @@ pub(crate) struct AddArgs {
 
 /// A catalog.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct NamedArgs {
+pub(crate) struct CatalogSelectorArgs {
     /// The id or the title of the catalog
     pub(super) catalog: String,
 }
 
 /// A catalog, or one of its commands.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct ShowArgs {
+pub(crate) struct CatalogShowArgs {
     #[command(flatten)]
-    pub(super) named: NamedArgs,
+    pub(super) selector: CatalogSelectorArgs,
     /// One of its commands, without the vendor
     pub(super) operation: Option<String>,
     /// Maximum number of commands to show
@@ -109,7 +109,7 @@ pub(crate) struct ShowArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RemoveArgs {
     #[command(flatten)]
-    pub(super) named: NamedArgs,
+    pub(super) selector: CatalogSelectorArgs,
     /// Also delete its document
     #[arg(long)]
     pub(super) with_document: bool,
@@ -122,7 +122,7 @@ pub(crate) struct RemoveArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RefreshArgs {
     #[command(flatten)]
-    pub(super) named: NamedArgs,
+    pub(super) selector: CatalogSelectorArgs,
     /// Apply the new document without asking
     #[arg(long)]
     pub(super) apply: bool,
@@ -132,7 +132,7 @@ pub(crate) struct RefreshArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct HeadersArgs {
     #[command(flatten)]
-    pub(super) named: NamedArgs,
+    pub(super) selector: CatalogSelectorArgs,
     /// A header, such as 'Authorization=Bearer ${env:NAME}'; an empty value removes it
     #[arg(value_name = "NAME=VALUE")]
     pub(super) headers: Vec<String>,
@@ -145,7 +145,7 @@ pub(crate) struct HeadersArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CredentialArgs {
     #[command(flatten)]
-    pub(super) named: NamedArgs,
+    pub(super) selector: CatalogSelectorArgs,
     /// The name of the security scheme in the document
     pub(super) scheme: String,
     /// The credential, such as '${env:NAME}', or 'USER:${env:NAME}' for basic; an empty value removes it
@@ -156,16 +156,16 @@ pub(crate) struct CredentialArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ClassArgs {
     #[command(flatten)]
-    pub(super) named: NamedArgs,
+    pub(super) selector: CatalogSelectorArgs,
     /// The command, without the vendor
     pub(super) operation: String,
     /// What it may change
-    pub(super) class: ClassArg,
+    pub(super) class: CommandClassArg,
 }
 
 /// What a command may change.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum ClassArg {
+pub(crate) enum CommandClassArg {
     /// Only reads
     Safe,
     /// Makes changes that can be undone
@@ -178,7 +178,7 @@ pub(crate) enum ClassArg {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct AllowArgs {
     #[command(flatten)]
-    pub(super) named: NamedArgs,
+    pub(super) selector: CatalogSelectorArgs,
     /// The host or address, and the port
     #[arg(value_name = "HOST:PORT")]
     pub(super) host_port: String,
@@ -188,7 +188,7 @@ pub(crate) struct AllowArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct BaseUrlArgs {
     #[command(flatten)]
-    pub(super) named: NamedArgs,
+    pub(super) selector: CatalogSelectorArgs,
     /// The URL to which the paths of its commands are appended
     pub(super) url: String,
 }

@@ -8,17 +8,17 @@ use midex_domain::{
 };
 
 /// The type of a value other than `null`, if the schema has one. `root` contains the shared schemas.
-pub(crate) fn schema_kind(schema: &Value, root: &Value) -> Option<String> {
-    schema_kind_at_depth(schema, root, limits::SCHEMA_REFERENCES_FOLLOWED_MAX)
+pub(crate) fn find_value_type(schema: &Value, root: &Value) -> Option<String> {
+    find_value_type_at_depth(schema, root, limits::SCHEMA_REFERENCES_FOLLOWED_MAX)
 }
 
-fn schema_kind_at_depth(schema: &Value, root: &Value, depth: usize) -> Option<String> {
+fn find_value_type_at_depth(schema: &Value, root: &Value, depth: usize) -> Option<String> {
     let schema = follow_references(schema, root);
-    let own = non_null_types(schema).first().map(|name| (*name).to_owned());
-    own.or_else(|| {
+    let direct_type = non_null_types(schema).first().map(|name| (*name).to_owned());
+    direct_type.or_else(|| {
         let depth = depth.checked_sub(1)?;
-        let parts = ["anyOf", "oneOf", "allOf"].into_iter();
-        let mut parts = parts.flat_map(|key| member_schemas(schema, key));
-        parts.find_map(|part| schema_kind_at_depth(part, root, depth))
+        let keywords = ["anyOf", "oneOf", "allOf"].into_iter();
+        let mut members = keywords.flat_map(|key| member_schemas(schema, key));
+        members.find_map(|member| find_value_type_at_depth(member, root, depth))
     })
 }

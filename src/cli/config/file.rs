@@ -12,10 +12,10 @@ use toml_edit::{Document, Item, TableLike, Value};
 use super::key::{ConfigKey, ValueKind, all_keys};
 use midex_domain::{
     error::describe_io_error,
-    finding::{Finding, Place, Rule, errors, sort_and_limit},
+    finding::{Finding, Place, Rule, filter_errors, sort_and_limit},
     limits,
 };
-use midex_folder::real_path;
+use midex_folder::resolve_path;
 use midex_registry::read_file;
 use midex_server::config::TRUST_KEY;
 
@@ -60,42 +60,42 @@ pub(super) struct ConfigFile {
 impl ConfigFile {
     /// Reads the file at `path`. `users` is the path of the user's file: a warning about a setting that a project must
     /// not make refers to it.
-    pub(super) fn read(owner: FileOwner, path: PathBuf, users: Option<&Path>) -> Self {
+    pub(super) fn read(owner: FileOwner, path: PathBuf, user_path: Option<&Path>) -> Self {
         let mut file = Self { owner, path, text: None, settings: Vec::new(), findings: Vec::new() };
         if is_missing(&file.path) {
             return file;
         }
-        let read = read_file(&file.path, limits::CONFIG_BYTES_MAX);
-        match read.trouble {
+        let content = read_file(&file.path, limits::CONFIG_BYTES_MAX);
+        match content.read_finding {
             Some(trouble) => file.findings.push(trouble),
-            None => file.parse_settings(&read.text, users),
+            None => file.parse_settings(&content.text, user_path),
         }
-        file.text = Some(read.text);
+        file.text = Some(content.text);
         file
     }
 
     /// Whether an error in this file may hide a setting of this key.
     pub(super) fn may_hide_setting(&self, key: &ConfigKey) -> bool {
         let may_set = self.owner == FileOwner::User || key.is_allowed_in_projects();
-        let hides = |finding: &Finding| finding.path.is_empty() || finding.path == key.name;
-        may_set && errors(&self.findings).any(hides)
+        let may_hide = |finding: &Finding| finding.path.is_empty() || finding.path == key.name;
+        may_set && filter_errors(&self.findings).any(may_hide)
     }
 
-    fn parse_settings(&mut self, text: &str, users: Option<&Path>) {
+    fn parse_settings(&mut self, text: &str, user_path: Option<&Path>) {
         let document = match Document::parse(text) {
             Ok(document) => document,
             Err(error) => return self.findings.push(malformed_toml_finding(text, &error)),
         };
         let keys = all_keys();
         let context =
-            EntryContext { text, keys: &keys, owner: self.owner, path: &self.path, users };
+            EntryContext { text, keys: &keys, owner: self.owner, path: &self.path, user_path };
         for (name, item) in document.iter() {
             let key = document.key(name).and_then(toml_edit::Key::span);
-            let at = span_place(text, key);
+            let place = locate_span(text, key);
             let setting = match name {
-                TRUST_KEY => context.check_trusted_projects(at, item).map(|()| None),
-                SECRETS_TABLE => context.parse_secrets(at, item).map(Some),
-                name => context.parse_setting(name, at, item).map(Some),
+                TRUST_KEY => context.check_trusted_projects(place, item).map(|()| None),
+                SECRETS_TABLE => context.parse_secrets(place, item).map(Some),
+                name => context.parse_setting(name, place, item).map(Some),
             };
             match setting {
                 Ok(setting) => self.settings.extend(setting),
@@ -111,14 +111,14 @@ fn is_missing(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| missing.contains(&error.kind()))
 }
 
-fn span_place(text: &str, span: Option<std::ops::Range<usize>>) -> Place {
-    span.map_or(Place::START, |span| Place::of_bytes(text, span.start, span.end))
+fn locate_span(text: &str, span: Option<std::ops::Range<usize>>) -> Place {
+    span.map_or(Place::START, |span| Place::from_bytes(text, span.start, span.end))
 }
 
 fn malformed_toml_finding(text: &str, error: &toml_edit::TomlError) -> Finding {
     let words: Vec<_> = error.message().split_whitespace().collect();
     let message = format!("this is not TOML: {}", words.join(" "));
-    Finding::new(Rule::Syntax, "", span_place(text, error.span()), message)
+    Finding::new(Rule::Syntax, "", locate_span(text, error.span()), message)
 }
 
 /// The context for checking an entry of the file.
@@ -127,7 +127,7 @@ struct EntryContext<'a> {
     keys: &'a [ConfigKey],
     owner: FileOwner,
     path: &'a Path,
-    users: Option<&'a Path>,
+    user_path: Option<&'a Path>,
 }
 
 /// The table of the tables `[secrets.NAME]`, each with `hosts`.
@@ -137,16 +137,16 @@ const SECRET_HOST_FLAG: &str = "secret-host";
 
 impl EntryContext<'_> {
     /// Checks the list of trusted projects. It is read elsewhere, before a workflow starts.
-    fn check_trusted_projects(&self, at: Place, item: &Item) -> Result<(), Box<Finding>> {
+    fn check_trusted_projects(&self, key_place: Place, item: &Item) -> Result<(), Box<Finding>> {
         if self.owner == FileOwner::Project {
-            return Err(self.user_only_finding(TRUST_KEY, at).into());
+            return Err(self.user_only_finding(TRUST_KEY, key_place).into());
         }
         let mut items = item.as_array().into_iter().flatten();
         if item.is_array() && items.all(Value::is_str) {
             return Ok(());
         }
         let message = format!("`{TRUST_KEY}` is a list of texts, this is {}", item.type_name());
-        let place = span_place(self.text, item.span());
+        let place = locate_span(self.text, item.span());
         Err(Finding::new(Rule::UnknownValue, TRUST_KEY, place, message).into())
     }
 
@@ -154,88 +154,88 @@ impl EntryContext<'_> {
     fn check_path_in_project(
         &self,
         name: &str,
-        at: Place,
+        place: Place,
         path: &Path,
     ) -> Result<(), Box<Finding>> {
-        let project = real_path(self.path.parent().unwrap_or(Path::new("")));
-        let leads = match (real_path(path), project) {
+        let project = resolve_path(self.path.parent().unwrap_or(Path::new("")));
+        let reason = match (resolve_path(path), project) {
             (Ok(real), Ok(project)) if real.starts_with(&project) => return Ok(()),
             (Ok(real), _) => format!("to {}", real.display()),
             (Err(error), _) => describe_io_error(&error),
         };
-        let message = format!("`{name}` leads out of the project ({leads}); it is ignored");
-        let finding = Finding::new(Rule::OutsideDirectory, name, at, message).as_warning();
-        let instead = format!("name a directory in the project, or start midex with --{name}");
-        Err(finding.suggest(instead).into())
+        let message = format!("`{name}` leads out of the project ({reason}); it is ignored");
+        let finding = Finding::new(Rule::OutsideDirectory, name, place, message).as_warning();
+        let suggestion = format!("name a directory in the project, or start midex with --{name}");
+        Err(finding.suggest(suggestion).into())
     }
 
     /// The tables `[secrets.NAME]` as values of the flag.
-    fn parse_secrets(&self, at: Place, item: &Item) -> Result<FlagSetting, Box<Finding>> {
-        self.find_allowed_key(SECRET_HOST_FLAG, at, item)?;
+    fn parse_secrets(&self, place: Place, item: &Item) -> Result<FlagSetting, Box<Finding>> {
+        self.find_allowed_key(SECRET_HOST_FLAG, place, item)?;
         let mut pairs = toml_edit::Array::new();
         for (name, secret) in item.as_table_like().into_iter().flat_map(TableLike::iter) {
             for host in secret_hosts(secret)
-                .ok_or_else(|| missing_hosts_finding(name, span_place(self.text, secret.span())))?
+                .ok_or_else(|| missing_hosts_finding(name, locate_span(self.text, secret.span())))?
             {
                 pairs.push(format!("{name}={host}"));
             }
         }
-        self.parse_setting(SECRET_HOST_FLAG, at, &Item::Value(pairs.into()))
+        self.parse_setting(SECRET_HOST_FLAG, place, &Item::Value(pairs.into()))
     }
 
     fn parse_setting(
         &self,
         name: &str,
-        at: Place,
+        place: Place,
         item: &Item,
     ) -> Result<FlagSetting, Box<Finding>> {
-        let key = self.find_allowed_key(name, at, item)?;
-        let value_at = span_place(self.text, item.span());
+        let key = self.find_allowed_key(name, place, item)?;
+        let value_place = locate_span(self.text, item.span());
         let values =
-            key.parse_values(item).ok_or_else(|| wrong_type_finding(key, value_at, item))?;
+            key.parse_values(item).ok_or_else(|| wrong_type_finding(key, value_place, item))?;
         key.check_values(&values).map_err(|(words, tip)| {
-            Finding::new(Rule::UnknownValue, name, value_at, words).suggest(tip)
+            Finding::new(Rule::UnknownValue, name, value_place, words).suggest(tip)
         })?;
         let dir = self.path.parent().unwrap_or(Path::new(""));
         let values = values.into_iter().map(|value| key.resolve_default(value, dir));
         let values: Vec<_> = values.collect();
         if key.kind == ValueKind::Path && self.owner == FileOwner::Project {
             for path in &values {
-                self.check_path_in_project(name, value_at, Path::new(path))?;
+                self.check_path_in_project(name, value_place, Path::new(path))?;
             }
         }
-        Ok(FlagSetting { key: name.to_owned(), values, line: at.line })
+        Ok(FlagSetting { key: name.to_owned(), values, line: place.line })
     }
 
     /// The key with this name, if this file may set it.
     fn find_allowed_key(
         &self,
         name: &str,
-        at: Place,
+        place: Place,
         item: &Item,
     ) -> Result<&ConfigKey, Box<Finding>> {
         let Some(key) = self.keys.iter().find(|key| key.name == name) else {
-            return Err(self.unknown_key_finding(name, at, item).into());
+            return Err(self.unknown_key_finding(name, place, item).into());
         };
         if self.owner == FileOwner::User || key.is_allowed_in_projects() {
             return Ok(key);
         }
-        Err(self.user_only_finding(name, at).into())
+        Err(self.user_only_finding(name, place).into())
     }
 
-    fn user_only_finding(&self, name: &str, at: Place) -> Finding {
+    fn user_only_finding(&self, name: &str, place: Place) -> Finding {
         let message = format!("only the user's file may set `{name}`; here it is ignored");
-        let elsewhere = self.users.map(|users| format!("move it to {}", users.display()));
-        let finding = Finding::new(Rule::NoEffect, name, at, message).as_warning();
-        finding.suggest(elsewhere)
+        let suggestion = self.user_path.map(|users| format!("move it to {}", users.display()));
+        let finding = Finding::new(Rule::NoEffect, name, place, message).as_warning();
+        finding.suggest(suggestion)
     }
 
-    fn unknown_key_finding(&self, name: &str, at: Place, item: &Item) -> Finding {
+    fn unknown_key_finding(&self, name: &str, place: Place, item: &Item) -> Finding {
         let message = format!("a configuration file has no key `{name}`; it is ignored");
-        let finding = Finding::new(Rule::UnknownKey, name, at, message).as_warning();
+        let finding = Finding::new(Rule::UnknownKey, name, place, message).as_warning();
         if item.is_value() {
-            let known = self.keys.iter().map(|key| key.name.as_str());
-            finding.did_you_mean(at, name, known)
+            let key_names = self.keys.iter().map(|key| key.name.as_str());
+            finding.did_you_mean(place, name, key_names)
         } else {
             finding.suggest("write keys without a table around them".to_owned())
         }
@@ -249,16 +249,16 @@ fn secret_hosts(secret: &Item) -> Option<Vec<&str>> {
     hosts.iter().map(Value::as_str).collect()
 }
 
-fn missing_hosts_finding(name: &str, at: Place) -> Finding {
+fn missing_hosts_finding(name: &str, place: Place) -> Finding {
     let message = format!("`[secrets.{name}]` has `hosts` alone, a list of texts");
-    let finding = Finding::new(Rule::WrongType, SECRETS_TABLE, at, message);
+    let finding = Finding::new(Rule::WrongType, SECRETS_TABLE, place, message);
     finding.suggest(format!("write `hosts = [\"api.example.com\"]` below `[secrets.{name}]`"))
 }
 
-fn wrong_type_finding(key: &ConfigKey, at: Place, item: &Item) -> Finding {
+fn wrong_type_finding(key: &ConfigKey, place: Place, item: &Item) -> Finding {
     let (expected, actual) = (key.kind.describe_type(), describe_item_type(item));
     let message = format!("`{}` must be {expected}, this is {actual}", key.name);
-    Finding::new(Rule::WrongType, key.name.as_str(), at, message).with_expected(expected, actual)
+    Finding::new(Rule::WrongType, key.name.as_str(), place, message).with_expected(expected, actual)
 }
 
 fn describe_item_type(item: &Item) -> &'static str {

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, CommandFactory, ValueHint};
 use toml_edit::{Item, Value};
 
 use super::super::Cli;
-use midex_catalog::call::allowable;
+use midex_catalog::call::normalize_allowed_host;
 
 /// The global flag that is not a key: it applies to a single command.
 const FLAG_WITHOUT_KEY: &str = "json";
@@ -116,12 +116,14 @@ impl ConfigKey {
     /// expanded.
     pub(super) fn resolve_default(&self, value: String, dir: &Path) -> OsString {
         let may_be_path = self.flag.get_value_hint() == ValueHint::AnyPath;
-        if !may_be_path || self.kind == ValueKind::List && allowable(&value).is_some() {
+        if !may_be_path || self.kind == ValueKind::List && normalize_allowed_host(&value).is_some()
+        {
             return value.into();
         }
-        let below = value.strip_prefix("~/").or((value == "~").then_some(""));
-        let home = below.zip(etcetera::home_dir().ok());
-        let path: PathBuf = home.map_or_else(|| dir.join(&value), |(below, home)| home.join(below));
+        let relative_path = value.strip_prefix("~/").or((value == "~").then_some(""));
+        let home = relative_path.zip(etcetera::home_dir().ok());
+        let path: PathBuf =
+            home.map_or_else(|| dir.join(&value), |(relative_path, home)| home.join(relative_path));
         path.into()
     }
 }
@@ -142,10 +144,11 @@ fn value_kind(flag: &Arg) -> ValueKind {
 
 /// The message of a refused command line, and its tip. The paragraphs about usage are left out.
 pub(in super::super) fn split_message_and_tip(refusal: &str) -> (String, Option<String>) {
-    let mut paragraphs =
-        refusal.split("\n\n").map(|one| one.split_whitespace().collect::<Vec<_>>().join(" "));
+    let mut paragraphs = refusal
+        .split("\n\n")
+        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
     let first = paragraphs.next().unwrap_or_default();
     let sentence = first.strip_prefix("error: ").unwrap_or(&first).to_owned();
-    let tip = paragraphs.find_map(|one| one.strip_prefix("tip: ").map(str::to_owned));
+    let tip = paragraphs.find_map(|paragraph| paragraph.strip_prefix("tip: ").map(str::to_owned));
     (sentence, tip)
 }

@@ -17,8 +17,8 @@ pub(in super::super) struct ConfigNotice {
 
 /// The notices for a server with these flags.
 pub(super) fn server_notices(args: &ServeArgs) -> Vec<ConfigNotice> {
-    let of = [invalid_flags_notice(args), unanswered_host_notice(args)];
-    of.into_iter().flatten().collect()
+    let notices = [invalid_flags_notice(args), unanswered_host_notice(args)];
+    notices.into_iter().flatten().collect()
 }
 
 fn invalid_flags_notice(args: &ServeArgs) -> Option<ConfigNotice> {

@@ -11,7 +11,7 @@ use super::{
         EXIT_FINDINGS, EXIT_OK, Output, ServeArgs, diagnostic, takes_color,
         visible::replace_hidden_chars,
     },
-    ConfigFile, ConfigFiles, ConfigNotice, all_keys, environment_variable,
+    ConfigFile, ConfigFiles, ConfigNotice, all_keys, find_environment_variable,
     key::{ConfigKey, ValueKind},
     server_notices,
 };
@@ -48,8 +48,8 @@ pub(in super::super) fn print_settings(
     config: &Config,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    let held = |key| effective_setting(files, matches, args, config, key);
-    let settings: Vec<_> = all_keys().into_iter().map(held).collect();
+    let to_setting = |key| find_effective_setting(files, matches, args, config, key);
+    let settings: Vec<_> = all_keys().into_iter().map(to_setting).collect();
     let notices = server_notices(args);
     out.print(
         || settings_as_json(files, &settings, &notices),
@@ -59,14 +59,14 @@ pub(in super::super) fn print_settings(
     Ok(if is_clean { EXIT_OK } else { EXIT_FINDINGS })
 }
 
-fn effective_setting(
+fn find_effective_setting(
     files: &ConfigFiles,
     matches: &ArgMatches,
     args: &ServeArgs,
     config: &Config,
     key: ConfigKey,
 ) -> EffectiveSetting {
-    let from = value_source(files, matches, &key);
+    let source = find_value_source(files, matches, &key);
     let raw = matches.get_raw(key.flag.get_id().as_str());
     let raw: Vec<_> = raw.into_iter().flatten().map(OsStr::to_string_lossy).collect();
     let value = match (key.kind, &raw[..]) {
@@ -75,7 +75,9 @@ fn effective_setting(
         }
         (ValueKind::Path, []) if key.name == "data-dir" => json!(config.data_dir),
         // Without an HTTP address stdio is served, whatever the default of the flag is.
-        (ValueKind::Switch, _) if key.name == "stdio" && matches!(from, SettingSource::Default) => {
+        (ValueKind::Switch, _)
+            if key.name == "stdio" && matches!(source, SettingSource::Default) =>
+        {
             json!(args.transports.serves_stdio())
         }
         (ValueKind::Path, [path, ..]) => json!(absolute_path(path)),
@@ -85,8 +87,8 @@ fn effective_setting(
         }
         (_, [value, ..]) => json!(value),
     };
-    let unless = find_hiding_file(files, &from, &key);
-    EffectiveSetting { name: key.name, value, from, unless }
+    let unless = find_hiding_file(files, &source, &key);
+    EffectiveSetting { name: key.name, value, from: source, unless }
 }
 
 fn absolute_path(path: &str) -> PathBuf {
@@ -94,20 +96,24 @@ fn absolute_path(path: &str) -> PathBuf {
 }
 
 /// The first file that has precedence over the source of the value, and has an error that may hide another value.
-fn find_hiding_file(files: &ConfigFiles, from: &SettingSource, key: &ConfigKey) -> Option<String> {
-    let from = match from {
+fn find_hiding_file(
+    files: &ConfigFiles,
+    source: &SettingSource,
+    key: &ConfigKey,
+) -> Option<String> {
+    let file_path = match source {
         SettingSource::Flag | SettingSource::Environment { .. } => return None,
         SettingSource::File { path, .. } => Some(path),
         SettingSource::Default => None,
     };
     let mut paths = files.0.iter().map(|file| (file, file.path.display().to_string()));
-    let hiding =
-        paths.by_ref().find(|(file, path)| file.may_hide_setting(key) || Some(path) == from);
-    hiding.filter(|(file, _)| file.may_hide_setting(key)).map(|(_, path)| path)
+    let hiding_file =
+        paths.by_ref().find(|(file, path)| file.may_hide_setting(key) || Some(path) == file_path);
+    hiding_file.filter(|(file, _)| file.may_hide_setting(key)).map(|(_, path)| path)
 }
 
-fn value_source(files: &ConfigFiles, matches: &ArgMatches, key: &ConfigKey) -> SettingSource {
-    match (matches.value_source(key.flag.get_id().as_str()), environment_variable(&key.flag)) {
+fn find_value_source(files: &ConfigFiles, matches: &ArgMatches, key: &ConfigKey) -> SettingSource {
+    match (matches.value_source(key.flag.get_id().as_str()), find_environment_variable(&key.flag)) {
         (Some(ValueSource::CommandLine), _) => SettingSource::Flag,
         (Some(ValueSource::EnvVariable), Some(variable)) => SettingSource::Environment { variable },
         _ => match files.find_setting(&key.name) {
@@ -124,7 +130,7 @@ fn settings_as_json(
     settings: &[EffectiveSetting],
     notices: &[ConfigNotice],
 ) -> Value {
-    let file = |file: &ConfigFile| {
+    let file_json = |file: &ConfigFile| {
         json!({
             "owner": file.owner,
             "path": file.path,
@@ -132,14 +138,14 @@ fn settings_as_json(
             "findings": file.findings,
         })
     };
-    let files: Vec<_> = files.0.iter().map(file).collect();
+    let files: Vec<_> = files.0.iter().map(file_json).collect();
     json!({ "settings": settings, "files": files, "notices": notices })
 }
 
 fn settings_as_text(files: &ConfigFiles, settings: &[EffectiveSetting]) -> String {
     let rows: Vec<_> = settings
         .iter()
-        .map(|held| (&held.name, format_value(&held.value), describe_source(held)))
+        .map(|setting| (&setting.name, format_value(&setting.value), describe_source(setting)))
         .collect();
     let width = rows.iter().map(|(_, value, _)| value.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
@@ -167,14 +173,14 @@ fn format_value(value: &Value) -> String {
     })
 }
 
-fn describe_source(held: &EffectiveSetting) -> String {
-    let origin = match &held.from {
+fn describe_source(setting: &EffectiveSetting) -> String {
+    let origin = match &setting.from {
         SettingSource::Flag => "flag".to_owned(),
         SettingSource::Environment { variable } => format!("environment {variable}"),
         SettingSource::File { path, line } => replace_hidden_chars(&format!("{path}:{line}")),
         SettingSource::Default => "default".to_owned(),
     };
-    match &held.unless {
+    match &setting.unless {
         Some(path) => format!("{origin}, unless {} says otherwise", replace_hidden_chars(path)),
         None => origin,
     }

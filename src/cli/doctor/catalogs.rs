@@ -24,15 +24,15 @@ pub(super) async fn catalog_findings(
     link: &mut ServerLink<'_>,
     stuck: &[Value],
 ) -> Result<Vec<CheckResult>> {
-    let listed = match link.call("catalog.list", json!({})).await {
+    let reply = match link.call("catalog.list", json!({})).await {
         // The program that owns the store provides its own operations instead of catalogs.
         Err(error) if error.code() == Code::CatalogNotFound => return Ok(Vec::new()),
-        listed => listed?,
+        reply => reply?,
     };
-    let catalogs = list_items(&listed["catalogs"]);
+    let catalogs = list_items(&reply["catalogs"]);
     let secrets = AvailableSecrets::from_config(config);
-    let says = catalogs_summary(catalogs) + &secrets.describe_sources(catalogs);
-    let mut findings = vec![CheckResult::ok(CHECK_NAME, says)];
+    let message = catalogs_summary(catalogs) + &secrets.describe_sources(catalogs);
+    let mut findings = vec![CheckResult::ok(CHECK_NAME, message)];
     findings.extend(catalogs.iter().filter_map(|catalog| {
         broken_catalog_finding(catalog).or_else(|| secrets.missing_secrets_finding(catalog))
     }));
@@ -41,7 +41,7 @@ pub(super) async fn catalog_findings(
 }
 
 fn catalogs_summary(catalogs: &[Value]) -> String {
-    let count = |wanted| catalogs.iter().filter(|one| catalog_state(one) == wanted).count();
+    let count = |state| catalogs.iter().filter(|catalog| catalog_state(catalog) == state).count();
     let states = ["usable", "disabled", "refused", "broken"].map(|state| (count(state), state));
     let states = states.iter().filter(|(count, _)| *count > 0);
     let states: Vec<_> = states.map(|(count, state)| format!("{count} {state}")).collect();
@@ -49,7 +49,7 @@ fn catalogs_summary(catalogs: &[Value]) -> String {
 }
 
 fn broken_catalog_finding(catalog: &Value) -> Option<CheckResult> {
-    let why = list_items(&catalog["findings"]).first()?.as_str().unwrap_or_default();
+    let reason = list_items(&catalog["findings"]).first()?.as_str().unwrap_or_default();
     let id = text_field(catalog, "catalog_id");
     let mend = if catalog_state(catalog) == "refused" {
         "allow the address with that command, if it is meant".to_owned()
@@ -58,7 +58,7 @@ fn broken_catalog_finding(catalog: &Value) -> Option<CheckResult> {
             "mend its files, or run `midex catalog refresh {id} --apply` or `midex catalog remove {id}`"
         )
     };
-    Some(CheckResult::warn(CHECK_NAME, format!("`{id}` cannot be called: {why}"), mend))
+    Some(CheckResult::warn(CHECK_NAME, format!("`{id}` cannot be called: {reason}"), mend))
 }
 
 /// The available secrets.
@@ -72,7 +72,7 @@ struct AvailableSecrets {
 }
 
 /// The secrets that the headers and credentials of a catalog refer to.
-fn secrets_of_catalog(catalog: &Value) -> impl Iterator<Item = &str> {
+fn list_catalog_secrets(catalog: &Value) -> impl Iterator<Item = &str> {
     let headers = list_items(&catalog["headers"]).iter();
     let sources = headers.filter_map(|header| header["source"].as_str());
     sources.flat_map(|source| source.split(", "))
@@ -91,19 +91,20 @@ impl AvailableSecrets {
     }
 
     /// The source of a secret: an environment variable, or the file if the variable is not set.
-    fn secret_source(&self, name: &str) -> Option<String> {
-        let (kind, bare) = name.split_once(':')?;
-        if kind == "env" && self.environment.contains_key(bare) {
-            return Some(format!("{bare} from the environment"));
+    fn find_secret_source(&self, name: &str) -> Option<String> {
+        let (source, secret_name) = name.split_once(':')?;
+        if source == "env" && self.environment.contains_key(secret_name) {
+            return Some(format!("{secret_name} from the environment"));
         }
-        let is_there = self.file.contains_key(bare);
-        is_there.then(|| format!("{bare} from the file {}", self.path))
+        let is_in_file = self.file.contains_key(secret_name);
+        is_in_file.then(|| format!("{secret_name} from the file {}", self.path))
     }
 
     /// The source of each secret that these catalogs refer to.
     fn describe_sources(&self, catalogs: &[Value]) -> String {
-        let names: BTreeSet<_> = catalogs.iter().flat_map(secrets_of_catalog).collect();
-        let sources: Vec<_> = names.iter().filter_map(|name| self.secret_source(name)).collect();
+        let names: BTreeSet<_> = catalogs.iter().flat_map(list_catalog_secrets).collect();
+        let sources: Vec<_> =
+            names.iter().filter_map(|name| self.find_secret_source(name)).collect();
         if sources.is_empty() {
             return String::new();
         }
@@ -111,13 +112,14 @@ impl AvailableSecrets {
     }
 
     fn missing_secrets_finding(&self, catalog: &Value) -> Option<CheckResult> {
-        let mut names = secrets_of_catalog(catalog);
-        let lacked = names.find(|name| name.contains(':') && self.secret_source(name).is_none())?;
+        let mut names = list_catalog_secrets(catalog);
+        let missing_secret =
+            names.find(|name| name.contains(':') && self.find_secret_source(name).is_none())?;
         let id = text_field(catalog, "catalog_id");
-        let (kind, name) = lacked.split_once(':')?;
+        let (source, name) = missing_secret.split_once(':')?;
         let mend = if let Some(refusal) = &self.refusal {
             refusal.clone()
-        } else if kind == "env" {
+        } else if source == "env" {
             format!(
                 "set {name} where the server is started and list it with `--secret-env {name}`, or write a line {name}=VALUE into {}, with mode 0600",
                 self.path
@@ -125,26 +127,30 @@ impl AvailableSecrets {
         } else {
             format!("write a line {name}=VALUE into {}, with mode 0600", self.path)
         };
-        let says = format!(
-            "the headers or credentials of `{id}` need the secret `{lacked}`, which is not there for this command"
+        let message = format!(
+            "the headers or credentials of `{id}` need the secret `{missing_secret}`, which is not there for this command"
         );
-        Some(CheckResult::warn(CHECK_NAME, says, mend))
+        Some(CheckResult::warn(CHECK_NAME, message, mend))
     }
 }
 
 /// The finding on executions that wait for a catalog.
 fn awaited_catalogs_finding(stuck: &[Value]) -> Option<CheckResult> {
-    let waiting: Vec<_> = stuck.iter().filter(|one| one["catalog"].is_string()).collect();
+    let waiting: Vec<_> =
+        stuck.iter().filter(|execution| execution["catalog"].is_string()).collect();
     let first = waiting.first()?;
     let catalog = text_field(first, "catalog");
-    let ids = waiting.iter().take(NAMED_EXECUTIONS_MAX).map(|one| text_field(one, "execution_id"));
+    let ids = waiting
+        .iter()
+        .take(NAMED_EXECUTIONS_MAX)
+        .map(|execution| text_field(execution, "execution_id"));
     let ids = ids.collect::<Vec<_>>().join(", ");
-    let says = format!(
+    let message = format!(
         "{} wait for a catalog, the first for `{catalog}`: {ids}",
         format_count(waiting.len(), "execution")
     );
     let mend = format!(
         "run `midex catalog list`, and `midex catalog enable {catalog}` or `midex catalog add`: they go on by themselves"
     );
-    Some(CheckResult::warn(CHECK_NAME, says, mend))
+    Some(CheckResult::warn(CHECK_NAME, message, mend))
 }

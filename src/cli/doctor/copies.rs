@@ -13,16 +13,18 @@ pub(super) fn store_copies_finding(config: &Config) -> Option<CheckResult> {
     copies.sort();
     let first = copies.first()?;
     let path = config.data_dir.join(first);
-    let more = match copies.len() - 1 {
+    let more_note = match copies.len() - 1 {
         0 => String::new(),
-        more => format!(", and {more} more beside it"),
+        count => format!(", and {count} more beside it"),
     };
-    let says =
-        format!("a copy of a file that could not be read whole lies at {}{more}", path.display());
+    let message = format!(
+        "a copy of a file that could not be read whole lies at {}{more_note}",
+        path.display()
+    );
     let mend = if first.starts_with(app::STORE_FILE) {
         "remove it once nothing of it is missed"
     } else {
         "look whether the last step is missed that was stored before the machine stopped; remove the copy then"
     };
-    Some(CheckResult::warn("copies", says, mend))
+    Some(CheckResult::warn("copies", message, mend))
 }

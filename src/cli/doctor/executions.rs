@@ -5,9 +5,9 @@ use super::{CheckResult, NAMED_EXECUTIONS_MAX, Value, text_field};
 /// Reports an execution whose activity no process provides, else one that is overdue, else the paused executions.
 pub(super) fn check_executions(open: &[Value], stuck: &[Value]) -> CheckResult {
     const CHECK_NAME: &str = "executions";
-    let lacking = stuck.iter().find(|stuck| stuck["activity"].is_string());
-    if let Some(lacking) = lacking {
-        let (id, activity) = (text_field(lacking, "execution_id"), text_field(lacking, "activity"));
+    let waiting = stuck.iter().find(|stuck| stuck["activity"].is_string());
+    if let Some(waiting) = waiting {
+        let (id, activity) = (text_field(waiting, "execution_id"), text_field(waiting, "activity"));
         return CheckResult::warn(
             CHECK_NAME,
             format!("{id} waits for the activity `{activity}`, which no process here has"),
@@ -28,10 +28,10 @@ pub(super) fn check_executions(open: &[Value], stuck: &[Value]) -> CheckResult {
     if paused.is_empty() {
         return CheckResult::ok(CHECK_NAME, format!("{} open", open.len()));
     }
-    let named = &paused[..paused.len().min(NAMED_EXECUTIONS_MAX)];
+    let shown_ids = &paused[..paused.len().min(NAMED_EXECUTIONS_MAX)];
     CheckResult::warn(
         CHECK_NAME,
-        format!("{} open, {} of them paused: {}", open.len(), paused.len(), named.join(", ")),
+        format!("{} open, {} of them paused: {}", open.len(), paused.len(), shown_ids.join(", ")),
         "run `midex show EXECUTION`: it says what each waits for",
     )
 }

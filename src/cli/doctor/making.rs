@@ -8,35 +8,36 @@ use midex_domain::error::describe_io_error;
 
 /// Why the directory cannot be created, worded to follow its path in a sentence; `None` if it can. `error` is the error
 /// of accessing the directory.
-pub(super) fn why_not_creatable(directory: &Path, error: &io::Error) -> Option<String> {
+pub(super) fn explain_not_creatable(directory: &Path, error: &io::Error) -> Option<String> {
     let absolute = std::path::absolute(directory).ok();
-    let whole = absolute.as_deref().unwrap_or(directory);
+    let full_path = absolute.as_deref().unwrap_or(directory);
     // The nearest existing ancestor, in which the missing directories would be created.
-    let nearest = whole.ancestors().skip(1).find(|above| fs::symlink_metadata(above).is_ok());
-    let Some(above) = nearest else {
+    let nearest =
+        full_path.ancestors().skip(1).find(|ancestor| fs::symlink_metadata(ancestor).is_ok());
+    let Some(ancestor) = nearest else {
         return Some(format!("cannot be made: {}", describe_io_error(error)));
     };
-    let why = match fs::metadata(above) {
-        Err(error) if above.is_symlink() && error.kind() == io::ErrorKind::NotFound => {
+    let reason = match fs::metadata(ancestor) {
+        Err(error) if ancestor.is_symlink() && error.kind() == io::ErrorKind::NotFound => {
             "is a link to nothing".to_owned()
         }
         Err(error) => format!("cannot be looked at: {}", describe_io_error(&error)),
-        Ok(found) if !found.is_dir() => "is not a directory".to_owned(),
+        Ok(metadata) if !metadata.is_dir() => "is not a directory".to_owned(),
         Ok(_) => format!(
             "cannot be written to: {}",
-            describe_io_error(&probe_directory_creation(above)?)
+            describe_io_error(&probe_directory_creation(ancestor)?)
         ),
     };
-    Some(format!("cannot be made: {} {why}", above.display()))
+    Some(format!("cannot be made: {} {reason}", ancestor.display()))
 }
 
 /// Why no directory can be created in this one. Some file systems grant access but fail to write, so a temporary
 /// directory is created and removed.
-fn probe_directory_creation(above: &Path) -> Option<io::Error> {
-    let access = rustix::fs::access(above, Access::WRITE_OK | Access::EXEC_OK);
+fn probe_directory_creation(directory: &Path) -> Option<io::Error> {
+    let access = rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK);
     if let Err(error) = access {
         return Some(error.into());
     }
-    let made = tempfile::Builder::new().prefix(".midex-").tempdir_in(above);
-    made.and_then(tempfile::TempDir::close).err()
+    let temp_dir = tempfile::Builder::new().prefix(".midex-").tempdir_in(directory);
+    temp_dir.and_then(tempfile::TempDir::close).err()
 }

@@ -7,19 +7,19 @@ use midex_domain::limits;
 
 /// The finding on free space; `None` if the file system does not report it.
 pub(super) fn free_space_finding(directory: &Path) -> Option<CheckResult> {
-    let mut there = directory.ancestors();
-    let found = there.find_map(|path| rustix::fs::statvfs(path).ok())?;
-    Some(finding_for_free_bytes(found.f_bavail.saturating_mul(found.f_frsize)))
+    let mut ancestors = directory.ancestors();
+    let stats = ancestors.find_map(|path| rustix::fs::statvfs(path).ok())?;
+    Some(finding_for_free_bytes(stats.f_bavail.saturating_mul(stats.f_frsize)))
 }
 
 fn finding_for_free_bytes(bytes: u64) -> CheckResult {
     const CHECK_NAME: &str = "space";
-    let says = format!("{} MiB free", bytes >> 20);
+    let message = format!("{} MiB free", bytes >> 20);
     if bytes >= limits::FREE_BYTES_LOW {
-        return CheckResult::ok(CHECK_NAME, says);
+        return CheckResult::ok(CHECK_NAME, message);
     }
-    let says = format!("{says}: where there is none nothing more is stored");
-    CheckResult::warn(CHECK_NAME, says, "free room on the file system of the directory")
+    let message = format!("{message}: where there is none nothing more is stored");
+    CheckResult::warn(CHECK_NAME, message, "free room on the file system of the directory")
 }
 
 #[cfg(test)]

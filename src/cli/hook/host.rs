@@ -44,8 +44,8 @@ impl HostEvent {
         let mut text = Vec::new();
         if !std::io::stdin().is_terminal() {
             let mut input = tokio::io::stdin().take(limits::HOOK_INPUT_BYTES_MAX);
-            let read = input.read_to_end(&mut text);
-            let _ = tokio::time::timeout(limits::HOOK_INPUT_WITHIN, read).await;
+            let read_input = input.read_to_end(&mut text);
+            let _ = tokio::time::timeout(limits::HOOK_INPUT_WITHIN, read_input).await;
         }
         serde_json::from_slice(&text).unwrap_or_default()
     }
@@ -58,10 +58,10 @@ impl HostEvent {
     /// The directory of the session. The working directory comes last, because an agent's shell may be anywhere in the
     /// project.
     pub(super) fn session_directory(&self) -> Option<PathBuf> {
-        let host = std::env::var_os("CLAUDE_PROJECT_DIR").map(PathBuf::from);
-        let named = [host.as_ref(), self.workspace_roots.first(), self.cwd.as_ref()];
-        let mut named = named.into_iter().flatten();
-        named.find(|dir| dir.is_absolute() && dir.is_dir()).cloned()
+        let host_directory = std::env::var_os("CLAUDE_PROJECT_DIR").map(PathBuf::from);
+        let candidates = [host_directory.as_ref(), self.workspace_roots.first(), self.cwd.as_ref()];
+        let mut candidates = candidates.into_iter().flatten();
+        candidates.find(|dir| dir.is_absolute() && dir.is_dir()).cloned()
     }
 
     /// The last part of the transcript, with white space and backslashes removed by [`strip_whitespace_and_backslashes`]. `None` if the host names
@@ -69,18 +69,18 @@ impl HostEvent {
     pub(super) fn transcript_tail(&self) -> Option<String> {
         let mut file = File::open(self.transcript_path.as_ref()?).ok()?;
         let bytes = file.metadata().ok()?.len();
-        let begin = bytes.saturating_sub(limits::HOOK_TRANSCRIPT_BYTES_MAX);
-        file.seek(SeekFrom::Start(begin)).ok()?;
+        let start = bytes.saturating_sub(limits::HOOK_TRANSCRIPT_BYTES_MAX);
+        file.seek(SeekFrom::Start(start)).ok()?;
         let mut text = Vec::new();
-        let most = limits::HOOK_TRANSCRIPT_BYTES_MAX;
-        file.take(most).read_to_end(&mut text).ok()?;
+        let limit = limits::HOOK_TRANSCRIPT_BYTES_MAX;
+        file.take(limit).read_to_end(&mut text).ok()?;
         Some(strip_whitespace_and_backslashes(&String::from_utf8_lossy(&text)))
     }
 
     /// Whether the agent may be asked to continue: no hook has done so already, and the turn was not aborted.
     pub(super) fn may_continue(&self) -> bool {
-        let completed = self.status.as_ref().is_none_or(|status| status == "completed");
-        !self.stop_hook_active && self.loop_count == 0 && completed
+        let is_completed = self.status.as_ref().is_none_or(|status| status == "completed");
+        !self.stop_hook_active && self.loop_count == 0 && is_completed
     }
 
     /// The answer that adds text to the context of a new session.

@@ -4,7 +4,7 @@ use std::{net::IpAddr, path::PathBuf};
 
 use clap::{ArgMatches, parser::ValueSource};
 
-use midex_catalog::call::allowable;
+use midex_catalog::call::normalize_allowed_host;
 use midex_domain::error::{Code, Error, Result};
 
 /// The flags that both the server and the hooks receive.
@@ -16,11 +16,11 @@ const SERVER_ONLY_FLAGS: [&str; 5] =
     ["secret_host", "import_from", "author_to", "toolsets", "tool_names"];
 
 /// The flags of this command line that are passed on to the server, with absolute paths.
-pub(super) fn flags_to_pass_on(matches: &ArgMatches) -> Result<Vec<String>> {
-    let given = matches.subcommand().map_or(matches, |(_, given)| given);
+pub(super) fn collect_forwarded_flags(matches: &ArgMatches) -> Result<Vec<String>> {
+    let arguments = matches.subcommand().map_or(matches, |(_, given)| given);
     let mut flags = Vec::new();
     for name in SHARED_FLAGS.into_iter().chain(SERVER_ONLY_FLAGS) {
-        for value in flag_paths(given, name) {
+        for value in flag_paths(arguments, name) {
             let value = value.to_str().map(str::to_owned).ok_or_else(|| {
                 let message = format!("`{}` is not Unicode", value.display());
                 Error::new(Code::UsageInvalid, message)
@@ -32,32 +32,32 @@ pub(super) fn flags_to_pass_on(matches: &ArgMatches) -> Result<Vec<String>> {
     Ok(flags)
 }
 
-fn flag_paths(given: &ArgMatches, name: &str) -> Vec<PathBuf> {
-    if given.value_source(name) != Some(ValueSource::CommandLine) {
+fn flag_paths(arguments: &ArgMatches, name: &str) -> Vec<PathBuf> {
+    if arguments.value_source(name) != Some(ValueSource::CommandLine) {
         return Vec::new();
     }
     let is_path = |value: &std::ffi::OsStr| match name {
         "data_dir" | "workflows" | "agents" => true,
-        "import_from" => value.to_str().and_then(allowable).is_none(),
+        "import_from" => value.to_str().and_then(normalize_allowed_host).is_none(),
         _ => false,
     };
-    let whole = |value: &std::ffi::OsStr| match std::path::absolute(value) {
+    let absolute = |value: &std::ffi::OsStr| match std::path::absolute(value) {
         Ok(path) if is_path(value) => path,
         _ => value.into(),
     };
-    given.get_raw(name).into_iter().flatten().map(whole).collect()
+    arguments.get_raw(name).into_iter().flatten().map(absolute).collect()
 }
 
 /// Parses the address of a server. Without a path it gets that of the MCP endpoint.
 pub(super) fn parse_server_url(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    let is_one = |rest: &&str| {
+    let is_authority = |rest: &&str| {
         !rest.is_empty()
             && !rest.starts_with(['/', ':', '?', '#'])
             && rest.chars().all(|c| c.is_ascii_graphic())
     };
     let rest =
-        rest.filter(is_one).ok_or("expected an address such as http://127.0.0.1:8123/mcp")?;
+        rest.filter(is_authority).ok_or("expected an address such as http://127.0.0.1:8123/mcp")?;
     let has_path = rest.trim_end_matches('/').contains(['/', '?', '#']);
     Ok(if has_path { text.to_owned() } else { format!("{}/mcp", text.trim_end_matches('/')) })
 }

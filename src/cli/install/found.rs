@@ -8,8 +8,8 @@ use super::{
     InstallScope,
     file::HostFile,
     hooks::{self, HookProgram},
-    hosts::{self, HOSTS, Host, HostHooks},
-    midex_block, project_in_scope,
+    hosts::{self, HOSTS, HostDefinition, HostHooks},
+    project_in_scope, read_midex_block,
 };
 use midex_domain::error::Result;
 use midex_server::config::Config;
@@ -21,7 +21,7 @@ pub(crate) struct HostEntry {
     pub(crate) scope: InstallScope,
     pub(crate) path: PathBuf,
     /// The mention, or why the file cannot be read.
-    pub(crate) names: Result<HostReach>,
+    pub(crate) reach: Result<HostReach>,
 }
 
 /// How a host reaches midex.
@@ -31,14 +31,14 @@ pub(crate) enum HostReach {
     /// It connects to an address.
     Address,
     /// The block has neither a command nor an address.
-    Nothing,
+    Incomplete,
     /// It runs this program at an event.
     Hook(HookProgram),
 }
 
 /// The configuration of midex in the files of all hosts, those of the user and those of this project.
 pub(crate) fn find_host_entries(config: &Config) -> Vec<HostEntry> {
-    let mut found: Vec<HostEntry> = Vec::new();
+    let mut entries: Vec<HostEntry> = Vec::new();
     let scopes = [InstallScope::User, InstallScope::Project];
     for (host, scope) in HOSTS.iter().flat_map(|host| scopes.map(|scope| (host, scope))) {
         let project = project_in_scope(scope, config);
@@ -51,54 +51,54 @@ pub(crate) fn find_host_entries(config: &Config) -> Vec<HostEntry> {
         let hooks = hooks.map(|(path, hooks)| {
             (read_entries((&path, project), |text| parse_hook_entries(text, hooks)), path)
         });
-        for (names, path) in servers.into_iter().chain(hooks) {
+        for (reaches, path) in servers.into_iter().chain(hooks) {
             // Report a file once: the project may be the home directory, and servers and hooks may share a file that
             // cannot be read.
-            let is_known = |found: &HostEntry| {
-                found.path == path && (found.scope != scope || found.names.is_err())
+            let is_known = |entry: &HostEntry| {
+                entry.path == path && (entry.scope != scope || entry.reach.is_err())
             };
-            if found.iter().any(is_known) {
+            if entries.iter().any(is_known) {
                 continue;
             }
-            found.extend(names.into_iter().map(|names| HostEntry {
+            entries.extend(reaches.into_iter().map(|names| HostEntry {
                 client: host.client_name(),
                 scope,
                 path: path.clone(),
-                names,
+                reach: names,
             }));
         }
     }
-    found
+    entries
 }
 
 /// Reads the mentions in a file; empty if it does not exist.
 fn read_entries(
     (path, project): (&Path, Option<&Path>),
-    read: impl Fn(&str) -> Result<Vec<HostReach>>,
+    parse: impl Fn(&str) -> Result<Vec<HostReach>>,
 ) -> Vec<Result<HostReach>> {
-    let read = HostFile::read(path, project).and_then(|file| match read(&file.text) {
+    let result = HostFile::read(path, project).and_then(|file| match parse(&file.text) {
         _ if !file.exists() => Ok(Vec::new()),
-        said => said.map_err(|error| file.place(&error)),
+        parsed => parsed.map_err(|error| file.locate_error(&error)),
     });
-    read.map_or_else(|error| vec![Err(error)], |said| said.into_iter().map(Ok).collect())
+    result.map_or_else(|error| vec![Err(error)], |reaches| reaches.into_iter().map(Ok).collect())
 }
 
-fn parse_server_entry(text: &str, host: &Host) -> Result<Vec<HostReach>> {
-    let named = midex_block(text, host)?.map(|block| match started_program(&block) {
+fn parse_server_entry(text: &str, host: &HostDefinition) -> Result<Vec<HostReach>> {
+    let reach = read_midex_block(text, host)?.map(|block| match parse_program(&block) {
         Some(run) => HostReach::Program(run),
         None if hosts::server_address(&block).is_some() => HostReach::Address,
-        None => HostReach::Nothing,
+        None => HostReach::Incomplete,
     });
-    Ok(named.into_iter().collect())
+    Ok(reach.into_iter().collect())
 }
 
 fn parse_hook_entries(text: &str, hooks: &HostHooks) -> Result<Vec<HostReach>> {
-    let runs = hooks::hook_programs(text, hooks)?;
-    Ok(runs.into_iter().map(HostReach::Hook).collect())
+    let programs = hooks::list_hook_programs(text, hooks)?;
+    Ok(programs.into_iter().map(HostReach::Hook).collect())
 }
 
 /// The program that the host starts for a block, if any.
-pub(super) fn started_program(block: &Value) -> Option<HookProgram> {
+pub(super) fn parse_program(block: &Value) -> Option<HookProgram> {
     let args = block["args"].as_array().into_iter().flatten();
     Some(HookProgram {
         program: block["command"].as_str()?.to_owned(),

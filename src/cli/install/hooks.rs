@@ -37,25 +37,26 @@ impl HookProgram {
         let words = split_shell_words(command);
         let (program, rest) = words.split_first()?;
         let args = rest.strip_prefix(&["hook".to_owned(), event.to_owned()])?;
-        let run = Self { program: program.clone(), args: args.to_vec() };
-        let is_ours =
-            run.is_midex() && shared_arguments(args) == args && run.shell_command(event) == command;
-        is_ours.then_some(run)
+        let parsed = Self { program: program.clone(), args: args.to_vec() };
+        let is_midex_hook = parsed.is_midex()
+            && shared_arguments(args) == args
+            && parsed.shell_command(event) == command;
+        is_midex_hook.then_some(parsed)
     }
 
     /// Whether the program is midex, at any path.
     pub(super) fn is_midex(&self) -> bool {
         let name = Path::new(&self.program).file_name();
-        let here = std::env::current_exe().unwrap_or_default();
-        name.is_some_and(|name| name == "midex" || Some(name) == here.file_name())
+        let own_path = std::env::current_exe().unwrap_or_default();
+        name.is_some_and(|name| name == "midex" || Some(name) == own_path.file_name())
     }
 
     /// The data directory in the arguments, if they name one.
     pub(crate) fn data_dir(&self) -> Option<&str> {
-        let of_flag = self.args.windows(2).find(|pair| pair[0] == "--data-dir");
+        let flag_pair = self.args.windows(2).find(|pair| pair[0] == "--data-dir");
         let mut args = self.args.iter();
-        let joined = args.find_map(|arg| arg.strip_prefix("--data-dir="));
-        of_flag.map(|pair| pair[1].as_str()).or(joined)
+        let inline_value = args.find_map(|arg| arg.strip_prefix("--data-dir="));
+        flag_pair.map(|pair| pair[1].as_str()).or(inline_value)
     }
 }
 
@@ -85,26 +86,26 @@ fn split_shell_words(line: &str) -> Vec<String> {
 pub(super) fn add_hooks(
     text: &str,
     hooks: &HostHooks,
-    run: &HookProgram,
-    added: bool,
+    program: &HookProgram,
+    should_add: bool,
 ) -> Result<String> {
     let root = json::parse(text)?;
-    let content = json::root_object(&root);
+    let content = json::ensure_root_object(&root);
     if let Some(version) = hooks.version
         && json::find_field(&content, "version").is_none()
     {
         json::set_field(&content, "version", &json!(version));
     }
     for (index, (event, name)) in hooks.events.into_iter().zip(HOOK_EVENTS).enumerate() {
-        let command = run.shell_command(name);
-        let mut ours = midex_entries(&root, event, name).into_iter();
-        if let Some(first) = ours.next() {
+        let command = program.shell_command(name);
+        let mut own_entries = find_midex_entries(&root, event, name).into_iter();
+        if let Some(first) = own_entries.next() {
             json::set_field(&first.object, "command", &json!(command));
-            ours.for_each(HookEntry::remove);
-        } else if added {
-            let events = json::object_in_field(&content, "hooks")?;
-            let entries = json::array_in_field(&events, event)?;
-            json::append_value(&entries, &hook_entry(hooks, index, &command));
+            own_entries.for_each(HookEntry::remove);
+        } else if should_add {
+            let events = json::ensure_object(&content, "hooks")?;
+            let entries = json::ensure_array(&events, event)?;
+            json::append_value(&entries, &build_hook_entry(hooks, index, &command));
         }
     }
     Ok(root.to_string())
@@ -114,27 +115,27 @@ pub(super) fn add_hooks(
 pub(super) fn remove_hooks(text: &str, hooks: &HostHooks) -> Result<String> {
     let root = json::parse(text)?;
     for (event, name) in hooks.events.into_iter().zip(HOOK_EVENTS) {
-        midex_entries(&root, event, name).into_iter().for_each(HookEntry::remove);
+        find_midex_entries(&root, event, name).into_iter().for_each(HookEntry::remove);
     }
     Ok(root.to_string())
 }
 
 /// The distinct programs of the entries that run midex.
-pub(super) fn hook_programs(text: &str, hooks: &HostHooks) -> Result<Vec<HookProgram>> {
-    let (root, mut runs) = (json::parse(text)?, Vec::new());
+pub(super) fn list_hook_programs(text: &str, hooks: &HostHooks) -> Result<Vec<HookProgram>> {
+    let (root, mut programs) = (json::parse(text)?, Vec::new());
     for (event, name) in hooks.events.into_iter().zip(HOOK_EVENTS) {
-        for entry in midex_entries(&root, event, name) {
-            if !runs.contains(&entry.run) {
-                runs.push(entry.run);
+        for entry in find_midex_entries(&root, event, name) {
+            if !programs.contains(&entry.program) {
+                programs.push(entry.program);
             }
         }
     }
-    Ok(runs)
+    Ok(programs)
 }
 
-fn hook_entry(hooks: &HostHooks, index: usize, command: &str) -> Value {
+fn build_hook_entry(hooks: &HostHooks, index: usize, command: &str) -> Value {
     let handler = match hooks.shape {
-        HookShape::Bare => return json!({ "command": command }),
+        HookShape::CommandOnly => return json!({ "command": command }),
         HookShape::Typed | HookShape::Grouped => json!({ "type": "command", "command": command }),
     };
     match (hooks.shape, hooks.matcher.filter(|_| index == 0)) {
@@ -147,7 +148,7 @@ fn hook_entry(hooks: &HostHooks, index: usize, command: &str) -> Value {
 /// An entry that runs midex at an event.
 struct HookEntry {
     object: CstObject,
-    run: HookProgram,
+    program: HookProgram,
     /// The group that holds it, and the list of this group.
     group: Option<(CstObject, CstArray)>,
 }
@@ -165,28 +166,29 @@ impl HookEntry {
 }
 
 /// An event's entries that run midex, alone or in a group.
-fn midex_entries(root: &CstRootNode, event: &str, name: &str) -> Vec<HookEntry> {
-    let list = |object: &CstObject, name| json::find_field(object, name)?.array_value();
-    let objects = |list: &CstArray| {
+fn find_midex_entries(root: &CstRootNode, event: &str, name: &str) -> Vec<HookEntry> {
+    let find_list = |object: &CstObject, name| json::find_field(object, name)?.array_value();
+    let list_objects = |list: &CstArray| {
         let items = list.elements().into_iter();
         items.filter_map(|item| item.as_object())
     };
-    let entry = |object: CstObject, group| {
+    let parse_entry = |object: CstObject, group| {
         let command = json::find_field(&object, "command")?.to_serde_value()?;
-        let run = HookProgram::parse_command(command.as_str()?, name)?;
-        Some(HookEntry { object, run, group })
+        let program = HookProgram::parse_command(command.as_str()?, name)?;
+        Some(HookEntry { object, program, group })
     };
     let content = root.object_value();
     let events = content.and_then(|content| json::find_field(&content, "hooks")?.object_value());
-    let entries = events.and_then(|events| list(&events, event));
-    let mut found = Vec::new();
-    for group in entries.iter().flat_map(objects) {
-        found.extend(entry(group.clone(), None));
-        let Some(handlers) = list(&group, "hooks") else {
+    let entries = events.and_then(|events| find_list(&events, event));
+    let mut matched = Vec::new();
+    for group in entries.iter().flat_map(list_objects) {
+        matched.extend(parse_entry(group.clone(), None));
+        let Some(handlers) = find_list(&group, "hooks") else {
             continue;
         };
-        let in_group = |handler| entry(handler, Some((group.clone(), handlers.clone())));
-        found.extend(objects(&handlers).filter_map(in_group));
+        let parse_in_group =
+            |handler| parse_entry(handler, Some((group.clone(), handlers.clone())));
+        matched.extend(list_objects(&handlers).filter_map(parse_in_group));
     }
-    found
+    matched
 }

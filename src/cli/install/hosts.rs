@@ -51,42 +51,42 @@ pub(super) struct UserFile {
     base: BaseDirectory,
     path: &'static str,
     /// An environment variable that names another base directory, and the path in it.
-    moved: Option<(&'static str, &'static str)>,
+    environment_override: Option<(&'static str, &'static str)>,
 }
 
 const fn home_file(path: &'static str) -> UserFile {
-    UserFile { base: BaseDirectory::Home, path, moved: None }
+    UserFile { base: BaseDirectory::Home, path, environment_override: None }
 }
 
 const fn settings_file(path: &'static str) -> UserFile {
-    UserFile { base: BaseDirectory::Settings, path, moved: None }
+    UserFile { base: BaseDirectory::Settings, path, environment_override: None }
 }
 
 impl UserFile {
     const fn with_variable(mut self, variable: &'static str, path: &'static str) -> Self {
-        self.moved = Some((variable, path));
+        self.environment_override = Some((variable, path));
         self
     }
 
     fn resolve_path(&self) -> Result<PathBuf> {
-        let moved = self.moved.and_then(|(variable, path)| {
+        let override_path = self.environment_override.and_then(|(variable, path)| {
             let directory = std::env::var_os(variable).filter(|it| !it.is_empty())?;
             std::path::absolute(directory).ok().map(|directory| directory.join(path))
         });
-        if let Some(moved) = moved {
-            return Ok(moved);
+        if let Some(override_path) = override_path {
+            return Ok(override_path);
         }
-        let homeless =
+        let no_home_error =
             |error| Error::new(Code::UsageInvalid, "there is no home directory").with_source(error);
-        let home = etcetera::home_dir().map_err(homeless)?;
+        let home = etcetera::home_dir().map_err(no_home_error)?;
         let base = match self.base {
             BaseDirectory::Home => home,
             BaseDirectory::Settings if cfg!(target_os = "macos") => {
                 home.join("Library/Application Support")
             }
             BaseDirectory::Settings => {
-                let named = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-                named.filter(|it| it.is_absolute()).unwrap_or_else(|| home.join(".config"))
+                let config_home = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+                config_home.filter(|it| it.is_absolute()).unwrap_or_else(|| home.join(".config"))
             }
         };
         Ok(base.join(self.path))
@@ -99,7 +99,7 @@ type FixedFields = &'static [(&'static str, &'static str)];
 /// How a host configures a server that it reaches over HTTP.
 #[derive(Debug)]
 pub(super) struct HttpBlock {
-    fixed: FixedFields,
+    fixed_fields: FixedFields,
     url: &'static str,
 }
 
@@ -111,7 +111,7 @@ pub(super) enum HookShape {
     /// `{type, command}`.
     Typed,
     /// `{command}`.
-    Bare,
+    CommandOnly,
 }
 
 /// The hooks of a host: commands that it runs at events.
@@ -130,7 +130,7 @@ pub(super) struct HostHooks {
 
 /// A host, as its documentation describes it.
 #[derive(Debug)]
-pub(super) struct Host {
+pub(super) struct HostDefinition {
     client: HostClient,
     title: &'static str,
     /// The key that holds its servers.
@@ -163,15 +163,15 @@ const HTTP_FIELDS: &[&str] = &[
 ];
 
 /// The fields that a block with these fields must not have, because they belong to the other transport.
-pub(super) fn fields_of_other_transport(fields: &Map<String, Value>) -> Vec<&'static str> {
-    let starts = fields.contains_key("command");
-    let others = if starts { HTTP_FIELDS } else { STDIO_FIELDS };
-    let others = MIDEX_FIELDS.iter().chain(others).copied();
-    others.filter(|name| !fields.contains_key(*name)).collect()
+pub(super) fn list_foreign_fields(fields: &Map<String, Value>) -> Vec<&'static str> {
+    let is_stdio = fields.contains_key("command");
+    let excluded = if is_stdio { HTTP_FIELDS } else { STDIO_FIELDS };
+    let excluded = MIDEX_FIELDS.iter().chain(excluded).copied();
+    excluded.filter(|name| !fields.contains_key(*name)).collect()
 }
 
-pub(super) const HOSTS: &[Host] = &[
-    Host {
+pub(super) const HOSTS: &[HostDefinition] = &[
+    HostDefinition {
         client: HostClient::ClaudeCode,
         title: "Claude Code",
         servers: "mcpServers",
@@ -179,7 +179,7 @@ pub(super) const HOSTS: &[Host] = &[
         user: Some(home_file(".claude.json").with_variable("CLAUDE_CONFIG_DIR", ".claude.json")),
         project: Some(".mcp.json"),
         stdio: &[("type", "stdio")],
-        http: Some(HttpBlock { fixed: &[("type", "http")], url: "url" }),
+        http: Some(HttpBlock { fixed_fields: &[("type", "http")], url: "url" }),
         hooks: Some(HostHooks {
             user: home_file(".claude/settings.json")
                 .with_variable("CLAUDE_CONFIG_DIR", "settings.json"),
@@ -190,7 +190,7 @@ pub(super) const HOSTS: &[Host] = &[
             version: None,
         }),
     },
-    Host {
+    HostDefinition {
         client: HostClient::ClaudeDesktop,
         title: "Claude Desktop",
         servers: "mcpServers",
@@ -205,7 +205,7 @@ pub(super) const HOSTS: &[Host] = &[
         http: None,
         hooks: None,
     },
-    Host {
+    HostDefinition {
         client: HostClient::Cursor,
         title: "Cursor",
         servers: "mcpServers",
@@ -213,17 +213,17 @@ pub(super) const HOSTS: &[Host] = &[
         user: Some(home_file(".cursor/mcp.json")),
         project: Some(".cursor/mcp.json"),
         stdio: &[("type", "stdio")],
-        http: Some(HttpBlock { fixed: &[], url: "url" }),
+        http: Some(HttpBlock { fixed_fields: &[], url: "url" }),
         hooks: Some(HostHooks {
             user: home_file(".cursor/hooks.json"),
             project: ".cursor/hooks.json",
             events: ["sessionStart", "stop"],
             matcher: None,
-            shape: HookShape::Bare,
+            shape: HookShape::CommandOnly,
             version: Some(1),
         }),
     },
-    Host {
+    HostDefinition {
         client: HostClient::Vscode,
         title: "Visual Studio Code",
         servers: "servers",
@@ -231,7 +231,7 @@ pub(super) const HOSTS: &[Host] = &[
         user: Some(settings_file("Code/User/mcp.json")),
         project: Some(".vscode/mcp.json"),
         stdio: &[("type", "stdio")],
-        http: Some(HttpBlock { fixed: &[("type", "http")], url: "url" }),
+        http: Some(HttpBlock { fixed_fields: &[("type", "http")], url: "url" }),
         hooks: Some(HostHooks {
             user: home_file(".copilot/hooks/midex.json"),
             project: ".github/hooks/midex.json",
@@ -241,7 +241,7 @@ pub(super) const HOSTS: &[Host] = &[
             version: None,
         }),
     },
-    Host {
+    HostDefinition {
         client: HostClient::Codex,
         title: "Codex",
         servers: "mcp_servers",
@@ -249,7 +249,7 @@ pub(super) const HOSTS: &[Host] = &[
         user: Some(home_file(".codex/config.toml").with_variable("CODEX_HOME", "config.toml")),
         project: Some(".codex/config.toml"),
         stdio: &[],
-        http: Some(HttpBlock { fixed: &[], url: "url" }),
+        http: Some(HttpBlock { fixed_fields: &[], url: "url" }),
         hooks: Some(HostHooks {
             user: home_file(".codex/hooks.json").with_variable("CODEX_HOME", "hooks.json"),
             project: ".codex/hooks.json",
@@ -259,7 +259,7 @@ pub(super) const HOSTS: &[Host] = &[
             version: None,
         }),
     },
-    Host {
+    HostDefinition {
         client: HostClient::Gemini,
         title: "Gemini CLI",
         servers: "mcpServers",
@@ -270,7 +270,7 @@ pub(super) const HOSTS: &[Host] = &[
         ),
         project: Some(".gemini/settings.json"),
         stdio: &[],
-        http: Some(HttpBlock { fixed: &[], url: "httpUrl" }),
+        http: Some(HttpBlock { fixed_fields: &[], url: "httpUrl" }),
         hooks: Some(HostHooks {
             user: home_file(".gemini/settings.json")
                 .with_variable("GEMINI_CLI_HOME", ".gemini/settings.json"),
@@ -281,7 +281,7 @@ pub(super) const HOSTS: &[Host] = &[
             version: None,
         }),
     },
-    Host {
+    HostDefinition {
         client: HostClient::Windsurf,
         title: "Windsurf",
         servers: "mcpServers",
@@ -289,14 +289,14 @@ pub(super) const HOSTS: &[Host] = &[
         user: Some(home_file(".codeium/windsurf/mcp_config.json")),
         project: None,
         stdio: &[],
-        http: Some(HttpBlock { fixed: &[], url: "serverUrl" }),
+        http: Some(HttpBlock { fixed_fields: &[], url: "serverUrl" }),
         hooks: None,
     },
 ];
 
 impl HostClient {
     /// Its entry in the table.
-    pub(super) fn host_entry(self) -> &'static Host {
+    pub(super) fn host_definition(self) -> &'static HostDefinition {
         HOSTS.iter().find(|host| host.client == self).unwrap_or(&HOSTS[0])
     }
 }
@@ -311,7 +311,7 @@ impl HostHooks {
     }
 }
 
-impl Host {
+impl HostDefinition {
     /// Its name as a value of `--client`.
     pub(super) fn client_name(&self) -> String {
         let value = self.client.to_possible_value();
@@ -325,7 +325,7 @@ impl Host {
         config: &Config,
     ) -> Result<Option<PathBuf>> {
         match (scope, self.project) {
-            (InstallScope::User, _) => self.user.map(|place| place.resolve_path()).transpose(),
+            (InstallScope::User, _) => self.user.map(|file| file.resolve_path()).transpose(),
             (InstallScope::Project, Some(path)) => Ok(Some(config.project_dir.join(path))),
             (InstallScope::Project, None) => {
                 let message = format!("{} has no servers of a project", self.title);
@@ -336,7 +336,7 @@ impl Host {
     }
 
     /// Its hooks, or the error that it has none.
-    pub(super) fn hooks_or_error(&self) -> Result<&HostHooks> {
+    pub(super) fn require_hooks(&self) -> Result<&HostHooks> {
         self.hooks.as_ref().ok_or_else(|| {
             let message = format!(
                 "{} runs no command that could tell a model what is open when a session begins",
@@ -347,7 +347,7 @@ impl Host {
     }
 
     /// The block of a server that the host starts as a process.
-    pub(super) fn stdio_block(&self, command: &str, args: &[String]) -> Map<String, Value> {
+    pub(super) fn build_stdio_block(&self, command: &str, args: &[String]) -> Map<String, Value> {
         let mut block = fixed_fields(self.stdio);
         block.insert("command".to_owned(), json!(command));
         block.insert("args".to_owned(), json!(args));
@@ -355,13 +355,13 @@ impl Host {
     }
 
     /// The block of a server that listens at `url`.
-    pub(super) fn http_block(&self, url: &str) -> Result<Map<String, Value>> {
+    pub(super) fn build_http_block(&self, url: &str) -> Result<Map<String, Value>> {
         let Some(http) = &self.http else {
             let message = format!("{} reads no addresses of servers from this file", self.title);
             return Err(Error::new(Code::UsageInvalid, message)
                 .with_action("Leave out `--http`, and the host starts midex itself; or add the address in its own settings"));
         };
-        let mut block = fixed_fields(http.fixed);
+        let mut block = fixed_fields(http.fixed_fields);
         block.insert(http.url.to_owned(), json!(url));
         Ok(block)
     }

@@ -7,7 +7,7 @@ use jsonc_parser::{
 };
 use serde_json::{Map, Value, json};
 
-use super::uneditable;
+use super::uneditable_text_error;
 use midex_domain::error::{Error, Result};
 
 /// The value of the text; an empty object if the text holds no value.
@@ -20,25 +20,25 @@ pub(super) fn read_value(text: &str) -> Result<Value> {
 pub(super) fn set_fields(
     text: &str,
     path: [&str; 2],
-    others: &[&str],
+    removed_names: &[&str],
     fields: &Map<String, Value>,
 ) -> Result<String> {
     let root = parse(text)?;
-    let object = object_in_field(&object_in_field(&root_object(&root), path[0])?, path[1])?;
+    let object = ensure_object(&ensure_object(&ensure_root_object(&root), path[0])?, path[1])?;
     for (name, value) in fields {
         set_field(&object, name, value);
     }
-    let others = others.iter().filter_map(|name| find_field(&object, name));
-    others.for_each(CstObjectProp::remove);
+    let removed_fields = removed_names.iter().filter_map(|name| find_field(&object, name));
+    removed_fields.for_each(CstObjectProp::remove);
     Ok(root.to_string())
 }
 
 /// The text without the value at `path`; unchanged if there is none.
 pub(super) fn remove_value(text: &str, path: [&str; 2]) -> Result<String> {
     let root = parse(text)?;
-    if let Some(above) = root.object_value().and_then(|root| find_field(&root, path[0])) {
-        let above = above.object_value().ok_or_else(|| wrong_type_fault(&above, "an object"))?;
-        if let Some(field) = find_field(&above, path[1]) {
+    if let Some(parent) = root.object_value().and_then(|root| find_field(&root, path[0])) {
+        let parent = parent.object_value().ok_or_else(|| wrong_type_error(&parent, "an object"))?;
+        if let Some(field) = find_field(&parent, path[1]) {
             field.remove();
         }
     }
@@ -60,18 +60,18 @@ pub(super) fn parse(text: &str) -> Result<CstRootNode> {
         allow_extended_string_escapes: false,
     };
     let root = CstRootNode::parse(text, &options).map_err(|error| {
-        uneditable(error.range().start, error.kind().to_string().to_lowercase())
+        uneditable_text_error(error.range().start, error.kind().to_string().to_lowercase())
     })?;
     match root.value() {
         Some(value) if value.as_object().is_none() => {
-            Err(uneditable(node_offset(&value), "the whole is not an object"))
+            Err(uneditable_text_error(node_offset(&value), "the whole is not an object"))
         }
         _ => Ok(root),
     }
 }
 
 /// The object that a text holds, created if missing.
-pub(super) fn root_object(root: &CstRootNode) -> CstObject {
+pub(super) fn ensure_root_object(root: &CstRootNode) -> CstObject {
     let mut children = root.children().into_iter();
     // Blanks alone are no indentation for what follows.
     if children.all(|child| child.is_whitespace() || child.is_newline()) {
@@ -91,9 +91,9 @@ pub(super) fn find_field(object: &CstObject, name: &str) -> Option<CstObjectProp
 pub(super) fn set_field(object: &CstObject, name: &str, value: &Value) {
     match find_field(object, name) {
         Some(field) if field.to_serde_value().as_ref() == Some(value) => {}
-        Some(field) => field.set_value(input_value(value)),
+        Some(field) => field.set_value(to_cst_value(value)),
         None => {
-            object.append(name, input_value(value));
+            object.append(name, to_cst_value(value));
         }
     }
 }
@@ -101,52 +101,52 @@ pub(super) fn set_field(object: &CstObject, name: &str, value: &Value) {
 /// Appends a value to an array. The array is laid out over several lines.
 pub(super) fn append_value(array: &CstArray, value: &Value) {
     array.ensure_multiline();
-    array.append(input_value(value));
+    array.append(to_cst_value(value));
 }
 
 /// The object in a field, created if missing.
-pub(super) fn object_in_field(object: &CstObject, name: &str) -> Result<CstObject> {
+pub(super) fn ensure_object(object: &CstObject, name: &str) -> Result<CstObject> {
     let field =
-        find_field(object, name).unwrap_or_else(|| object.append(name, input_value(&json!({}))));
+        find_field(object, name).unwrap_or_else(|| object.append(name, to_cst_value(&json!({}))));
     let object = field.object_value();
-    object.ok_or_else(|| wrong_type_fault(&field, "an object"))
+    object.ok_or_else(|| wrong_type_error(&field, "an object"))
 }
 
 /// The array in a field, created if missing.
-pub(super) fn array_in_field(object: &CstObject, name: &str) -> Result<CstArray> {
+pub(super) fn ensure_array(object: &CstObject, name: &str) -> Result<CstArray> {
     let field =
-        find_field(object, name).unwrap_or_else(|| object.append(name, input_value(&json!([]))));
+        find_field(object, name).unwrap_or_else(|| object.append(name, to_cst_value(&json!([]))));
     let array = field.array_value();
-    array.ok_or_else(|| wrong_type_fault(&field, "an array"))
+    array.ok_or_else(|| wrong_type_error(&field, "an array"))
 }
 
-fn wrong_type_fault(field: &CstObjectProp, wanted: &str) -> Error {
-    let above = field.ancestors().filter_map(|it| it.as_object_prop());
-    let mut names: Vec<_> = above.filter_map(|it| it.decoded_name()).collect();
+fn wrong_type_error(field: &CstObjectProp, expected: &str) -> Error {
+    let ancestors = field.ancestors().filter_map(|it| it.as_object_prop());
+    let mut names: Vec<_> = ancestors.filter_map(|it| it.decoded_name()).collect();
     names.reverse();
     names.extend(field.decoded_name());
-    let at = field.value().as_ref().map_or(0, node_offset);
-    uneditable(at, format!("`{}` is not {wanted}", names.join(".")))
+    let offset = field.value().as_ref().map_or(0, node_offset);
+    uneditable_text_error(offset, format!("`{}` is not {expected}", names.join(".")))
 }
 
 /// The byte offset of a node in the text.
 fn node_offset(node: &CstNode) -> usize {
-    let before = node.previous_siblings().map(|it| it.to_string().len());
+    let preceding = node.previous_siblings().map(|it| it.to_string().len());
     let parent = node.parent().map(CstNode::from);
-    before.sum::<usize>() + parent.as_ref().map_or(0, node_offset)
+    preceding.sum::<usize>() + parent.as_ref().map_or(0, node_offset)
 }
 
-fn input_value(value: &Value) -> CstInputValue {
+fn to_cst_value(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
         Value::Bool(value) => CstInputValue::Bool(*value),
         Value::Number(value) => CstInputValue::Number(value.to_string()),
         Value::String(value) => CstInputValue::String(value.clone()),
-        Value::Array(items) => CstInputValue::Array(items.iter().map(input_value).collect()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(to_cst_value).collect()),
         Value::Object(fields) => {
             let fields = fields.iter();
             CstInputValue::Object(
-                fields.map(|(name, it)| (name.clone(), input_value(it))).collect(),
+                fields.map(|(name, it)| (name.clone(), to_cst_value(it))).collect(),
             )
         }
     }
@@ -193,21 +193,21 @@ mod tests {
     #[test]
     fn only_the_block_changes_and_removing_it_restores_the_text() {
         for text in sample_texts() {
-            let with = set_block(&text);
+            let changed = set_block(&text);
             let mut expected = read_value(&text).expect("JSON");
             expected["servers"]["midex"] = json!({ "command": "/x", "args": ["a\"\n"] });
-            let said = read_value(&with).expect("JSON");
-            assert_eq!(said, expected, "{text:?} became {with:?}");
-            assert_eq!(set_block(&with), with);
+            let parsed = read_value(&changed).expect("JSON");
+            assert_eq!(parsed, expected, "{text:?} became {changed:?}");
+            assert_eq!(set_block(&changed), changed);
             let comments = |text: &str| text.matches("/*").count() + text.matches("//").count();
-            assert_eq!(comments(&with), comments(&text), "{text:?} became {with:?}");
-            let without = remove_value(&with, PATH).expect("JSON");
+            assert_eq!(comments(&changed), comments(&text), "{text:?} became {changed:?}");
+            let without = remove_value(&changed, PATH).expect("JSON");
             if text.contains('\n') {
-                assert_eq!(without, text, "by way of {with:?}");
+                assert_eq!(without, text, "by way of {changed:?}");
             } else {
                 // An object in one line has got several.
                 let words = |text: &str| text.split_whitespace().collect::<String>();
-                assert_eq!(words(&without), words(&text), "by way of {with:?}");
+                assert_eq!(words(&without), words(&text), "by way of {changed:?}");
             }
         }
     }
@@ -216,18 +216,18 @@ mod tests {
     fn any_number_of_comments_may_follow() {
         let comments = "/**/".repeat(10_000);
         let text = format!("{{\n\"servers\": {{}}{comments}\n}}");
-        let with = set_block(&text);
-        assert!(with.ends_with(&format!("}}{comments}\n}}")), "{with}");
-        assert_eq!(remove_value(&with, PATH).expect("JSON"), text);
+        let changed = set_block(&text);
+        assert!(changed.ends_with(&format!("}}{comments}\n}}")), "{changed}");
+        assert_eq!(remove_value(&changed, PATH).expect("JSON"), text);
     }
 
     #[test]
     fn last_of_duplicate_fields_counts() {
         let text = r#"{"servers": {}, "servers": {"midex": {"command": "/y", "url": "u"}}}"#;
-        let with = set_block(text);
-        assert!(with.starts_with(r#"{"servers": {}, "servers": {"#), "{with}");
+        let changed = set_block(text);
+        assert!(changed.starts_with(r#"{"servers": {}, "servers": {"#), "{changed}");
         let expected = json!({ "command": "/x", "args": ["a\"\n"] });
-        assert_eq!(read_value(&with).expect("JSON")["servers"]["midex"], expected);
+        assert_eq!(read_value(&changed).expect("JSON")["servers"]["midex"], expected);
     }
 
     #[test]
@@ -238,10 +238,10 @@ mod tests {
             ("// c", "// c\n{\n  \"servers\": {\n"),
             ("/* c */\r\n", "/* c */\r\n{\r\n  \"servers\": {\r\n"),
         ] {
-            let with = set_block(text);
+            let changed = set_block(text);
             assert!(
-                with.starts_with(start) && with.ends_with("}\n") | with.ends_with("}\r\n"),
-                "{with:?}"
+                changed.starts_with(start) && changed.ends_with("}\n") | changed.ends_with("}\r\n"),
+                "{changed:?}"
             );
             assert_eq!(remove_value(text, PATH).expect("JSON"), text);
         }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 use toml_edit::{Document, DocumentMut, Item, Table};
 
-use super::uneditable;
+use super::uneditable_text_error;
 use midex_domain::error::Result;
 
 /// Marks a header that is removed from the text. The character cannot occur in TOML.
@@ -14,7 +14,7 @@ const REMOVED_HEADER_MARK: &str = "\0";
 /// no such table.
 pub(super) fn read_table(text: &str, path: [&str; 2]) -> Result<Option<Value>> {
     let document = parse(text)?;
-    let item = document.get(path[0]).and_then(|above| above.get(path[1]));
+    let item = document.get(path[0]).and_then(|parent| parent.get(path[1]));
     let fields = |item: &Item| {
         let table = item.as_table_like()?;
         let fields = table
@@ -30,24 +30,24 @@ pub(super) fn read_table(text: &str, path: [&str; 2]) -> Result<Option<Value>> {
 pub(super) fn set_fields(
     text: &str,
     path: [&str; 2],
-    others: &[&str],
+    removed_names: &[&str],
     fields: &Map<String, Value>,
 ) -> Result<String> {
     let mut document = parse_editable(text, path)?;
-    let new = Item::Table(table_at_end(&document));
-    let above = document.entry(path[0]).or_insert_with(|| {
-        let mut above = Table::new();
-        above.set_implicit(true);
-        Item::Table(above)
+    let new_table = Item::Table(make_last_table(&document));
+    let parent = document.entry(path[0]).or_insert_with(|| {
+        let mut new_parent = Table::new();
+        new_parent.set_implicit(true);
+        Item::Table(new_parent)
     });
-    let Some(above) = above.as_table_mut() else {
+    let Some(parent) = parent.as_table_mut() else {
         return Ok(text.to_owned());
     };
-    let is_new = !above.contains_key(path[1]);
-    if let Some(table) = above.entry(path[1]).or_insert(new).as_table_mut() {
+    let is_new = !parent.contains_key(path[1]);
+    if let Some(table) = parent.entry(path[1]).or_insert(new_table).as_table_mut() {
         // A table that is only implied by the tables below it has no header in the text.
         table.set_implicit(false);
-        for name in others {
+        for name in removed_names {
             if let Some(item) = table.get_mut(name) {
                 remove_item(item);
             }
@@ -65,8 +65,8 @@ pub(super) fn set_fields(
 /// The text without the table `[above.name]` and its subtables.
 pub(super) fn remove_whole_table(text: &str, path: [&str; 2]) -> Result<String> {
     let mut document = parse_editable(text, path)?;
-    let above = document.get_mut(path[0]);
-    let Some(item) = above.and_then(|above| above.get_mut(path[1])) else {
+    let parent = document.get_mut(path[0]);
+    let Some(item) = parent.and_then(|above| above.get_mut(path[1])) else {
         return Ok(text.to_owned());
     };
     remove_item(item);
@@ -75,8 +75,8 @@ pub(super) fn remove_whole_table(text: &str, path: [&str; 2]) -> Result<String> 
 
 fn parse(text: &str) -> Result<Document<&str>> {
     Document::parse(text).map_err(|error| {
-        let at = error.span().unwrap_or_default().start;
-        uneditable(at, error.message())
+        let offset = error.span().unwrap_or_default().start;
+        uneditable_text_error(offset, error.message())
     })
 }
 
@@ -84,53 +84,53 @@ fn parse(text: &str) -> Result<Document<&str>> {
 /// table.
 fn parse_editable(text: &str, path: [&str; 2]) -> Result<DocumentMut> {
     let document = parse(text)?;
-    let not_a = |item: &Item, name: &str, wanted: &str| {
-        let at = item.span().unwrap_or_default().start;
-        uneditable(at, format!("`{name}` is not {wanted}"))
+    let wrong_type_error = |item: &Item, name: &str, expected: &str| {
+        let offset = item.span().unwrap_or_default().start;
+        uneditable_text_error(offset, format!("`{name}` is not {expected}"))
     };
-    if let Some(above) = document.get(path[0]) {
-        if !above.is_table() {
-            return Err(not_a(above, path[0], "a table under a header of its own"));
+    if let Some(parent) = document.get(path[0]) {
+        if !parent.is_table() {
+            return Err(wrong_type_error(parent, path[0], "a table under a header of its own"));
         }
         let is_editable = |item: &Item| item.as_table().is_some_and(|table| !table.is_dotted());
-        if let Some(item) = above.get(path[1]).filter(|item| !is_editable(item)) {
+        if let Some(item) = parent.get(path[1]).filter(|item| !is_editable(item)) {
             let name = path.join(".");
-            let wanted = format!("a table under a header `[{name}]`");
-            return Err(not_a(item, &name, &wanted));
+            let expected = format!("a table under a header `[{name}]`");
+            return Err(wrong_type_error(item, &name, &expected));
         }
     }
     Ok(document.into_mut())
 }
 
 /// A table for the end of the document, below the comments that stand there.
-fn table_at_end(document: &DocumentMut) -> Table {
-    let mut above = document.trailing().as_str().unwrap_or_default().to_owned();
-    if !above.is_empty() && !above.ends_with('\n') {
-        above.push('\n');
+fn make_last_table(document: &DocumentMut) -> Table {
+    let mut leading_text = document.trailing().as_str().unwrap_or_default().to_owned();
+    if !leading_text.is_empty() && !leading_text.ends_with('\n') {
+        leading_text.push('\n');
     }
-    if !(document.is_empty() && above.is_empty()) {
-        above.push('\n');
+    if !(document.is_empty() && leading_text.is_empty()) {
+        leading_text.push('\n');
     }
     let mut table = Table::new();
-    table.decor_mut().set_prefix(above);
+    table.decor_mut().set_prefix(leading_text);
     table.set_position(Some(isize::MAX));
     table
 }
 
 /// Gives a key this value. A key that has it already keeps its text, and a comment behind it stays.
 fn set_key(table: &mut Table, name: &str, value: &Value) {
-    let mut new: toml_edit::Value = match value {
+    let mut new_value: toml_edit::Value = match value {
         Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
         value => value.as_str().unwrap_or_default().into(),
     };
     match table.get_mut(name) {
         Some(item) if plain_value(item).as_ref() == Some(value) => {}
-        Some(Item::Value(old)) => {
-            *new.decor_mut() = old.decor().clone();
-            *old = new;
+        Some(Item::Value(old_value)) => {
+            *new_value.decor_mut() = old_value.decor().clone();
+            *old_value = new_value;
         }
         _ => {
-            table.insert(name, Item::Value(new));
+            table.insert(name, Item::Value(new_value));
         }
     }
 }
@@ -147,28 +147,29 @@ fn remove_item(item: &mut Item) {
 fn remove_table(table: &mut Table) {
     table.iter_mut().for_each(|(_, item)| remove_item(item));
     let decor = table.decor_mut();
-    let above = decor.prefix().and_then(|prefix| prefix.as_str());
-    let above = above.unwrap_or_default().replace('\r', "");
+    let comments = decor.prefix().and_then(|prefix| prefix.as_str());
+    let comments = comments.unwrap_or_default().replace('\r', "");
     // The empty line that set the table apart goes with it.
-    let apart = above.strip_suffix('\n');
-    let apart = apart.filter(|above| above.is_empty() || above.ends_with('\n'));
-    let above = apart.unwrap_or(&above).to_owned();
-    decor.set_prefix(above);
+    let detached = comments.strip_suffix('\n');
+    let detached = detached.filter(|above| above.is_empty() || above.ends_with('\n'));
+    let comments = detached.unwrap_or(&comments).to_owned();
+    decor.set_prefix(comments);
     decor.set_suffix(REMOVED_HEADER_MARK);
 }
 
 /// The document as text, with the line ends of the text before.
 fn document_text(text: &str, document: &DocumentMut) -> String {
-    let after = document.to_string();
-    let lines = after.split_inclusive('\n');
-    let mut after: String = lines.filter(|line| !line.contains(REMOVED_HEADER_MARK)).collect();
+    let result_text = document.to_string();
+    let lines = result_text.split_inclusive('\n');
+    let mut result_text: String =
+        lines.filter(|line| !line.contains(REMOVED_HEADER_MARK)).collect();
     if !text.is_empty() && !text.ends_with('\n') {
-        after.truncate(after.trim_end_matches('\n').len());
+        result_text.truncate(result_text.trim_end_matches('\n').len());
     }
     if text.contains("\r\n") {
-        after = after.replace("\r\n", "\n").replace('\n', "\r\n");
+        result_text = result_text.replace("\r\n", "\n").replace('\n', "\r\n");
     }
-    after
+    result_text
 }
 
 /// A string or an array of strings as JSON; `None` for other values.
@@ -221,11 +222,11 @@ mod tests {
                 after = after.replace('\r', "").replace('\n', "\r\n");
             }
             assert_eq!(changed, after);
-            let said = read_table(&changed, PATH).expect("TOML").expect("a table");
+            let parsed = read_table(&changed, PATH).expect("TOML").expect("a table");
             let expected = (&json!("/x"), &Value::Null);
-            assert_eq!((&said["command"], &said["url"]), expected);
-            let again = set_fields(&changed, PATH, &["url"], fields).expect("TOML");
-            assert_eq!(again, changed);
+            assert_eq!((&parsed["command"], &parsed["url"]), expected);
+            let repeated = set_fields(&changed, PATH, &["url"], fields).expect("TOML");
+            assert_eq!(repeated, changed);
             assert_eq!(remove_whole_table(&changed, PATH).expect("TOML"), without);
         }
     }

@@ -20,7 +20,7 @@ pub(super) struct LineQueue(Arc<SharedQueue>);
 #[derive(Debug, Default)]
 struct SharedQueue {
     state: Mutex<QueueState>,
-    changed: Condvar,
+    condition: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ struct QueueState {
     /// Complete lines to write, at most [`limits::LOG_BYTES_MAX`] bytes.
     text: Vec<u8>,
     /// The number of lines after `text` that were dropped because it was full.
-    dropped: u64,
+    dropped_count: u64,
     /// Whether the thread is writing, which may block indefinitely.
     is_writing: bool,
     kinds: LineKindCounts,
@@ -52,28 +52,28 @@ impl LineQueue {
     /// Queues a line, which includes its line end.
     pub(super) fn push_line(&self, line: &[u8]) {
         self.lock_state().push_or_drop(line);
-        self.0.changed.notify_all();
+        self.0.condition.notify_all();
     }
 
     /// Whether another line of this kind may be logged now. If not, it is counted as left out.
     pub(super) fn admits_kind(&self, kind: String) -> bool {
         let now = now();
         let mut state = self.lock_state();
-        state.report_left_out(now);
-        let admits = state.kinds.count_line(kind, now);
+        state.report_omitted_lines(now);
+        let is_admitted = state.kinds.count_line(kind, now);
         // Wake the thread, so that it reports left-out lines at the end of the span even if no line follows.
-        self.0.changed.notify_all();
-        admits
+        self.0.condition.notify_all();
+        is_admitted
     }
 
     /// Waits until all lines are written, for at most `limit`.
     pub(super) fn flush(&self, limit: Duration) {
         let mut state = self.lock_state();
-        let left_out = state.kinds.end_span();
-        state.push_or_drop(left_out.as_bytes());
-        self.0.changed.notify_all();
+        let report = state.kinds.end_span();
+        state.push_or_drop(report.as_bytes());
+        self.0.condition.notify_all();
         let is_busy = |state: &mut QueueState| state.is_writing || !state.is_empty();
-        let _ = self.0.changed.wait_timeout_while(state, limit, is_busy);
+        let _ = self.0.condition.wait_timeout_while(state, limit, is_busy);
     }
 
     fn write_queued_lines(&self, mut out: impl Write) {
@@ -81,7 +81,7 @@ impl LineQueue {
             // A closed stderr must not end the server.
             let _ = out.write_all(&self.wait_for_lines()).and_then(|()| out.flush());
             self.lock_state().is_writing = false;
-            self.0.changed.notify_all();
+            self.0.condition.notify_all();
         }
     }
 
@@ -90,49 +90,49 @@ impl LineQueue {
         let mut state = self.lock_state();
         loop {
             let now = now();
-            state.report_left_out(now);
+            state.report_omitted_lines(now);
             if !state.is_empty() {
                 return state.take_lines();
             }
-            let pause = state.kinds.time_to_span_end(now).unwrap_or(Duration::MAX);
-            let waited = self.0.changed.wait_timeout(state, pause);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let wait_time = state.kinds.time_to_span_end(now).unwrap_or(Duration::MAX);
+            let result = self.0.condition.wait_timeout(state, wait_time);
+            state = result.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
 impl QueueState {
     fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.dropped == 0
+        self.text.is_empty() && self.dropped_count == 0
     }
 
     /// Adds a line, or drops it. After the first dropped line all further ones are dropped, until their count is logged
     /// in their place.
     fn push_or_drop(&mut self, line: &[u8]) {
         let has_room = self.text.len() + line.len() <= limits::LOG_BYTES_MAX;
-        if self.dropped == 0 && has_room {
+        if self.dropped_count == 0 && has_room {
             self.text.extend_from_slice(line);
         } else {
-            self.dropped += 1;
+            self.dropped_count += 1;
         }
     }
 
-    fn report_left_out(&mut self, now: Instant) {
+    fn report_omitted_lines(&mut self, now: Instant) {
         if self.kinds.time_to_span_end(now) == Some(Duration::ZERO) {
-            let left_out = self.kinds.end_span();
-            self.push_or_drop(left_out.as_bytes());
+            let report = self.kinds.end_span();
+            self.push_or_drop(report.as_bytes());
         }
     }
 
     fn take_lines(&mut self) -> Vec<u8> {
         self.is_writing = true;
         let mut text = std::mem::take(&mut self.text);
-        let dropped = std::mem::take(&mut self.dropped);
-        if dropped > 0 {
+        let dropped_count = std::mem::take(&mut self.dropped_count);
+        if dropped_count > 0 {
             let mut words = String::new();
             let _ = writeln!(
                 words,
-                "{dropped} lines of the log were dropped: nobody was reading stderr"
+                "{dropped_count} lines of the log were dropped: nobody was reading stderr"
             );
             text.extend(words.bytes());
         }
@@ -185,46 +185,47 @@ mod tests {
     }
 
     fn queue_into_pipe() -> (LineQueue, Receiver<Vec<u8>>) {
-        let (to, from) = sync_channel(0);
-        (LineQueue::start_writer(BlockingPipe(to)), from)
+        let (sender, receiver) = sync_channel(0);
+        (LineQueue::start_writer(BlockingPipe(sender)), receiver)
     }
 
-    fn next_write(from: &Receiver<Vec<u8>>) -> String {
-        let bytes = from.recv_timeout(WRITE_TIMEOUT).expect("a write");
+    fn next_write(receiver: &Receiver<Vec<u8>>) -> String {
+        let bytes = receiver.recv_timeout(WRITE_TIMEOUT).expect("a write");
         String::from_utf8(bytes).expect("UTF-8")
     }
 
     #[test]
     fn unread_lines_are_counted() {
-        let (queue, from) = queue_into_pipe();
+        let (queue, receiver) = queue_into_pipe();
         queue.push_line(b"first\n");
         // The thread now blocks in its write.
         while !queue.lock_state().is_writing {
             std::thread::yield_now();
         }
         let line = [b"x".repeat(99), b"\n".to_vec()].concat();
-        let room = limits::LOG_BYTES_MAX / line.len();
-        for _ in 0..room + 7 {
+        let line_capacity = limits::LOG_BYTES_MAX / line.len();
+        for _ in 0..line_capacity + 7 {
             queue.push_line(&line);
         }
         // There would be room for a shorter line, but it would be out of order.
         queue.push_line(b"\n");
         queue.flush(Duration::ZERO);
-        assert_eq!(next_write(&from), "first\n");
-        let rest = next_write(&from);
-        assert_eq!(rest.lines().count(), room + 1);
-        let last = rest.lines().next_back();
+        assert_eq!(next_write(&receiver), "first\n");
+        let output = next_write(&receiver);
+        assert_eq!(output.lines().count(), line_capacity + 1);
+        let last = output.lines().next_back();
         let words = "9 lines of the log were dropped: nobody was reading stderr";
         assert_eq!(last, Some(words));
         queue.push_line(b"again\n");
-        assert_eq!(next_write(&from), "again\n");
+        assert_eq!(next_write(&receiver), "again\n");
     }
 
     #[test]
     fn flush_waits_for_all_lines() {
-        let (queue, from) = queue_into_pipe();
-        let reader =
-            std::thread::spawn(move || (next_write(&from), next_write(&from), next_write(&from)).2);
+        let (queue, receiver) = queue_into_pipe();
+        let reader = std::thread::spawn(move || {
+            (next_write(&receiver), next_write(&receiver), next_write(&receiver)).2
+        });
         queue.push_line(b"one\n");
         queue.flush(WRITE_TIMEOUT);
         queue.push_line(b"two\n");
@@ -237,12 +238,13 @@ mod tests {
 
     #[test]
     fn left_out_lines_are_reported() {
-        let (queue, from) = queue_into_pipe();
+        let (queue, receiver) = queue_into_pipe();
         let kind = || "INFO midex::mcp REFUSED".to_owned();
-        let told = (0..limits::LOG_LINES_OF_A_KIND_MAX + 5).filter(|_| queue.admits_kind(kind()));
-        assert_eq!(told.count(), limits::LOG_LINES_OF_A_KIND_MAX);
-        let flushed = std::thread::spawn(move || queue.flush(WRITE_TIMEOUT));
-        assert!(next_write(&from).starts_with("5 more lines like `INFO midex::mcp REFUSED` "));
-        flushed.join().expect("a flush");
+        let admitted =
+            (0..limits::LOG_LINES_OF_A_KIND_MAX + 5).filter(|_| queue.admits_kind(kind()));
+        assert_eq!(admitted.count(), limits::LOG_LINES_OF_A_KIND_MAX);
+        let flusher = std::thread::spawn(move || queue.flush(WRITE_TIMEOUT));
+        assert!(next_write(&receiver).starts_with("5 more lines like `INFO midex::mcp REFUSED` "));
+        flusher.join().expect("a flush");
     }
 }

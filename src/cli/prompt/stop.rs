@@ -39,29 +39,31 @@ static STOP_WAITER: Mutex<Option<oneshot::Sender<()>>> = Mutex::new(None);
 /// The terminal modes while the line editor is in control.
 struct TerminalModes {
     /// The modes before editing, which the shell expects.
-    usual: Termios,
+    original: Termios,
     /// The modes while a line is edited.
     raw: Termios,
     /// Whether the editor has set its modes, and this module has replaced them with `raw`.
-    is_taken: bool,
+    is_raw_set: bool,
 }
 
 /// Installs the handlers of SIGTSTP and SIGCONT, once for the process, because a handler cannot be removed again.
 pub(crate) fn install_stop_handlers() {
     static HANDLERS_INSTALLED: Once = Once::new();
     HANDLERS_INSTALLED.call_once(|| {
-        let listen = |of: Signal| signal(SignalKind::from_raw(of.as_raw())).ok();
-        if let (Some(mut stops), Some(mut goes_on)) = (listen(Signal::TSTP), listen(Signal::CONT)) {
+        let subscribe = |kind: Signal| signal(SignalKind::from_raw(kind.as_raw())).ok();
+        if let (Some(mut stop_signals), Some(mut continue_signals)) =
+            (subscribe(Signal::TSTP), subscribe(Signal::CONT))
+        {
             tokio::spawn(async move {
                 loop {
                     tokio::select! {
-                        Some(()) = stops.recv() => {
+                        Some(()) = stop_signals.recv() => {
                             let request = lock_stop_waiter().take();
                             if request.is_none_or(|request| request.send(()).is_err()) {
                                 stop_process();
                             }
                         }
-                        Some(()) = goes_on.recv() => resume_reading(),
+                        Some(()) = continue_signals.recv() => resume_reading(),
                         else => return,
                     }
                 }
@@ -109,26 +111,27 @@ fn lock_stop_waiter() -> MutexGuard<'static, Option<oneshot::Sender<()>>> {
 }
 
 /// Sets the printer that redraws the line being read when the process continues.
-pub(super) fn set_redraw_printer(redraw: RedrawPrinter) {
-    *REDRAW_PRINTER.lock().unwrap_or_else(PoisonError::into_inner) = Some(redraw);
+pub(super) fn set_redraw_printer(printer: RedrawPrinter) {
+    *REDRAW_PRINTER.lock().unwrap_or_else(PoisonError::into_inner) = Some(printer);
 }
 
 /// Reads a line with `read`, and handles stops while it runs.
-pub(super) fn run_reading<T>(read: impl FnOnce() -> T) -> T {
-    let Ok(usual) = tcgetattr(io::stdin()) else {
-        return read();
+pub(super) fn run_reading<T>(read_line: impl FnOnce() -> T) -> T {
+    let Ok(original) = tcgetattr(io::stdin()) else {
+        return read_line();
     };
-    *lock_active_reading() = Some(TerminalModes { raw: raw_modes(&usual), usual, is_taken: false });
-    let typed = read();
+    *lock_active_reading() =
+        Some(TerminalModes { raw: make_raw_modes(&original), original, is_raw_set: false });
+    let result = read_line();
     lock_active_reading().take();
-    typed
+    result
 }
 
 /// Sets the `raw` modes after the editor has set its own: then the terminal sends Ctrl-Z as a signal to the whole job.
 /// It must happen after the editor has read the original modes, from which it learns its keys.
 pub(super) fn set_raw_modes() {
     if let Some(reading) = &mut *lock_active_reading()
-        && !std::mem::replace(&mut reading.is_taken, true)
+        && !std::mem::replace(&mut reading.is_raw_set, true)
     {
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &reading.raw);
     }
@@ -137,7 +140,7 @@ pub(super) fn set_raw_modes() {
 /// Restores the terminal for good if a line is being read.
 pub(super) fn restore_terminal() {
     if let Some(reading) = lock_active_reading().take() {
-        set_terminal_modes(&reading.usual, &format!("{BRACKETED_PASTE_OFF}\n"));
+        set_terminal_modes(&reading.original, &format!("{BRACKETED_PASTE_OFF}\n"));
     }
 }
 
@@ -152,7 +155,7 @@ pub(crate) fn stop_process() {
         return;
     }
     if let Some(reading) = &*lock_active_reading() {
-        set_terminal_modes(&reading.usual, BRACKETED_PASTE_OFF);
+        set_terminal_modes(&reading.original, BRACKETED_PASTE_OFF);
     }
     // SIGTSTP is caught and no longer stops the process, so send SIGSTOP.
     let _ = kill_process(getpid(), Signal::STOP);
@@ -161,29 +164,29 @@ pub(crate) fn stop_process() {
 /// Sets the `raw` modes again and redraws the question. Does nothing if the editor has not set its modes yet.
 fn resume_reading() {
     match &*lock_active_reading() {
-        Some(reading) if reading.is_taken => set_terminal_modes(&reading.raw, BRACKETED_PASTE_ON),
+        Some(reading) if reading.is_raw_set => set_terminal_modes(&reading.raw, BRACKETED_PASTE_ON),
         _ => return,
     }
     // The redraw is done without the lock on `ACTIVE_READING`: the editor may be slow to draw, and takes that lock when its
     // line ends.
-    let mut redraw = REDRAW_PRINTER.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(redraw) = &mut *redraw {
-        let _ = redraw.print(String::new());
+    let mut printer = REDRAW_PRINTER.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(printer) = &mut *printer {
+        let _ = printer.print(String::new());
     }
 }
 
 /// Sets the terminal modes, and writes the escape sequence for pastes. Unlike color, it is also written with color off.
-fn set_terminal_modes(modes: &Termios, words: &str) {
+fn set_terminal_modes(modes: &Termios, escape_sequence: &str) {
     let _ = tcsetattr(io::stdin(), OptionalActions::Now, modes);
     let mut stdout = io::stdout().lock();
-    let _ = stdout.write_all(words.as_bytes()).and_then(|()| stdout.flush());
+    let _ = stdout.write_all(escape_sequence.as_bytes()).and_then(|()| stdout.flush());
 }
 
 /// The modes while a line is edited: those of the editor, but with signals, and with type-ahead kept when a signal
 /// arrives. Ctrl-C remains a key for the editor, so the interrupt character is moved to that of quit (Ctrl-\), which
 /// then dumps no core.
-fn raw_modes(usual: &Termios) -> Termios {
-    let mut raw = usual.clone();
+fn make_raw_modes(original: &Termios) -> Termios {
+    let mut raw = original.clone();
     raw.input_modes -= InputModes::BRKINT
         | InputModes::ICRNL
         | InputModes::INPCK

@@ -12,7 +12,7 @@ use tokio::{
 
 use super::{
     answer,
-    submission::{StepReport, Submission, submission_of_person},
+    submission::{StepReport, StepSubmission, build_person_submission},
 };
 use crate::{
     command::quoted,
@@ -89,12 +89,12 @@ impl AgentArgs {
 }
 
 fn parse_timeout(text: &str) -> std::result::Result<Duration, String> {
-    let most = limits::AGENT_COMMAND_TIMEOUT_MAX;
+    let max_timeout = limits::AGENT_COMMAND_TIMEOUT_MAX;
     let timeout = parse_duration(text)?;
-    if (Duration::from_secs(1)..=most).contains(&timeout) {
+    if (Duration::from_secs(1)..=max_timeout).contains(&timeout) {
         return Ok(timeout);
     }
-    Err(format!("a command may take from 1s to {}h", most.as_secs() / 3600))
+    Err(format!("a command may take from 1s to {}h", max_timeout.as_secs() / 3600))
 }
 
 /// The command of `--agent`, which does the work of each step.
@@ -102,24 +102,28 @@ pub(super) struct AgentCommand {
     args: AgentArgs,
     command: String,
     /// The turn that the command last ran for, and how many times it ran for that turn.
-    asked: (String, u32),
+    turn_runs: (String, u32),
 }
 
 /// The result of a command that has ended.
 struct CommandEnd {
     is_success: bool,
     /// Whether the exit code is 126 or 127: the shell found no such command, or could not execute it.
-    is_absent: bool,
+    is_unrunnable: bool,
     /// Its exit status, in words.
     status: String,
     output: Vec<u8>,
     /// The last line that it wrote to stderr.
-    said: String,
+    last_stderr_line: String,
 }
 
 impl AgentCommand {
     pub(super) fn from_args(args: &AgentArgs) -> Option<Self> {
-        Some(Self { args: args.clone(), command: args.command.clone()?, asked: (String::new(), 0) })
+        Some(Self {
+            args: args.clone(),
+            command: args.command.clone()?,
+            turn_runs: (String::new(), 0),
+        })
     }
 
     /// Runs the command for a step and returns the output or the failure to submit. If the command prints nothing that
@@ -134,26 +138,26 @@ impl AgentCommand {
         step: &OpenStep,
         complaint: Option<Error>,
         link: &mut ServerLink<'_>,
-    ) -> Result<Submission> {
+    ) -> Result<StepSubmission> {
         let mut complaint = complaint;
         // The command may run for long: release the store so that other processes can open it.
         link.release_store().await?;
         loop {
-            let why = complaint.as_ref().map(message_with_violations);
+            let reason = complaint.as_ref().map(message_with_violations);
             self.count_run(step, complaint)?;
-            let record = self.record_path(step, link).await?;
-            let ended = self.run_command(step, why.as_deref(), record).await?;
-            if ended.is_absent {
-                return Err(command_not_run_error(&ended));
+            let record = self.choose_record_path(step, link).await?;
+            let result = self.run_command(step, reason.as_deref(), record).await?;
+            if result.is_unrunnable {
+                return Err(command_not_run_error(&result));
             }
-            let report = if ended.is_success {
-                answer::parse_answer(&ended.output).map(StepReport::Output)
+            let report = if result.is_success {
+                answer::parse_answer(&result.output).map(StepReport::Output)
             } else {
-                Some(StepReport::Error(json!({ "message": failure_message(&ended) })))
+                Some(StepReport::Error(json!({ "message": failure_message(&result) })))
             };
             match report {
-                Some(report) => return Ok(submission_of_person(step, report)),
-                None => complaint = Some(no_answer_error(&ended)),
+                Some(report) => return Ok(build_person_submission(step, report)),
+                None => complaint = Some(no_answer_error(&result)),
             }
         }
     }
@@ -163,7 +167,7 @@ impl AgentCommand {
     ///
     /// # Errors
     /// `STATE_TRANSITION_REFUSED` (retryable) if an earlier command for the step still runs, and neither applies.
-    async fn record_path(
+    async fn choose_record_path(
         &self,
         step: &OpenStep,
         link: &mut ServerLink<'_>,
@@ -172,11 +176,11 @@ impl AgentCommand {
             return Ok(None);
         }
         let (name, item) = (step.name(), step.ready.step.item);
-        let of = [json!(step.execution_id), json!(name), json!(item)];
-        let of = of.map(|part| part.to_string()).join(" ");
-        let file = Digest::compute(of.as_bytes()).to_string();
+        let key_parts = [json!(step.execution_id), json!(name), json!(item)];
+        let key = key_parts.map(|part| part.to_string()).join(" ");
+        let file = Digest::compute(key.as_bytes()).to_string();
         let record = link.data_dir().join(RECORDS_DIRECTORY).join(file);
-        let Some(pid) = guard::running_process_group(&record) else {
+        let Some(pid) = guard::find_running_group(&record) else {
             return Ok(Some(record));
         };
         let name = one_line(name);
@@ -184,9 +188,9 @@ impl AgentCommand {
             "the command of --agent that was begun for the step '{name}' still runs, as process group {}",
             pid.as_raw_nonzero()
         );
-        let begin = "Begin another one beside it?";
+        let question = "Begin another one beside it?";
         if question::can_ask_person()
-            && question::ask_yes_or_no(&format!("{message}. {begin}"), AGENT_AGAIN_FLAG, link)
+            && question::ask_yes_or_no(&format!("{message}. {question}"), AGENT_AGAIN_FLAG, link)
                 .await?
         {
             return Ok(None);
@@ -199,13 +203,13 @@ impl AgentCommand {
     /// Counts a run of the command for a turn. Returns the complaint as an error after
     /// [`limits::AGENT_COMMAND_TRIES_MAX`] runs.
     fn count_run(&mut self, step: &OpenStep, complaint: Option<Error>) -> Result<()> {
-        let turn = step.turn();
-        if self.asked.0 != turn || complaint.is_none() {
-            self.asked = (turn, 0);
+        let turn = step.turn_key();
+        if self.turn_runs.0 != turn || complaint.is_none() {
+            self.turn_runs = (turn, 0);
         }
-        self.asked.1 += 1;
+        self.turn_runs.1 += 1;
         match complaint {
-            Some(error) if self.asked.1 > limits::AGENT_COMMAND_TRIES_MAX => Err(error),
+            Some(error) if self.turn_runs.1 > limits::AGENT_COMMAND_TRIES_MAX => Err(error),
             _ => Ok(()),
         }
     }
@@ -222,27 +226,32 @@ impl AgentCommand {
         };
         let mut group = ProcessGroup::start_command(&self.command, step, record)?;
         let timeout = self.args.timeout;
-        if let Ok(ended) = tokio::time::timeout(timeout, group.write_task_and_wait(task)).await {
-            return ended;
+        if let Ok(result) = tokio::time::timeout(timeout, group.write_task_and_wait(task)).await {
+            return result;
         }
         group.terminate().await;
-        let took = format_duration(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
-        let message = format!("the command of --agent did not end in {took}: it was killed");
+        let timeout_text = format_duration(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        let message =
+            format!("the command of --agent did not end in {timeout_text}: it was killed");
         Err(Error::new(Code::LimitExceeded, message)
-            .with_context("limit", format!("at most {took}"))
+            .with_context("limit", format!("at most {timeout_text}"))
             .with_action("Mend the command, or give it longer with --agent-timeout"))
     }
 }
 
 /// Why a command failed, as a message: its exit status, and the last line of its stderr.
-fn failure_message(ended: &CommandEnd) -> String {
-    let said = if ended.said.is_empty() { String::new() } else { format!(": {}", ended.said) };
-    format!("the command of --agent ended with {}{said}", ended.status)
+fn failure_message(result: &CommandEnd) -> String {
+    let last_line = if result.last_stderr_line.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", result.last_stderr_line)
+    };
+    format!("the command of --agent ended with {}{last_line}", result.status)
 }
 
 /// The error for exit codes 126 and 127. The command never ran, so no failure is submitted and the step stays open.
-fn command_not_run_error(ended: &CommandEnd) -> Error {
-    Error::new(Code::FileUnusable, failure_message(ended)).with_action(
+fn command_not_run_error(result: &CommandEnd) -> Error {
+    Error::new(Code::FileUnusable, failure_message(result)).with_action(
         "Mend the command of --agent: it, or the last that it runs, is not there or cannot be run; the step is still open",
     )
 }
@@ -250,16 +259,16 @@ fn command_not_run_error(ended: &CommandEnd) -> Error {
 /// How many columns of output that is not JSON an error message quotes.
 const QUOTED_OUTPUT_COLUMNS: usize = 60;
 
-fn no_answer_error(ended: &CommandEnd) -> Error {
-    let message = if ended.output.len() > limits::AGENT_COMMAND_OUTPUT_BYTES_MAX {
-        let most = limits::AGENT_COMMAND_OUTPUT_BYTES_MAX;
-        format!("the command of --agent printed more than {most} bytes")
+fn no_answer_error(result: &CommandEnd) -> Error {
+    let message = if result.output.len() > limits::AGENT_COMMAND_OUTPUT_BYTES_MAX {
+        let max_bytes = limits::AGENT_COMMAND_OUTPUT_BYTES_MAX;
+        format!("the command of --agent printed more than {max_bytes} bytes")
     } else {
-        match String::from_utf8_lossy(&ended.output).trim() {
+        match String::from_utf8_lossy(&result.output).trim() {
             "" => "the command of --agent printed nothing".to_owned(),
-            junk => format!(
+            text => format!(
                 "the command of --agent printed no JSON value, but `{}`",
-                truncate_text(&one_line(junk), QUOTED_OUTPUT_COLUMNS)
+                truncate_text(&one_line(text), QUOTED_OUTPUT_COLUMNS)
             ),
         }
     };
@@ -277,14 +286,14 @@ struct ProcessGroup {
 
 impl ProcessGroup {
     fn start_command(command: &str, step: &OpenStep, record: Option<PathBuf>) -> Result<Self> {
-        let not_started = |error: io::Error| {
-            let why = describe_io_error(&error);
-            let message = format!("the command of --agent could not be started: {why}");
+        let start_error = |error: io::Error| {
+            let reason = describe_io_error(&error);
+            let message = format!("the command of --agent could not be started: {reason}");
             Error::new(Code::FileUnusable, message)
                 .with_action("Name a command that `sh` can run")
                 .with_source(error)
         };
-        let mut guard = Command::new(std::env::current_exe().map_err(not_started)?);
+        let mut guard = Command::new(std::env::current_exe().map_err(start_error)?);
         guard.arg("agent-guard");
         if let Some(record) = &record {
             guard.arg("--record").arg(record);
@@ -298,7 +307,7 @@ impl ProcessGroup {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        let child = guard.spawn().map_err(not_started)?;
+        let child = guard.spawn().map_err(start_error)?;
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let id = id.and_then(Pid::from_raw);
         Ok(Self { child, id, record })
@@ -308,18 +317,18 @@ impl ProcessGroup {
     async fn write_task_and_wait(&mut self, task: String) -> Result<CommandEnd> {
         let (stdin, stdout, stderr) =
             (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
-        let give = async move {
+        let write_task = async move {
             let mut stdin = stdin?;
             let task = format!("{}\n{task}", task.len());
             // If the command does not read its input, its exit status says why.
             let _ = stdin.write_all(task.as_bytes()).await;
             Some(stdin)
         };
-        let most = limits::AGENT_COMMAND_OUTPUT_BYTES_MAX as u64 + 1;
-        let read = async move {
+        let max_bytes = limits::AGENT_COMMAND_OUTPUT_BYTES_MAX as u64 + 1;
+        let read_output = async move {
             let mut output = Vec::new();
             if let Some(stdout) = stdout {
-                let mut stdout = stdout.take(most);
+                let mut stdout = stdout.take(max_bytes);
                 let _ = stdout.read_to_end(&mut output).await;
                 // Output beyond the limit is discarded, but read on, so that the command is not blocked and can finish.
                 let _ = tokio::io::copy(&mut stdout.into_inner(), &mut tokio::io::sink()).await;
@@ -327,24 +336,25 @@ impl ProcessGroup {
             output
         };
         // Stdin stays open until then: the guard takes its end to mean that this process is gone.
-        let (_input, output, said) = tokio::join!(give, read, forward_stderr(stderr));
+        let (_input, output, last_stderr_line) =
+            tokio::join!(write_task, read_output, forward_stderr(stderr));
         let status = self.child.wait().await.map_err(|error| {
             Error::internal("the command of --agent cannot be waited for").with_source(error)
         })?;
         Ok(CommandEnd {
             is_success: status.success(),
-            is_absent: matches!(status.code(), Some(126 | 127)),
+            is_unrunnable: matches!(status.code(), Some(126 | 127)),
             status: status.to_string(),
             output,
-            said,
+            last_stderr_line,
         })
     }
 
     /// Asks the process group to end with SIGTERM, and kills it after [`limits::AGENT_COMMAND_GRACE`].
     async fn terminate(&mut self) {
         self.send_signal(Signal::TERM);
-        let ended = tokio::time::timeout(limits::AGENT_COMMAND_GRACE, self.child.wait()).await;
-        if ended.is_err() {
+        let result = tokio::time::timeout(limits::AGENT_COMMAND_GRACE, self.child.wait()).await;
+        if result.is_err() {
             self.send_signal(Signal::KILL);
             let _ = self.child.wait().await;
         }

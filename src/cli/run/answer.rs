@@ -14,40 +14,41 @@ const WITHHELD_STEP_FIELDS: &[&str] = &["continuation_token", "expires_at", "age
 pub(super) fn task_text(step: &OpenStep, complaint: Option<&str>) -> String {
     let ready = &step.ready;
     let mut task = String::new();
-    let mut part = |title: &str, words: &str| {
+    let mut add_section = |title: &str, words: &str| {
         if !words.trim().is_empty() {
             let _ = write!(task, "# {title}\n\n{}\n\n", words.trim());
         }
     };
-    part("Who you are", step.agent_content.as_deref().unwrap_or_default());
-    part(
+    add_section("Who you are", step.agent_content.as_deref().unwrap_or_default());
+    add_section(
         &format!("Step {} ({})", step.name(), ready.progress),
         &[ready.description.as_str(), &ready.instructions].join("\n\n"),
     );
     let input = step.input().filter(|input| has_content(input));
     if let Some(input) = input {
-        part("Input", &format!("{input:#}"));
+        add_section("Input", &format!("{input:#}"));
     }
     if let Some(inputs) = step.inputs.as_ref().filter(|inputs| has_content(inputs)) {
         // If the step has an input of its own, the workflow's inputs are only context and are truncated. Otherwise they
         // are the only input, and shown whole.
-        let most = match input {
+        let max_bytes = match input {
             Some(_) => limits::INPUTS_SHOWN_BYTES_MAX,
             None => usize::MAX,
         };
-        let (inputs, _) = truncate_value(inputs, most);
-        part("Inputs of the workflow", &format!("{inputs:#}"));
+        let (inputs, _) = truncate_value(inputs, max_bytes);
+        add_section("Inputs of the workflow", &format!("{inputs:#}"));
     }
-    let before = ready.previous.iter();
-    let before = before.map(|one| format!("{}: {}\n", one.step_name, one.output));
-    part("Decided before", &before.collect::<String>());
-    part("Your last answer could not be taken", complaint.unwrap_or_default());
+    let previous = ready.previous.iter();
+    let previous =
+        previous.map(|decision| format!("{}: {}\n", decision.step_name, decision.output));
+    add_section("Decided before", &previous.collect::<String>());
+    add_section("Your last answer could not be taken", complaint.unwrap_or_default());
     let answer = format!(
         "You have no tools of midex here: what you print is handed in for you. Do the step, then answer with one JSON value \
          that satisfies this JSON Schema, and print nothing after it:\n\n{}",
         answer_schema(step)
     );
-    part("Answer with one JSON value", &answer);
+    add_section("Answer with one JSON value", &answer);
     task
 }
 
@@ -73,8 +74,8 @@ pub(super) fn parse_answer(output: &[u8]) -> Option<Value> {
         return None;
     }
     let text = std::str::from_utf8(output).ok()?.trim();
-    let whole = serde_json::from_str(text).ok();
-    whole.or_else(|| last_fenced_json(text)).or_else(|| last_json_in_text(text))
+    let value = serde_json::from_str(text).ok();
+    value.or_else(|| last_fenced_json(text)).or_else(|| last_json_in_text(text))
 }
 
 /// The last fenced block that is JSON.
@@ -89,25 +90,25 @@ fn last_fenced_json(text: &str) -> Option<Value> {
 
 /// The last object or list in a text that holds other words too.
 fn last_json_in_text(text: &str) -> Option<Value> {
-    let (mut found, mut at, mut left) = (None, 0, limits::AGENT_COMMAND_SCAN_BYTES_MAX);
-    while let Some(next) = text[at..].find(['{', '[']) {
-        at += next;
-        let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
-        let read = match values.next() {
+    let (mut last_value, mut offset, mut budget) = (None, 0, limits::AGENT_COMMAND_SCAN_BYTES_MAX);
+    while let Some(distance) = text[offset..].find(['{', '[']) {
+        offset += distance;
+        let mut values = serde_json::Deserializer::from_str(&text[offset..]).into_iter::<Value>();
+        let consumed = match values.next() {
             Some(Ok(value)) => {
-                found = Some(value);
+                last_value = Some(value);
                 values.byte_offset()
             }
             // Skip one byte and search on; the bytes that the parser read are charged against the scan limit.
             Some(Err(error)) => {
-                left = left.checked_sub(bytes_before_error(&text[at..], &error))?;
+                budget = budget.checked_sub(bytes_before_error(&text[offset..], &error))?;
                 1
             }
             None => 1,
         };
-        at += read;
+        offset += consumed;
     }
-    found
+    last_value
 }
 
 /// How many bytes were read before an error.
@@ -142,8 +143,8 @@ mod tests {
     fn invalid_json_search_is_bounded() {
         let junk = "{\"".repeat(2 << 20);
         assert_eq!(parse_answer(junk.as_bytes()), None);
-        let much = vec![b'1'; limits::AGENT_COMMAND_OUTPUT_BYTES_MAX + 1];
-        assert_eq!(parse_answer(&much), None);
+        let too_long = vec![b'1'; limits::AGENT_COMMAND_OUTPUT_BYTES_MAX + 1];
+        assert_eq!(parse_answer(&too_long), None);
     }
 
     #[test]
@@ -153,13 +154,13 @@ mod tests {
             "instructions": "Well", "previous": [{ "step_name": "z", "output": 1 }],
             "continuation_token": "secret", "output_schema": { "type": "integer" }
         });
-        let step = OpenStep::with(&step);
-        let told = task_text(&step, Some("no number"));
+        let step = OpenStep::from_fields(&step);
+        let task = task_text(&step, Some("no number"));
         for words in ["# Worker", "# Step a (1/2)\n\nDo it\n\nWell", "z: 1", "no number"] {
-            assert!(told.contains(words), "{words}: {told}");
+            assert!(task.contains(words), "{words}: {task}");
         }
-        assert!(told.trim_end().ends_with("{\"type\":\"integer\"}") && !told.contains("secret"));
-        let told = task_json(&step, None);
-        assert!(told["continuation_token"].is_null() && told["output_schema"]["type"] == "integer");
+        assert!(task.trim_end().ends_with("{\"type\":\"integer\"}") && !task.contains("secret"));
+        let task = task_json(&step, None);
+        assert!(task["continuation_token"].is_null() && task["output_schema"]["type"] == "integer");
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::{
-    submission::{StepReport, Submission},
+    submission::{StepReport, StepSubmission},
     words::skipped_step_error,
 };
 use crate::value::{escape_json_text, json_text, text_field};
@@ -17,20 +17,20 @@ pub(super) struct AnswerDraft {
     /// The values of fields by name.
     pub(super) values: Map<String, Value>,
     /// The field being typed, and its value so far.
-    open: Option<(String, Value)>,
+    current_field: Option<(String, Value)>,
     /// The lines of an answer typed as text, or of JSON typed in place of fields.
-    pub(super) words: String,
+    pub(super) text: String,
     /// Whether the text is the output itself, rather than the `summary` of an output object.
     pub(super) is_text: bool,
     /// The answer as it was last submitted, until the person begins to type it again.
-    sent: Option<String>,
+    sent_text: Option<String>,
     /// Whether no reply to the submission has arrived.
     is_unanswered: bool,
 }
 
 impl AnswerDraft {
     /// Marks this submission as sent.
-    pub(super) fn mark_submission_sent(&mut self, submission: &Submission) {
+    pub(super) fn mark_submission_sent(&mut self, submission: &StepSubmission) {
         self.mark_sent(match &submission.report {
             StepReport::Output(output) => json_text(output, false),
             StepReport::Error(error) if *error == skipped_step_error() => "skip".to_owned(),
@@ -40,13 +40,13 @@ impl AnswerDraft {
 
     /// Marks the typed inputs as sent with a start.
     pub(super) fn mark_inputs_sent(&mut self) {
-        if let Some(typed) = self.typed_text() {
-            self.mark_sent(typed);
+        if let Some(text) = self.typed_text() {
+            self.mark_sent(text);
         }
     }
 
-    fn mark_sent(&mut self, what: String) {
-        self.sent = Some(what);
+    fn mark_sent(&mut self, text: String) {
+        self.sent_text = Some(text);
         self.is_unanswered = true;
     }
 
@@ -62,24 +62,24 @@ impl AnswerDraft {
 
     /// Begins a new version of the answer, based on the values in the draft.
     pub(super) fn begin_version(&mut self) {
-        self.sent = None;
+        self.sent_text = None;
         self.is_unanswered = false;
     }
 
     /// Sets the field being typed, and its value so far.
     pub(super) fn open_field(&mut self, name: &str, value: Value) {
-        self.open = Some((name.to_owned(), value));
+        self.current_field = Some((name.to_owned(), value));
     }
 
     /// Takes the value of the field being typed: it is complete, or was refused.
     pub(super) fn close_field(&mut self) -> Option<Value> {
-        self.words.clear();
-        self.open.take().map(|(_, value)| value)
+        self.text.clear();
+        self.current_field.take().map(|(_, value)| value)
     }
 
     /// Adds an item to the list being typed; opens the list for the field `name` if none is open.
     pub(super) fn push_item(&mut self, name: &str, item: Value) {
-        match &mut self.open {
+        match &mut self.current_field {
             Some((_, Value::Array(items))) => items.push(item),
             _ => self.open_field(name, json!([item])),
         }
@@ -87,22 +87,22 @@ impl AnswerDraft {
 
     /// The number of items in the list being typed.
     pub(super) fn item_count(&self) -> usize {
-        let list = self.open.as_ref().and_then(|(_, list)| list.as_array());
+        let list = self.current_field.as_ref().and_then(|(_, list)| list.as_array());
         list.map_or(0, Vec::len)
     }
 
     /// Truncates the list being typed to `count` items; closes it if `count` is 0.
     pub(super) fn truncate_items(&mut self, count: usize) {
-        match &mut self.open {
+        match &mut self.current_field {
             Some((_, Value::Array(items))) if count > 0 => items.truncate(count),
-            _ => self.open = None,
+            _ => self.current_field = None,
         }
     }
 
     /// Prints the content of the draft, which is not going to be recorded any more, and clears it.
     pub(super) fn print_unrecorded(&mut self) {
-        if let Some(told) = self.unrecorded_text() {
-            let _ = writeln!(anstream::stderr().lock(), "{told}");
+        if let Some(text) = self.unrecorded_text() {
+            let _ = writeln!(anstream::stderr().lock(), "{text}");
         }
         self.clear_recorded();
     }
@@ -110,16 +110,16 @@ impl AnswerDraft {
     fn unrecorded_text(&self) -> Option<String> {
         let label =
             if self.is_unanswered { "handed in, and nobody answered" } else { "not recorded" };
-        let typed = self.sent.clone().or_else(|| self.typed_text())?;
-        let between = if typed.contains('\n') { '\n' } else { ' ' };
-        Some(format!("{label}:{between}{typed}"))
+        let text = self.sent_text.clone().or_else(|| self.typed_text())?;
+        let separator = if text.contains('\n') { '\n' } else { ' ' };
+        Some(format!("{label}:{separator}{text}"))
     }
 
     fn typed_text(&self) -> Option<String> {
         let mut values = self.values.clone();
-        values.extend(self.open.clone());
+        values.extend(self.current_field.clone());
         let values = (!values.is_empty()).then(|| json_text(&Value::Object(values), false));
-        let words = match self.words.as_str() {
+        let words = match self.text.as_str() {
             "" => return values,
             json if json.starts_with(['{', '[']) => escape_json_text(json),
             words if self.is_text => json_text(&json!(words), false),
@@ -138,14 +138,14 @@ mod tests {
     fn unrecorded_draft_is_printed() {
         let mut draft = AnswerDraft::default();
         assert_eq!(draft.unrecorded_text(), None);
-        draft.words = "one\ntwo".to_owned();
-        let told = draft.unrecorded_text();
-        assert_eq!(told.as_deref(), Some(r#"not recorded: {"summary":"one\ntwo"}"#));
-        draft.words = "{\"a\":\n\"\u{200d}".to_owned();
-        let told = draft.unrecorded_text();
-        assert_eq!(told.as_deref(), Some("not recorded:\n{\"a\":\n\"\\u200d"));
+        draft.text = "one\ntwo".to_owned();
+        let text = draft.unrecorded_text();
+        assert_eq!(text.as_deref(), Some(r#"not recorded: {"summary":"one\ntwo"}"#));
+        draft.text = "{\"a\":\n\"\u{200d}".to_owned();
+        let text = draft.unrecorded_text();
+        assert_eq!(text.as_deref(), Some("not recorded:\n{\"a\":\n\"\\u200d"));
         draft.is_text = true;
-        draft.words = "one".to_owned();
+        draft.text = "one".to_owned();
         assert_eq!(draft.unrecorded_text().as_deref(), Some(r#"not recorded: "one""#));
         draft.clear_recorded();
         draft.push_item("tags", json!("a"));
@@ -153,10 +153,10 @@ mod tests {
         assert_eq!(draft.item_count(), 2);
         draft.mark_inputs_sent();
         let sent = r#"{"tags":["a","b"]}"#;
-        let told = draft.unrecorded_text().expect("it is there");
-        assert_eq!(told, format!("handed in, and nobody answered: {sent}"));
+        let text = draft.unrecorded_text().expect("it is there");
+        assert_eq!(text, format!("handed in, and nobody answered: {sent}"));
         draft.mark_refused();
-        let told = draft.unrecorded_text().expect("it is there");
-        assert_eq!(told, format!("not recorded: {sent}"));
+        let text = draft.unrecorded_text().expect("it is there");
+        assert_eq!(text, format!("not recorded: {sent}"));
     }
 }

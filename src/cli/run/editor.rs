@@ -12,13 +12,13 @@ use tokio::process::Command;
 use super::{
     draft::AnswerDraft,
     input::{read_file, unusable_file_error},
-    submission::{Submission, parse_person_text},
+    submission::{StepSubmission, parse_person_text},
 };
 use crate::{message_with_violations, screen::one_line, steps::OpenStep};
 use midex_domain::{
     error::{Code, Error, Result, describe_io_error},
     limits,
-    view::Previous,
+    view::PreviousOutput,
 };
 
 /// The template below this line is not part of the output.
@@ -28,7 +28,7 @@ const TEMPLATE_CUT_LINE: &str = "# ------------------------ >8 -----------------
 pub(super) struct Editor {
     command: String,
     /// The last text that was refused.
-    refused: Option<String>,
+    refused_text: Option<String>,
 }
 
 impl Editor {
@@ -37,8 +37,8 @@ impl Editor {
     /// # Errors
     /// `USAGE_INVALID` if neither does.
     pub(super) fn from_environment() -> Result<Self> {
-        let named = |name| env::var(name).ok().filter(|text| !text.trim().is_empty());
-        let command = named("VISUAL").or_else(|| named("EDITOR"));
+        let read_variable = |name| env::var(name).ok().filter(|text| !text.trim().is_empty());
+        let command = read_variable("VISUAL").or_else(|| read_variable("EDITOR"));
         Ok(Self {
             command: command.ok_or_else(|| {
                 Error::new(
@@ -47,7 +47,7 @@ impl Editor {
                 )
                 .with_action("Set EDITOR, or leave --editor out; nothing was started")
             })?,
-            refused: None,
+            refused_text: None,
         })
     }
 
@@ -57,42 +57,43 @@ impl Editor {
     /// The complaint itself if the user leaves a refused text unchanged; `FILE_UNUSABLE` if the editor fails.
     pub(super) async fn ask_for_output(
         &mut self,
-        open: &[OpenStep],
+        open_steps: &[OpenStep],
         complaint: Option<Error>,
         draft: &mut AnswerDraft,
-    ) -> Result<Option<Submission>> {
+    ) -> Result<Option<StepSubmission>> {
         let mut complaint = complaint;
         if complaint.is_none() {
-            self.refused = None;
+            self.refused_text = None;
         }
         loop {
-            let begun = self.refused.clone().unwrap_or_default();
-            let why = complaint.as_ref().map(message_with_violations).unwrap_or_default();
-            let text = self.edit_text(&begun, &editor_template(&open[0], &why)).await?;
-            if text.is_empty() || (complaint.is_some() && text == begun) {
+            let initial_text = self.refused_text.clone().unwrap_or_default();
+            let reason = complaint.as_ref().map(message_with_violations).unwrap_or_default();
+            let text =
+                self.edit_text(&initial_text, &editor_template(&open_steps[0], &reason)).await?;
+            if text.is_empty() || (complaint.is_some() && text == initial_text) {
                 return match complaint {
                     Some(error) if !text.is_empty() => Err(error),
                     _ => Ok(None),
                 };
             }
-            self.refused = Some(text.clone());
+            self.refused_text = Some(text.clone());
             draft.begin_version();
-            draft.words.clone_from(&text);
-            match parse_person_text(&text, open) {
-                Ok(found) => return Ok(Some(found)),
+            draft.text.clone_from(&text);
+            match parse_person_text(&text, open_steps) {
+                Ok(submission) => return Ok(Some(submission)),
                 Err(error) => complaint = Some(error),
             }
         }
     }
 
     /// Opens the editor with `begun` above the template; returns the user's own text.
-    async fn edit_text(&self, begun: &str, template: &str) -> Result<String> {
+    async fn edit_text(&self, initial_text: &str, template: &str) -> Result<String> {
         let mut file = tempfile::Builder::new()
             .prefix("midex-")
             .suffix(".md")
             .tempfile()
             .map_err(|error| unwritable_file_error(&env::temp_dir(), error))?;
-        write!(file, "{begun}\n{template}")
+        write!(file, "{initial_text}\n{template}")
             .map_err(|error| unwritable_file_error(file.path(), error))?;
         self.run_editor(file.path()).await?;
         let text = read_file(file.path(), limits::FRAME_BYTES_MAX)?;
@@ -113,14 +114,14 @@ impl Editor {
             command.stdout(Stdio::from(io::stderr()));
         }
         let status = command.status().await;
-        let failed = |what: String| {
-            Error::new(Code::FileUnusable, format!("the editor `{}` {what}", self.command))
+        let editor_error = |problem: String| {
+            Error::new(Code::FileUnusable, format!("the editor `{}` {problem}", self.command))
                 .with_action("Set EDITOR to a program that ends well, or leave --editor out")
         };
         match status {
             Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(failed(format!("ended with {status}"))),
-            Err(error) => Err(failed("could not be started".into()).with_source(error)),
+            Ok(status) => Err(editor_error(format!("ended with {status}"))),
+            Err(error) => Err(editor_error("could not be started".into()).with_source(error)),
         }
     }
 }
@@ -133,13 +134,13 @@ fn unwritable_file_error(path: &Path, error: io::Error) -> Error {
 /// The comments below the user's text: instructions, and why the previous text was refused.
 fn editor_template(step: &OpenStep, complaint: &str) -> String {
     let ready = &step.ready;
-    let mut told = vec![
+    let mut lines = vec![
         "Write the output of this step above the line. A text becomes its summary; what begins with".into(),
         "{ is JSON. Leave it empty to stop here. Comments below the line are ignored.".into(),
         String::new(),
     ];
-    told.extend(complaint.lines().map(str::to_owned));
-    told.push(format!(
+    lines.extend(complaint.lines().map(str::to_owned));
+    lines.push(format!(
         "[{}] {} ({}): {}",
         one_line(&ready.progress),
         one_line(step.name()),
@@ -152,40 +153,40 @@ fn editor_template(step: &OpenStep, complaint: &str) -> String {
         ("output_schema", ready.output_schema.as_ref()),
         ("example", ready.step.example.as_ref()),
     ] {
-        told.extend(value.map(|value| format!("{name}: {value}")));
+        lines.extend(value.map(|value| format!("{name}: {value}")));
     }
-    for part in [
+    for section in [
         previous_outputs_text(&ready.previous).as_str(),
         step.agent_content.as_deref().unwrap_or_default(),
         &ready.instructions,
     ] {
-        told.push(String::new());
-        told.extend(part.lines().map(str::to_owned));
+        lines.push(String::new());
+        lines.extend(section.lines().map(str::to_owned));
     }
-    let told = told.join("\n");
-    let commented = told.lines().map(|line| format!("# {line}").trim_end().to_owned() + "\n");
+    let text = lines.join("\n");
+    let commented = text.lines().map(|line| format!("# {line}").trim_end().to_owned() + "\n");
     format!("{TEMPLATE_CUT_LINE}\n{}", commented.collect::<String>())
 }
 
-fn previous_outputs_text(previous: &[Previous]) -> String {
-    let shown = previous.iter();
-    let shown = shown.map(|step| format!("{}: {}", one_line(&step.step_name), step.output));
-    shown.collect::<Vec<_>>().join("\n")
+fn previous_outputs_text(previous: &[PreviousOutput]) -> String {
+    let outputs = previous.iter();
+    let outputs = outputs.map(|step| format!("{}: {}", one_line(&step.step_name), step.output));
+    outputs.collect::<Vec<_>>().join("\n")
 }
 
 /// The user's text: everything above the cut line, and lines below it that are not comments, because an editor may
 /// append text at the end.
 fn text_above_template(text: &str) -> String {
-    let mut below = false;
-    let mut kept = Vec::new();
+    let mut is_below_cut = false;
+    let mut own_lines = Vec::new();
     for line in text.lines() {
         if line.trim_end() == TEMPLATE_CUT_LINE {
-            below = true;
-        } else if !(below && line.starts_with('#')) {
-            kept.push(line);
+            is_below_cut = true;
+        } else if !(is_below_cut && line.starts_with('#')) {
+            own_lines.push(line);
         }
     }
-    kept.join("\n").trim().to_owned()
+    own_lines.join("\n").trim().to_owned()
 }
 
 #[cfg(test)]
@@ -198,7 +199,7 @@ mod tests {
     fn only_the_template_is_removed() {
         let step =
             json!({ "step_name": "a", "agent_content": "# Worker\nX", "description": "Do\nit" });
-        let template = editor_template(&OpenStep::with(&step), "wrong\n  a: b");
+        let template = editor_template(&OpenStep::from_fields(&step), "wrong\n  a: b");
         assert_eq!(text_above_template(&template), "");
         assert_eq!(text_above_template(&format!("\n{template}")), "");
         assert_eq!(text_above_template(&format!("# Title\n\ntext\n{template}")), "# Title\n\ntext");

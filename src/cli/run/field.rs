@@ -18,7 +18,7 @@ use midex_domain::{
 pub(crate) struct InputField {
     name: String,
     /// The description for people.
-    about: String,
+    description: String,
     schema: Value,
     is_required: bool,
     /// The default, as it is shown in the question.
@@ -26,27 +26,27 @@ pub(crate) struct InputField {
     hint: String,
     example: Option<Value>,
     /// Whether the field already has a value, which an empty line keeps.
-    is_kept: bool,
+    has_kept_value: bool,
 }
 
 impl InputField {
     /// An input of a workflow.
     pub(crate) fn from_input(input: &InputView) -> Self {
-        let said = |words: [&Option<String>; 2]| {
+        let non_empty_texts = |words: [&Option<String>; 2]| {
             let words = words.map(|words| optional_text_line(words.as_deref())).into_iter();
             words.filter(|words| !words.is_empty())
         };
-        let about: Vec<_> = said([&input.label, &input.description]).collect();
-        let mut hints = said([&input.hint, &input.placeholder]);
+        let descriptions: Vec<_> = non_empty_texts([&input.label, &input.description]).collect();
+        let mut hints = non_empty_texts([&input.hint, &input.placeholder]);
         Self {
             name: one_line(&input.name),
-            about: about.join(": "),
+            description: descriptions.join(": "),
             schema: input.schema.clone(),
             is_required: input.required && input.default.is_none(),
             default: input.default.as_ref().map(describe_default),
             hint: hints.next().unwrap_or_default(),
             example: input.example.clone(),
-            is_kept: false,
+            has_kept_value: false,
         }
     }
 
@@ -54,13 +54,13 @@ impl InputField {
     pub(super) fn task_input() -> Self {
         Self {
             name: "task".to_owned(),
-            about: "What it is to work on".to_owned(),
+            description: "What it is to work on".to_owned(),
             schema: json!({ "type": "string" }),
             is_required: false,
             default: None,
             hint: String::new(),
             example: None,
-            is_kept: false,
+            has_kept_value: false,
         }
     }
 
@@ -71,17 +71,17 @@ impl InputField {
             && ["anyOf", "oneOf", "allOf", "$ref", "if"]
                 .iter()
                 .all(|key| schema.get(key).is_none());
-        let of = |(name, schema_of): (&String, &Value)| Self {
+        let make_field = |(name, property_schema): (&String, &Value)| Self {
             name: name.clone(),
-            about: text_field(schema_of, "description"),
-            schema: schema_of.clone(),
+            description: text_field(property_schema, "description"),
+            schema: property_schema.clone(),
             is_required: list_items(&schema["required"]).contains(&Value::from(name.as_str())),
             default: None,
             hint: String::new(),
-            example: schema_of["examples"].get(0).cloned(),
-            is_kept: false,
+            example: property_schema["examples"].get(0).cloned(),
+            has_kept_value: false,
         };
-        (is_plain && !properties.is_empty()).then(|| properties.iter().map(of).collect())
+        (is_plain && !properties.is_empty()).then(|| properties.iter().map(make_field).collect())
     }
 
     pub(super) fn name(&self) -> &str {
@@ -93,55 +93,59 @@ impl InputField {
     }
 
     pub(super) fn has_kept_value(&self) -> bool {
-        self.is_kept
+        self.has_kept_value
     }
 
     /// Whether a line clears the value that the field already has.
     pub(super) fn is_clearing_line(&self, line: &str) -> bool {
-        self.is_kept && !self.is_required && line == CLEAR_VALUE_WORD
+        self.has_kept_value && !self.is_required && line == CLEAR_VALUE_WORD
     }
 
     /// The field with a value that an empty line keeps.
-    fn with_value(self, value: &Value) -> Self {
+    fn with_kept_value(self, value: &Value) -> Self {
         Self {
-            default: Some(truncate_text(&value_as_typed(value), KEPT_COLUMNS_MAX)),
-            is_kept: true,
+            default: Some(truncate_text(&format_typed_value(value), KEPT_COLUMNS_MAX)),
+            has_kept_value: true,
             ..self
         }
     }
 
     /// The description of the field in a line: `level: How deep (whole number; 1 to 5)`.
     pub(crate) fn describe_in_line(&self) -> String {
-        self.describe_with_kind(self.describe_kind(), example_as_typed)
+        self.describe_with_type(self.describe_type(), format_typed_example)
     }
 
     /// The description for a value that is given as a flag, where a list or an object is written as JSON.
     pub(crate) fn describe_as_flag(&self) -> String {
-        let kind = match self.schema_type() {
+        let type_text = match self.schema_type() {
             Some("boolean") => "true or false".to_owned(),
             Some("array") => "list, as JSON: [\"…\", \"…\"]".to_owned(),
-            _ => self.describe_kind(),
+            _ => self.describe_type(),
         };
-        self.describe_with_kind(kind, value_as_typed)
+        self.describe_with_type(type_text, format_typed_value)
     }
 
-    fn describe_with_kind(&self, kind: String, shown: impl Fn(&Value) -> String) -> String {
-        let mut notes = vec![kind];
+    fn describe_with_type(
+        &self,
+        type_text: String,
+        format_example: impl Fn(&Value) -> String,
+    ) -> String {
+        let mut notes = vec![type_text];
         notes.extend(describe_bounds(&self.schema));
         if let Some(example) = &self.example {
-            notes.push(format!("such as {}", shown(example)));
+            notes.push(format!("such as {}", format_example(example)));
         }
-        if self.is_kept && !self.is_required {
+        if self.has_kept_value && !self.is_required {
             notes.push(format!("{CLEAR_VALUE_WORD} takes it away"));
         } else if !self.is_required && self.default.is_none() {
             notes.push("may be left empty".to_owned());
         }
         notes.extend(Some(self.hint.clone()).filter(|hint| !hint.is_empty()));
-        let about = if self.about.is_empty() { "" } else { ": " };
-        format!("{}{about}{} ({})", one_line(&self.name), self.about, notes.join("; "))
+        let separator = if self.description.is_empty() { "" } else { ": " };
+        format!("{}{separator}{} ({})", one_line(&self.name), self.description, notes.join("; "))
     }
 
-    fn describe_kind(&self) -> String {
+    fn describe_type(&self) -> String {
         let choices = self.typed_choices();
         if !choices.is_empty() && self.schema_type() != Some("boolean") {
             return format!("one of {}", choices.join(", "));
@@ -166,7 +170,7 @@ impl InputField {
     pub(super) fn typed_choices(&self) -> Vec<String> {
         match self.schema_type() {
             Some("boolean") => ["yes", "no"].map(str::to_owned).to_vec(),
-            _ => list_items(&self.schema["enum"]).iter().map(value_as_typed).collect(),
+            _ => list_items(&self.schema["enum"]).iter().map(format_typed_value).collect(),
         }
     }
 
@@ -188,11 +192,11 @@ impl InputField {
     /// itself because it is part of a larger one, which the server then checks.
     pub(super) fn find_violation(&self, value: &Value) -> Option<String> {
         let schema = Schema::compile(&self.schema).ok()?;
-        let found = schema.violations_named(value, "it").into_iter().next()?;
-        Some(if found.rule == "type" && found.path.is_empty() {
-            format!("that is no {}", self.describe_kind())
+        let violation = schema.find_violations_named(value, "it").into_iter().next()?;
+        Some(if violation.rule == "type" && violation.path.is_empty() {
+            format!("that is no {}", self.describe_type())
         } else {
-            found.message
+            violation.message
         })
     }
 
@@ -200,12 +204,12 @@ impl InputField {
     pub(super) fn check_json_value(
         &self,
         text: &str,
-        read: serde_json::Result<Value>,
+        parsed: serde_json::Result<Value>,
     ) -> Result<Value, String> {
-        let why = match read {
+        let reason = match parsed {
             Ok(value) => match self.find_violation(&value) {
                 None => return Ok(value),
-                Some(why) => why,
+                Some(reason) => reason,
             },
             // A plain text may also begin with a brace or a bracket.
             Err(error)
@@ -215,22 +219,22 @@ impl InputField {
             }
             Err(error) => describe_json_error(&error),
         };
-        Err(format!("{why}; you typed {}", escape_json_text(&text.replace('\n', " "))))
+        Err(format!("{reason}; you typed {}", escape_json_text(&text.replace('\n', " "))))
     }
 
     /// Whether a line begins JSON that can be the field's value.
     pub(super) fn is_json_start(&self, line: &str) -> bool {
-        let is_of = |kind: &str| self.schema_type().is_none_or(|own| own == kind);
-        let is_chosen = self.schema["enum"].is_array();
-        let is_begun = line.starts_with('{') && is_of("object");
-        (is_begun || line.starts_with('[') && is_of("array")) && !is_chosen
+        let has_type = |kind: &str| self.schema_type().is_none_or(|type_name| type_name == kind);
+        let is_enum = self.schema["enum"].is_array();
+        let is_object = line.starts_with('{') && has_type("object");
+        (is_object || line.starts_with('[') && has_type("array")) && !is_enum
     }
 
     /// Whether a line is, or begins, the whole list as JSON, rather than its first item.
     pub(super) fn is_whole_list_json(&self, item: &Self, line: &str) -> bool {
-        let read = serde_json::from_str(line);
+        let parsed = serde_json::from_str(line);
         line.starts_with('[')
-            && match read {
+            && match parsed {
                 Ok(value) => {
                     self.find_violation(&value).is_none() || item.find_violation(&value).is_some()
                 }
@@ -246,16 +250,16 @@ impl InputField {
 
     /// Why a list of `count` items is too short; `None` if it is long enough.
     pub(super) fn too_few_items_message(&self, count: usize) -> Option<String> {
-        let least = self.schema["minItems"].as_u64()?;
-        let is_short = u64::try_from(count).is_ok_and(|count| count < least);
-        let noun = if least == 1 { "item" } else { "items" };
-        is_short.then(|| format!("it has fewer than {least} {noun}"))
+        let min_items = self.schema["minItems"].as_u64()?;
+        let is_short = u64::try_from(count).is_ok_and(|count| count < min_items);
+        let noun = if min_items == 1 { "item" } else { "items" };
+        is_short.then(|| format!("it has fewer than {min_items} {noun}"))
     }
 
     fn parse_plain_text(&self, text: &str) -> Result<Value, String> {
-        let one_of = list_items(&self.schema["enum"]);
-        if !one_of.is_empty() {
-            return find_choice(one_of, text);
+        let choices = list_items(&self.schema["enum"]);
+        if !choices.is_empty() {
+            return find_choice(choices, text);
         }
         match self.schema_type() {
             Some("boolean") => match text.to_lowercase().as_str() {
@@ -271,7 +275,7 @@ impl InputField {
             Some(_) => {
                 let kind = serde_json::from_value::<InputType>(self.schema["type"].clone()).ok();
                 match parse_typed_text(kind, &[], text) {
-                    Value::String(_) => Err(format!("that is no {}", self.describe_kind())),
+                    Value::String(_) => Err(format!("that is no {}", self.describe_type())),
                     value => Ok(value),
                 }
             }
@@ -288,59 +292,60 @@ fn is_json_object_start(text: &str) -> bool {
 /// The content of a text typed in JSON quotes, so that a command word such as "later" can be entered as text.
 pub(super) fn strip_json_quotes(text: &str) -> String {
     let is_quoted = text.len() > 1 && text.starts_with('"') && text.ends_with('"');
-    let read = is_quoted.then(|| serde_json::from_str(text).ok()).flatten();
-    read.unwrap_or_else(|| text.to_owned())
+    let unquoted = is_quoted.then(|| serde_json::from_str(text).ok()).flatten();
+    unquoted.unwrap_or_else(|| text.to_owned())
 }
 
 /// The choice that the text names in full, or the only one that it is a prefix of.
-fn find_choice(one_of: &[Value], text: &str) -> Result<Value, String> {
-    let exact = one_of.iter().find(|value| value_as_typed(value) == text);
+fn find_choice(choices: &[Value], text: &str) -> Result<Value, String> {
+    let exact = choices.iter().find(|value| format_typed_value(value) == text);
     if let Some(value) = exact {
         return Ok(value.clone());
     }
-    let quoted = strip_json_quotes(text);
-    if let Some(value) = one_of.iter().find(|value| **value == quoted) {
+    let unquoted = strip_json_quotes(text);
+    if let Some(value) = choices.iter().find(|value| **value == unquoted) {
         return Ok(value.clone());
     }
-    let begun = text.to_lowercase();
-    let mut begins =
-        one_of.iter().filter(|value| value_as_typed(value).to_lowercase().starts_with(&begun));
-    if let (Some(value), None) = (begins.next(), begins.next()) {
+    let prefix = text.to_lowercase();
+    let mut matches = choices
+        .iter()
+        .filter(|value| format_typed_value(value).to_lowercase().starts_with(&prefix));
+    if let (Some(value), None) = (matches.next(), matches.next()) {
         return Ok(value.clone());
     }
-    let all: Vec<_> = one_of.iter().map(value_as_typed).collect();
-    Err(format!("type one of {}", all.join(", ")))
+    let choice_texts: Vec<_> = choices.iter().map(format_typed_value).collect();
+    Err(format!("type one of {}", choice_texts.join(", ")))
 }
 
 /// A value as it is typed: a string without quotes.
-fn value_as_typed(value: &Value) -> String {
+fn format_typed_value(value: &Value) -> String {
     one_line(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
 /// An example as it is typed: the items of a list one after the other.
-fn example_as_typed(example: &Value) -> String {
+fn format_typed_example(example: &Value) -> String {
     match example.as_array() {
         Some(items) if items.iter().all(Value::is_string) => {
-            items.iter().map(value_as_typed).collect::<Vec<_>>().join(", then ")
+            items.iter().map(format_typed_value).collect::<Vec<_>>().join(", then ")
         }
-        _ => value_as_typed(example),
+        _ => format_typed_value(example),
     }
 }
 
 /// The bounds that a schema sets, in words.
 fn describe_bounds(schema: &Value) -> Vec<String> {
-    let range = |least: &str, most: &str, noun: &str| {
-        let (least, most) = (&schema[least], &schema[most]);
-        let of = |count: &Value| match noun {
+    let range = |min_key: &str, max_key: &str, noun: &str| {
+        let (min, max) = (&schema[min_key], &schema[max_key]);
+        let format_unit = |count: &Value| match noun {
             "" => String::new(),
             noun if *count == 1 => format!(" {noun}"),
             noun => format!(" {noun}s"),
         };
-        match (least.is_null(), most.is_null()) {
+        match (min.is_null(), max.is_null()) {
             (true, true) => None,
-            (false, true) => Some(format!("at least {least}{}", of(least))),
-            (true, false) => Some(format!("at most {most}{}", of(most))),
-            (false, false) => Some(format!("{least} to {most}{}", of(most))),
+            (false, true) => Some(format!("at least {min}{}", format_unit(min))),
+            (true, false) => Some(format!("at most {max}{}", format_unit(max))),
+            (false, false) => Some(format!("{min} to {max}{}", format_unit(max))),
         }
     };
     let pattern = schema["pattern"].as_str();
@@ -357,7 +362,7 @@ fn describe_bounds(schema: &Value) -> Vec<String> {
 
 /// The default of an input, in words: its value, or the source of its value.
 fn describe_default(default: &InputDefault) -> String {
-    let value = value_as_typed(default.value.as_ref().unwrap_or(&Value::Null));
+    let value = format_typed_value(default.value.as_ref().unwrap_or(&Value::Null));
     match default.from {
         DefaultFrom::Literal => value,
         DefaultFrom::Env => format!("${value}"),
@@ -374,48 +379,49 @@ const KEPT_COLUMNS_MAX: usize = 40;
 
 /// The fields that the violations are about (`/text`, `inputs.topic`), to be asked again. If a violation is about none
 /// of the fields, all are asked, and an empty line keeps the value in `given`.
-pub(super) fn fields_to_ask_again(
+pub(super) fn select_violated_fields(
     fields: &[InputField],
     violations: &[Violation],
-    given: &Map<String, Value>,
+    values: &Map<String, Value>,
 ) -> Vec<InputField> {
-    let found: Vec<_> = fields
+    let violated: Vec<_> = fields
         .iter()
         .filter(|field| violations.iter().any(|violation| field.is_violated_by(violation)))
-        .map(|field| field.field_to_ask_again(violations))
+        .map(|field| field.prepare_retry(violations))
         .collect();
-    let is_told = |violation: &Violation| found.iter().any(|field| field.is_violated_by(violation));
-    if violations.iter().all(is_told) && !found.is_empty() {
-        return found;
+    let is_covered =
+        |violation: &Violation| violated.iter().any(|field| field.is_violated_by(violation));
+    if violations.iter().all(is_covered) && !violated.is_empty() {
+        return violated;
     }
-    let kept = |field: &InputField| match given.get(&field.name) {
-        Some(value) => field.clone().with_value(value),
+    let keep_value = |field: &InputField| match values.get(&field.name) {
+        Some(value) => field.clone().with_kept_value(value),
         None => field.clone(),
     };
-    fields.iter().map(kept).collect()
+    fields.iter().map(keep_value).collect()
 }
 
 impl InputField {
     /// Whether a violation is about this field. A missing property is reported at the object that lacks it, so the
     /// message is compared too.
     fn is_violated_by(&self, violation: &Violation) -> bool {
-        let missing = format!("{} is a required property", Value::from(self.name.as_str()));
+        let missing_message = format!("{} is a required property", Value::from(self.name.as_str()));
         let path = violation.path.as_str();
         if let Some(pointer) = path.strip_prefix('/').filter(|path| !path.is_empty()) {
             let first = pointer.split('/').next().unwrap_or_default();
             return first.replace("~1", "/").replace("~0", "~") == self.name;
         }
         let input = path.strip_prefix("inputs.").unwrap_or_default();
-        let behind = input.strip_prefix(self.name.as_str());
-        behind.is_some_and(|behind| behind.is_empty() || behind.starts_with(['.', '[', '/']))
-            || violation.message == missing
+        let remainder = input.strip_prefix(self.name.as_str());
+        remainder.is_some_and(|behind| behind.is_empty() || behind.starts_with(['.', '[', '/']))
+            || violation.message == missing_message
     }
 
     /// The field as it is asked again. If its value is missing, its default yielded none, so it has no default and is
     /// required.
-    fn field_to_ask_again(&self, violations: &[Violation]) -> Self {
-        let mut missing = violations.iter().filter(|one| one.rule == "required");
-        let is_missing = missing.any(|one| self.is_violated_by(one));
+    fn prepare_retry(&self, violations: &[Violation]) -> Self {
+        let mut missing = violations.iter().filter(|violation| violation.rule == "required");
+        let is_missing = missing.any(|violation| self.is_violated_by(violation));
         Self {
             is_required: self.is_required || is_missing,
             default: self.default.clone().filter(|_| !is_missing),
@@ -460,14 +466,14 @@ mod tests {
 
     #[test]
     fn bounds_are_described_in_words() {
-        for (schema, said) in [
+        for (schema, expected) in [
             (json!({ "minItems": 1 }), "at least 1 item"),
             (json!({ "minItems": 2 }), "at least 2 items"),
             (json!({ "minItems": 1, "maxItems": 1 }), "1 to 1 item"),
             (json!({ "maxLength": 1 }), "at most 1 character"),
             (json!({ "minLength": 11 }), "at least 11 characters"),
         ] {
-            assert_eq!(describe_bounds(&schema), [said]);
+            assert_eq!(describe_bounds(&schema), [expected]);
         }
         let pages = json!({ "name": "pages", "required": true, "example": ["a.md", "b.md"], "schema": { "type": "array" } });
         assert_eq!(
@@ -480,15 +486,15 @@ mod tests {
     fn schema_violation_is_refused() {
         let level = field_from_schema(&json!({ "type": "integer", "minimum": 1, "maximum": 5 }));
         assert_eq!(level.parse_typed_value("3"), Ok(json!(3)));
-        let why = level.parse_typed_value("9").expect_err("too much");
-        assert!(why.contains("maximum of 5"), "{why}");
-        let part = field_from_schema(&json!({ "$ref": "#/$defs/elsewhere" }));
-        assert_eq!(part.parse_typed_value("9"), Ok(json!(9)));
+        let reason = level.parse_typed_value("9").expect_err("too much");
+        assert!(reason.contains("maximum of 5"), "{reason}");
+        let ref_field = field_from_schema(&json!({ "$ref": "#/$defs/elsewhere" }));
+        assert_eq!(ref_field.parse_typed_value("9"), Ok(json!(9)));
     }
 
     #[test]
     fn typed_text_becomes_a_value() {
-        let one_of = field_from_schema(&json!({ "enum": ["short", "long", 3] }));
+        let choice_field = field_from_schema(&json!({ "enum": ["short", "long", 3] }));
         for (field, text, expected) in [
             (&field_from_schema(&json!({ "type": "string" })), "12", Ok(json!("12"))),
             (&field_from_schema(&json!({ "type": "string" })), "\"later\"", Ok(json!("later"))),
@@ -502,9 +508,9 @@ mod tests {
             (&field_from_schema(&json!({ "type": "boolean" })), "perhaps", Err("type yes or no")),
             (&field_from_schema(&json!({})), "[1]", Ok(json!([1]))),
             (&field_from_schema(&json!({})), "words", Ok(json!("words"))),
-            (&one_of, "s", Ok(json!("short"))),
-            (&one_of, "3", Ok(json!(3))),
-            (&one_of, "x", Err("type one of short, long, 3")),
+            (&choice_field, "s", Ok(json!("short"))),
+            (&choice_field, "3", Ok(json!(3))),
+            (&choice_field, "x", Err("type one of short, long, 3")),
         ] {
             let expected = expected.map_err(str::to_owned);
             assert_eq!(field.parse_typed_value(text), expected, "{field:?} {text}");
@@ -516,32 +522,40 @@ mod tests {
         let schema =
             json!({ "type": "object", "properties": { "a": {}, "b": {} }, "required": ["a"] });
         let fields = InputField::from_schema(&schema).expect("fields");
-        let about = |path: &str| Violation::new(path, "type", "no");
+        let violation_at = |path: &str| Violation::new(path, "type", "no");
         let names = |violations: &[Violation]| -> Vec<String> {
-            let found = fields_to_ask_again(&fields, violations, &Map::new());
-            found.into_iter().map(|field| field.name).collect()
+            let selected = select_violated_fields(&fields, violations, &Map::new());
+            selected.into_iter().map(|field| field.name).collect()
         };
-        assert_eq!(names(&[about("/b")]), ["b"]);
-        assert_eq!(names(&[about("inputs.a"), about("/b/0")]), ["a", "b"]);
-        assert_eq!(names(&[about("/b"), about("/")]), ["a", "b"]);
+        assert_eq!(names(&[violation_at("/b")]), ["b"]);
+        assert_eq!(names(&[violation_at("inputs.a"), violation_at("/b/0")]), ["a", "b"]);
+        assert_eq!(names(&[violation_at("/b"), violation_at("/")]), ["a", "b"]);
         // Violations at other names do not match, even if a deeper path segment or a longer name contains this one.
-        assert_eq!(names(&[about("/b/a")]), ["b"]);
+        assert_eq!(names(&[violation_at("/b/a")]), ["b"]);
         let dotted = json!({ "type": "object", "properties": { "a": {}, "a.b": {}, "x/y": {} } });
         let dotted = InputField::from_schema(&dotted).expect("fields");
-        let again = fields_to_ask_again(&dotted, &[about("/a.b"), about("/x~1y")], &Map::new());
-        let again: Vec<_> = again.iter().map(InputField::name).collect();
-        assert_eq!(again, ["a.b", "x/y"]);
+        let selected = select_violated_fields(
+            &dotted,
+            &[violation_at("/a.b"), violation_at("/x~1y")],
+            &Map::new(),
+        );
+        let selected: Vec<_> = selected.iter().map(InputField::name).collect();
+        assert_eq!(selected, ["a.b", "x/y"]);
         assert!(fields[0].is_required() && !fields[1].is_required());
         // A missing property is reported at the object.
-        let whole = Schema::compile(&schema).expect("a schema");
-        assert_eq!(names(&whole.violations(&json!({ "b": 1 }))), ["a"]);
+        let object_schema = Schema::compile(&schema).expect("a schema");
+        assert_eq!(names(&object_schema.find_violations(&json!({ "b": 1 }))), ["a"]);
         // If all fields are asked again, each keeps its value.
-        let given = json!({ "b": "long ago" });
-        let again = fields_to_ask_again(&fields, &[about("/")], given.as_object().expect("values"));
-        assert_eq!([again[0].has_kept_value(), again[1].has_kept_value()], [false, true]);
-        assert_eq!(again[1].prompt_text(), "b [long ago]> ");
-        assert!(again[1].describe_in_line().contains("\"\" takes it away"));
-        assert!(again[1].is_clearing_line("\"\"") && !again[0].is_clearing_line("\"\""));
+        let values = json!({ "b": "long ago" });
+        let selected = select_violated_fields(
+            &fields,
+            &[violation_at("/")],
+            values.as_object().expect("values"),
+        );
+        assert_eq!([selected[0].has_kept_value(), selected[1].has_kept_value()], [false, true]);
+        assert_eq!(selected[1].prompt_text(), "b [long ago]> ");
+        assert!(selected[1].describe_in_line().contains("\"\" takes it away"));
+        assert!(selected[1].is_clearing_line("\"\"") && !selected[0].is_clearing_line("\"\""));
         assert_eq!(InputField::from_schema(&json!({ "type": "array" })), None);
     }
 }

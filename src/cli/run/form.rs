@@ -23,18 +23,18 @@ use midex_domain::error::{Error, Result};
 enum FieldAnswer {
     Value,
     /// The names of all fields that a JSON object gave at once.
-    Rest(Vec<String>),
+    RemainingFields(Vec<String>),
     /// A command word instead of a value.
-    Word(PersonAction),
+    Command(PersonAction),
 }
 
 /// How a line, with the lines that continue it, reads for a field.
 enum ParsedLine {
     Value(Value),
     /// It is not valid, for this reason.
-    Refused(String),
-    Rest(Map<String, Value>),
-    Word(PersonAction),
+    Invalid(String),
+    RemainingFields(Map<String, Value>),
+    Command(PersonAction),
 }
 
 /// The prompt of a question, and where the answers go.
@@ -44,7 +44,7 @@ pub(super) struct FieldForm<'a, 'b> {
     pub(super) draft: &'a mut AnswerDraft,
     pub(super) link: &'a mut ServerLink<'b>,
     pub(super) screen: Screen,
-    pub(super) at: AnswerContext,
+    pub(super) context: AnswerContext,
 }
 
 /// The prompt for a continuation line.
@@ -57,62 +57,65 @@ impl FieldForm<'_, '_> {
         &mut self,
         fields: &[InputField],
     ) -> Result<Option<PersonAction>> {
-        let mut left: VecDeque<_> = fields.iter().collect();
-        let mut rest: Option<Vec<String>> = None;
-        while let Some(one) = left.pop_front() {
-            if let Some(named) = &rest {
-                if named.iter().any(|name| name == one.name()) || one.has_kept_value() {
+        let mut remaining: VecDeque<_> = fields.iter().collect();
+        let mut given_names: Option<Vec<String>> = None;
+        while let Some(field) = remaining.pop_front() {
+            if let Some(names) = &given_names {
+                if names.iter().any(|name| name == field.name()) || field.has_kept_value() {
                     continue;
                 }
                 // The person gave the rest of the answer as JSON, which lacks this field.
-                self.draft.values.shift_remove(one.name());
-                if !one.is_required() {
+                self.draft.values.shift_remove(field.name());
+                if !field.is_required() {
                     continue;
                 }
             }
-            match self.ask_field(one).await? {
+            match self.ask_field(field).await? {
                 FieldAnswer::Value => {}
-                FieldAnswer::Rest(names) => {
-                    rest.get_or_insert_default().extend(names);
-                    left.push_front(one);
+                FieldAnswer::RemainingFields(names) => {
+                    given_names.get_or_insert_default().extend(names);
+                    remaining.push_front(field);
                 }
-                FieldAnswer::Word(word) => return Ok(Some(word)),
+                FieldAnswer::Command(word) => return Ok(Some(word)),
             }
         }
         Ok(None)
     }
 
-    async fn ask_field(&mut self, asked: &InputField) -> Result<FieldAnswer> {
+    async fn ask_field(&mut self, field: &InputField) -> Result<FieldAnswer> {
         question::write_prompt(&self.screen.indent_block(
             Some(TextStyle::Dim),
             "  ",
-            &asked.describe_in_line(),
+            &field.describe_in_line(),
         ))?;
         loop {
-            let line = match self.prompt_line(&asked.prompt_text(), &asked.typed_choices()).await? {
+            let line = match self.prompt_line(&field.prompt_text(), &field.typed_choices()).await? {
                 PromptInput::Line(line) => line.trim().to_owned(),
-                left => return Ok(FieldAnswer::Word(word_for_leaving(&left))),
+                input => return Ok(FieldAnswer::Command(exit_command(&input))),
             };
-            if line.is_empty() && asked.has_kept_value() {
+            if line.is_empty() && field.has_kept_value() {
                 return Ok(FieldAnswer::Value);
             }
-            if line.is_empty() && asked.is_required() {
-                self.print_complaint(&format!("it is needed; {}", self.at.describe_stopping()))?;
+            if line.is_empty() && field.is_required() {
+                self.print_complaint(&format!(
+                    "it is needed; {}",
+                    self.context.describe_stopping()
+                ))?;
                 continue;
             }
-            if line.is_empty() || asked.is_clearing_line(&line) {
-                self.draft.values.shift_remove(asked.name());
+            if line.is_empty() || field.is_clearing_line(&line) {
+                self.draft.values.shift_remove(field.name());
                 return Ok(FieldAnswer::Value);
             }
             if !has_several_lines(&line) {
-                match self.classify_line(&line, &asked.describe_in_line()).await? {
+                match self.classify_line(&line, &field.describe_in_line()).await? {
                     LineMeaning::Value => {}
-                    LineMeaning::Word(word) => return Ok(FieldAnswer::Word(word)),
-                    LineMeaning::Explained(_) => continue,
+                    LineMeaning::Command(word) => return Ok(FieldAnswer::Command(word)),
+                    LineMeaning::Help(_) => continue,
                 }
             }
-            if let Some(given) = self.read_answer(asked, line).await? {
-                return Ok(given);
+            if let Some(answer) = self.read_answer(field, line).await? {
+                return Ok(answer);
             }
         }
     }
@@ -121,89 +124,94 @@ impl FieldForm<'_, '_> {
     /// explained to the person.
     async fn read_answer(
         &mut self,
-        asked: &InputField,
+        field: &InputField,
         line: String,
     ) -> Result<Option<FieldAnswer>> {
-        let read = self.parse_line(asked, line).await?;
-        Ok(Some(match read {
-            ParsedLine::Word(word) => FieldAnswer::Word(word),
+        let parsed = self.parse_line(field, line).await?;
+        Ok(Some(match parsed {
+            ParsedLine::Command(word) => FieldAnswer::Command(word),
             ParsedLine::Value(value) => {
                 self.draft.close_field();
-                self.draft.values.insert(asked.name().to_owned(), value);
+                self.draft.values.insert(field.name().to_owned(), value);
                 FieldAnswer::Value
             }
-            ParsedLine::Rest(rest) => {
+            ParsedLine::RemainingFields(values) => {
                 self.draft.close_field();
-                let names = rest.keys().cloned().collect();
-                self.draft.values.extend(rest);
-                FieldAnswer::Rest(names)
+                let names = values.keys().cloned().collect();
+                self.draft.values.extend(values);
+                FieldAnswer::RemainingFields(names)
             }
-            ParsedLine::Refused(why) => {
+            ParsedLine::Invalid(reason) => {
                 self.draft.close_field();
-                self.print_complaint(&why)?;
+                self.print_complaint(&reason)?;
                 return Ok(None);
             }
         }))
     }
 
-    async fn parse_line(&mut self, asked: &InputField, line: String) -> Result<ParsedLine> {
+    async fn parse_line(&mut self, field: &InputField, line: String) -> Result<ParsedLine> {
         let mut line = line;
-        if let Some(item) = asked.item_field() {
+        if let Some(item) = field.item_field() {
             if line.starts_with('[') {
-                line = match self.read_json_value(asked, line).await? {
+                line = match self.read_json_value(field, line).await? {
                     Ok(text) => text,
-                    Err(word) => return Ok(ParsedLine::Word(word)),
+                    Err(word) => return Ok(ParsedLine::Command(word)),
                 };
             }
-            if !asked.is_whole_list_json(&item, &line) {
-                return self.read_list_items(asked, &item, line).await;
+            if !field.is_whole_list_json(&item, &line) {
+                return self.read_list_items(field, &item, line).await;
             }
         }
-        let is_rest = line.starts_with('{') && !asked.is_json_start(&line);
-        if !is_rest && !asked.is_json_start(&line) {
-            return Ok(parsed_line_from_result(asked.parse_typed_value(&line)));
+        let is_json_object = line.starts_with('{') && !field.is_json_start(&line);
+        if !is_json_object && !field.is_json_start(&line) {
+            return Ok(parsed_line_from_result(field.parse_typed_value(&line)));
         }
-        let text = if is_rest {
-            let keep = |draft: &mut AnswerDraft, text: &str| text.clone_into(&mut draft.words);
-            self.read_json_lines(line, keep).await?
+        let text = if is_json_object {
+            let update_draft =
+                |draft: &mut AnswerDraft, text: &str| text.clone_into(&mut draft.text);
+            self.read_json_lines(line, update_draft).await?
         } else {
-            self.read_json_value(asked, line).await?
+            self.read_json_value(field, line).await?
         };
         let text = match text {
             Ok(text) => text,
-            Err(word) => return Ok(ParsedLine::Word(word)),
+            Err(word) => return Ok(ParsedLine::Command(word)),
         };
         Ok(match serde_json::from_str(&text) {
-            Ok(Value::Object(rest)) if is_rest => ParsedLine::Rest(rest),
-            read => parsed_line_from_result(asked.check_json_value(&text, read)),
+            Ok(Value::Object(values)) if is_json_object => ParsedLine::RemainingFields(values),
+            parsed => parsed_line_from_result(field.check_json_value(&text, parsed)),
         })
     }
 
     /// Reads the JSON value of a field that begins with this line.
     async fn read_json_value(
         &mut self,
-        asked: &InputField,
+        field: &InputField,
         line: String,
     ) -> Result<Result<String, PersonAction>> {
-        let keep =
-            |draft: &mut AnswerDraft, text: &str| draft.open_field(asked.name(), text.into());
-        self.read_json_lines(line, keep).await
+        let update_draft =
+            |draft: &mut AnswerDraft, text: &str| draft.open_field(field.name(), text.into());
+        self.read_json_lines(line, update_draft).await
     }
 
     /// Classifies a typed line. For `failed` without a reason it asks for the reason. A request for help is answered
     /// here, after `about`, and the question is to be asked again.
-    pub(super) async fn classify_line(&mut self, line: &str, about: &str) -> Result<LineMeaning> {
-        let said = self.at.classify_line(line);
-        match &said {
-            LineMeaning::Explained(words) => {
-                self.print_explanation(format!("{about}\n{words}").trim_start())?;
+    pub(super) async fn classify_line(
+        &mut self,
+        line: &str,
+        description: &str,
+    ) -> Result<LineMeaning> {
+        let meaning = self.context.classify_line(line);
+        match &meaning {
+            LineMeaning::Help(words) => {
+                self.print_explanation(format!("{description}\n{words}").trim_start())?;
             }
-            LineMeaning::Word(PersonAction::Failed(why)) if why.is_empty() => {
+            LineMeaning::Command(PersonAction::Failed(reason)) if reason.is_empty() => {
                 return self.ask_failure_reason().await;
             }
             _ => {}
         }
-        Ok(said)
+        Ok(meaning)
     }
 
     /// Asks for the reason of a failure. Command words apply here too, because the person may not want to submit
@@ -212,23 +220,25 @@ impl FieldForm<'_, '_> {
         loop {
             let line = match self.prompt_line("why> ", &[]).await? {
                 PromptInput::Line(line) => line.trim().to_owned(),
-                left => return Ok(LineMeaning::Word(word_for_leaving(&left))),
+                input => return Ok(LineMeaning::Command(exit_command(&input))),
             };
             if line.is_empty() {
                 self.print_explanation(NO_REASON_MESSAGE)?;
-                return Ok(LineMeaning::Explained(NO_REASON_MESSAGE.to_owned()));
+                return Ok(LineMeaning::Help(NO_REASON_MESSAGE.to_owned()));
             }
-            match self.at.classify_line(&line) {
+            match self.context.classify_line(&line) {
                 LineMeaning::Value => {
-                    return Ok(LineMeaning::Word(PersonAction::Failed(strip_json_quotes(&line))));
+                    return Ok(LineMeaning::Command(PersonAction::Failed(strip_json_quotes(
+                        &line,
+                    ))));
                 }
-                LineMeaning::Word(PersonAction::Failed(why)) if why.is_empty() => {
+                LineMeaning::Command(PersonAction::Failed(reason)) if reason.is_empty() => {
                     self.print_explanation(FAILURE_REASON_PROMPT)?;
                 }
-                LineMeaning::Explained(words) => {
+                LineMeaning::Help(words) => {
                     self.print_explanation(&format!("{FAILURE_REASON_PROMPT}\n{words}"))?;
                 }
-                word @ LineMeaning::Word(_) => return Ok(word),
+                word @ LineMeaning::Command(_) => return Ok(word),
             }
         }
     }
@@ -236,32 +246,32 @@ impl FieldForm<'_, '_> {
     /// Reads a list item by item into the draft, and asks on while the list is too short.
     async fn read_list_items(
         &mut self,
-        asked: &InputField,
+        field: &InputField,
         item: &InputField,
-        first: String,
+        first_line: String,
     ) -> Result<ParsedLine> {
-        let name = asked.name();
+        let name = field.name();
         self.draft.truncate_items(0);
-        let mut line = first;
+        let mut line = first_line;
         loop {
             for line in split_pasted_items(item, line) {
                 match self.read_list_item(name, item, line).await? {
                     ParsedLine::Value(value) => self.draft.push_item(name, value),
-                    ParsedLine::Refused(why) => self.print_complaint(&why)?,
-                    other => return Ok(other),
+                    ParsedLine::Invalid(reason) => self.print_complaint(&reason)?,
+                    parsed => return Ok(parsed),
                 }
             }
-            line = match self.read_next_list_line(asked).await? {
+            line = match self.read_next_list_line(field).await? {
                 Ok(Some(line)) => line,
                 Ok(None) => break,
-                Err(word) => return Ok(ParsedLine::Word(word)),
+                Err(word) => return Ok(ParsedLine::Command(word)),
             };
         }
         Ok(match self.draft.close_field() {
             Some(list) => {
-                parsed_line_from_result(asked.check_json_value(&list.to_string(), Ok(list.clone())))
+                parsed_line_from_result(field.check_json_value(&list.to_string(), Ok(list.clone())))
             }
-            None => ParsedLine::Refused(NO_ITEM_MESSAGE.to_owned()),
+            None => ParsedLine::Invalid(NO_ITEM_MESSAGE.to_owned()),
         })
     }
 
@@ -275,13 +285,13 @@ impl FieldForm<'_, '_> {
             return Ok(parsed_line_from_result(item.parse_typed_value(&line)));
         }
         let count = self.draft.item_count();
-        let keep = |draft: &mut AnswerDraft, text: &str| {
+        let update_draft = |draft: &mut AnswerDraft, text: &str| {
             draft.truncate_items(count);
             draft.push_item(name, text.into());
         };
-        let text = match self.read_json_lines(line, keep).await? {
+        let text = match self.read_json_lines(line, update_draft).await? {
             Ok(text) => text,
-            Err(word) => return Ok(ParsedLine::Word(word)),
+            Err(word) => return Ok(ParsedLine::Command(word)),
         };
         self.draft.truncate_items(count);
         Ok(parsed_line_from_result(item.check_json_value(&text, serde_json::from_str(&text))))
@@ -290,30 +300,31 @@ impl FieldForm<'_, '_> {
     /// Reads the next line of a list; `None` at its end.
     async fn read_next_list_line(
         &mut self,
-        asked: &InputField,
+        field: &InputField,
     ) -> Result<Result<Option<String>, PersonAction>> {
         loop {
             let count = self.draft.item_count();
-            let too_short = asked.too_few_items_message(count).filter(|_| count > 0);
-            let line = match (self.prompt_line(CONTINUATION_PROMPT, &[]).await?, &too_short) {
+            let too_short_message = field.too_few_items_message(count).filter(|_| count > 0);
+            let line = match (self.prompt_line(CONTINUATION_PROMPT, &[]).await?, &too_short_message)
+            {
                 (PromptInput::Line(line), _) => line.trim().to_owned(),
                 (PromptInput::End, None) => return Ok(Ok(None)),
-                (left, _) => return Ok(Err(word_for_leaving(&left))),
+                (input, _) => return Ok(Err(exit_command(&input))),
             };
             if line.is_empty() {
-                let Some(why) = too_short else {
+                let Some(reason) = too_short_message else {
                     return Ok(Ok(None));
                 };
-                self.print_complaint(&format!("{why}; {}", self.at.describe_stopping()))?;
+                self.print_complaint(&format!("{reason}; {}", self.context.describe_stopping()))?;
                 continue;
             }
             if is_value_continuation(&line) {
                 return Ok(Ok(Some(line)));
             }
-            match self.classify_line(&line, &asked.describe_in_line()).await? {
+            match self.classify_line(&line, &field.describe_in_line()).await? {
                 LineMeaning::Value => return Ok(Ok(Some(line))),
-                LineMeaning::Word(word) => return Ok(Err(word)),
-                LineMeaning::Explained(_) => {}
+                LineMeaning::Command(word) => return Ok(Err(word)),
+                LineMeaning::Help(_) => {}
             }
         }
     }
@@ -322,24 +333,24 @@ impl FieldForm<'_, '_> {
     /// text into the draft.
     pub(super) async fn read_json_lines(
         &mut self,
-        begun: String,
-        keep: impl Fn(&mut AnswerDraft, &str),
+        first_text: String,
+        update_draft: impl Fn(&mut AnswerDraft, &str),
     ) -> Result<Result<String, PersonAction>> {
-        let mut text = begun;
+        let mut text = first_text;
         while is_incomplete_json(&text) {
-            keep(self.draft, &text);
+            update_draft(self.draft, &text);
             match self.prompt_line(CONTINUATION_PROMPT, &[]).await? {
-                PromptInput::Line(more) if more.trim().is_empty() => break,
-                PromptInput::Line(more) if is_value_continuation(&more) => {
-                    text.extend(["\n", &more]);
+                PromptInput::Line(line) if line.trim().is_empty() => break,
+                PromptInput::Line(line) if is_value_continuation(&line) => {
+                    text.extend(["\n", &line]);
                 }
                 // A command word is never a line of JSON.
-                PromptInput::Line(more) => match self.classify_line(&more, "").await? {
-                    LineMeaning::Value => text.extend(["\n", &more]),
-                    LineMeaning::Word(word) => return Ok(Err(word)),
-                    LineMeaning::Explained(_) => {}
+                PromptInput::Line(line) => match self.classify_line(&line, "").await? {
+                    LineMeaning::Value => text.extend(["\n", &line]),
+                    LineMeaning::Command(word) => return Ok(Err(word)),
+                    LineMeaning::Help(_) => {}
                 },
-                left => return Ok(Err(word_for_leaving(&left))),
+                input => return Ok(Err(exit_command(&input))),
             }
         }
         Ok(Ok(text))
@@ -347,18 +358,18 @@ impl FieldForm<'_, '_> {
 
     pub(super) async fn prompt_line(
         &mut self,
-        asked: &str,
+        question: &str,
         choices: &[String],
     ) -> Result<PromptInput> {
-        self.prompt.read_line(asked, choices, self.link).await
+        self.prompt.read_line(question, choices, self.link).await
     }
 
     fn print_explanation(&self, words: &str) -> Result<()> {
         question::write_prompt(&self.screen.indent_block(None, "  ", words))
     }
 
-    fn print_complaint(&self, why: &str) -> Result<()> {
-        question::write_prompt(&self.screen.indent_block(Some(TextStyle::Bad), "  ", why))
+    fn print_complaint(&self, reason: &str) -> Result<()> {
+        question::write_prompt(&self.screen.indent_block(Some(TextStyle::Bad), "  ", reason))
     }
 
     /// Prints the message of each violation, or of the error if it has none.
@@ -379,22 +390,22 @@ impl FieldForm<'_, '_> {
 }
 
 /// Splits text that was pasted at once into items: one per line, or one per JSON value.
-fn split_pasted_items(item: &InputField, typed: String) -> Vec<String> {
-    if item.is_json_start(&typed) {
-        let values = serde_json::Deserializer::from_str(&typed).into_iter::<Value>();
+fn split_pasted_items(item: &InputField, text: String) -> Vec<String> {
+    if item.is_json_start(&text) {
+        let values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
         match values.collect::<std::result::Result<Vec<_>, _>>() {
             Ok(values) => return values.iter().map(Value::to_string).collect(),
-            Err(error) if error.is_eof() => return vec![typed],
+            Err(error) if error.is_eof() => return vec![text],
             Err(_) => {}
         }
     }
-    let lines = typed.lines().map(str::trim);
+    let lines = text.lines().map(str::trim);
     lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 /// Whether the typed text has several lines. Only a paste has, and it is never a command word.
-fn has_several_lines(typed: &str) -> bool {
-    typed.contains('\n')
+fn has_several_lines(text: &str) -> bool {
+    text.contains('\n')
 }
 
 /// Whether a continuation line is part of the value rather than a command word. Pasted lines are, and so are lines that
@@ -404,8 +415,8 @@ fn is_value_continuation(line: &str) -> bool {
 }
 
 /// Wraps the result of reading a single field.
-fn parsed_line_from_result(read: std::result::Result<Value, String>) -> ParsedLine {
-    read.map_or_else(ParsedLine::Refused, ParsedLine::Value)
+fn parsed_line_from_result(result: std::result::Result<Value, String>) -> ParsedLine {
+    result.map_or_else(ParsedLine::Invalid, ParsedLine::Value)
 }
 
 const NO_REASON_MESSAGE: &str = "nothing was handed in: a failure needs a reason";
@@ -414,9 +425,9 @@ const FAILURE_REASON_PROMPT: &str =
     "Why it could not be done, in a line, is handed in. An empty line takes it back.";
 
 /// The command word for leaving a question with Ctrl-C or Ctrl-D.
-pub(super) fn word_for_leaving(left: &PromptInput) -> PersonAction {
-    match left {
+pub(super) fn exit_command(input: &PromptInput) -> PersonAction {
+    match input {
         PromptInput::Interrupt => PersonAction::Interrupted,
-        _ => PersonAction::Later,
+        _ => PersonAction::Leave,
     }
 }

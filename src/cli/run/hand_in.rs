@@ -3,21 +3,21 @@
 use serde_json::json;
 
 use super::{
-    Runner,
-    submission::{StepReport, Submission},
+    WorkflowRunner,
+    submission::{StepReport, StepSubmission},
 };
 use crate::{link::may_have_taken_effect, print_warning, steps::OpenStep};
 use midex_domain::{
     error::{Code, Error, Result},
-    view::Advanced,
+    view::AdvanceReply,
 };
 
-impl Runner<'_> {
+impl WorkflowRunner<'_> {
     /// Submits an output or an error of a step. Returns the refusal if the person can be asked again.
     pub(super) async fn submit_result(
         &mut self,
         step: &OpenStep,
-        submission: Submission,
+        submission: StepSubmission,
     ) -> Result<Option<Error>> {
         self.page.print_submission(&submission)?;
         // Connect before the draft is marked as sent: if this fails, nothing was submitted.
@@ -28,12 +28,12 @@ impl Runner<'_> {
         };
         let arguments = json!({ "token": step.ready.continuation_token, (name): value });
         // An output that a person typed here counts as the user's own answer.
-        let is_of_user = step.input().is_some_and(|it| it["via"] == "elicitation");
-        let of_user = submission.is_by_person && name == "output" && is_of_user;
-        let tool = if of_user { "execution.answer" } else { "workflow.next_step" };
+        let is_elicitation = step.input().is_some_and(|it| it["via"] == "elicitation");
+        let is_user_answer = submission.is_by_person && name == "output" && is_elicitation;
+        let tool = if is_user_answer { "execution.answer" } else { "workflow.next_step" };
         self.source.draft.mark_submission_sent(&submission);
         match self.link.advance(tool, arguments).await {
-            Ok((reply, Advanced { execution_id, workflow_state, .. })) => {
+            Ok((reply, AdvanceReply { execution_id, workflow_state, .. })) => {
                 self.source.draft.clear_recorded();
                 let page = &mut self.page;
                 page.print_reply(&reply, &execution_id, &workflow_state, "")?;
@@ -47,7 +47,11 @@ impl Runner<'_> {
         }
     }
 
-    fn handle_refusal(&mut self, error: Error, submission: Submission) -> Result<Option<Error>> {
+    fn handle_refusal(
+        &mut self,
+        error: Error,
+        submission: StepSubmission,
+    ) -> Result<Option<Error>> {
         match error.code() {
             // A person may take longer over a step than its token lives; the next read renews it.
             _ if is_token_expired(&error) && !submission.is_retry => {

@@ -19,19 +19,22 @@ use midex_domain::{
 /// # Errors
 /// `FILE_UNUSABLE` if it cannot be read or is not UTF-8; `LIMIT_EXCEEDED`.
 pub(crate) fn read_file(path: &Path, bytes_max: usize) -> Result<String> {
-    let shown = path.display().to_string();
+    let path_text = path.display().to_string();
     let mut bytes = Vec::new();
-    let read =
+    let result =
         File::open(path).and_then(|file| file.take(bytes_max as u64 + 1).read_to_end(&mut bytes));
-    read.map_err(|error| {
-        unusable_file_error(path, format!("{shown} cannot be read: {}", describe_io_error(&error)))
-            .with_source(error)
+    result.map_err(|error| {
+        unusable_file_error(
+            path,
+            format!("{path_text} cannot be read: {}", describe_io_error(&error)),
+        )
+        .with_source(error)
     })?;
     if bytes.len() > bytes_max {
-        return Err(too_long_error(&shown, bytes_max));
+        return Err(too_long_error(&path_text, bytes_max));
     }
     String::from_utf8(bytes).map_err(|error| {
-        unusable_file_error(path, format!("{shown} is not UTF-8")).with_source(error)
+        unusable_file_error(path, format!("{path_text} is not UTF-8")).with_source(error)
     })
 }
 
@@ -41,9 +44,9 @@ pub(super) fn unusable_file_error(path: &Path, message: String) -> Error {
         .with_action("Name a file that can be read; nothing was started")
 }
 
-fn too_long_error(what: &str, bytes_max: usize) -> Error {
+fn too_long_error(source: &str, bytes_max: usize) -> Error {
     let limit = format!("at most {bytes_max} bytes");
-    Error::new(Code::LimitExceeded, format!("{what} is too long: {limit}"))
+    Error::new(Code::LimitExceeded, format!("{source} is too long: {limit}"))
         .with_context("limit", limit)
 }
 
@@ -71,22 +74,22 @@ impl StdinLines {
     pub(crate) async fn next_line(&mut self, link: &mut ServerLink<'_>) -> Result<Option<String>> {
         let mut bytes = Vec::new();
         let mut limited = (&mut self.reader).take(limits::FRAME_BYTES_MAX as u64 + 1);
-        let mut read = Box::pin(limited.read_until(b'\n', &mut bytes));
-        let read = tokio::select! {
-            read = &mut read => read,
+        let mut read_future = Box::pin(limited.read_until(b'\n', &mut bytes));
+        let result = tokio::select! {
+            read = &mut read_future => read,
             () = tokio::time::sleep(limits::OUTPUT_LINE_GRACE) => {
                 link.release_store().await?;
-                read.await
+                read_future.await
             }
         };
-        read.map_err(|error| {
-            let what = format!("standard input cannot be read: {}", describe_io_error(&error));
-            unusable_file_error(&PathBuf::from("stdin"), what).with_source(error)
+        result.map_err(|error| {
+            let message = format!("standard input cannot be read: {}", describe_io_error(&error));
+            unusable_file_error(&PathBuf::from("stdin"), message).with_source(error)
         })?;
         self.number += 1;
         if bytes.len() > limits::FRAME_BYTES_MAX {
-            let what = format!("standard input:{}", self.number);
-            return Err(too_long_error(&what, limits::FRAME_BYTES_MAX));
+            let source = format!("standard input:{}", self.number);
+            return Err(too_long_error(&source, limits::FRAME_BYTES_MAX));
         }
         if bytes.is_empty() {
             return Ok(None);

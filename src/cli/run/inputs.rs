@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::{
-    field::{InputField, fields_to_ask_again},
+    field::{InputField, select_violated_fields},
     input::read_file,
 };
 use crate::value::describe_json_error;
@@ -75,23 +75,23 @@ pub(crate) fn split_name_and_value(name: &str, flag: &str) -> Result<(String, St
 
 /// Adds each `--input` to the object of `--inputs`, read as the type in its schema, or as a text if none is declared.
 pub(crate) fn merge_inputs(
-    whole: Option<Value>,
-    single: Vec<(String, String)>,
-    declared: &[(String, Value)],
+    json_inputs: Option<Value>,
+    single_inputs: Vec<(String, String)>,
+    schemas: &[(String, Value)],
 ) -> Option<Value> {
-    if single.is_empty() {
-        return whole;
+    if single_inputs.is_empty() {
+        return json_inputs;
     }
-    let mut inputs = match whole {
+    let mut inputs = match json_inputs {
         Some(Value::Object(inputs)) => inputs,
         _ => Map::new(),
     };
-    for (name, text) in single {
-        let input = declared.iter().find(|(known, _)| *known == name);
+    for (name, text) in single_inputs {
+        let input = schemas.iter().find(|(known, _)| *known == name);
         let schema = input.map_or(&Value::Null, |(_, schema)| schema);
         let kind = serde_json::from_value(schema["type"].clone()).ok();
-        let one_of = schema["enum"].as_array().map_or(&[][..], Vec::as_slice);
-        let value = parse_typed_text(kind, one_of, &text);
+        let choices = schema["enum"].as_array().map_or(&[][..], Vec::as_slice);
+        let value = parse_typed_text(kind, choices, &text);
         inputs.insert(name, value);
     }
     Some(Value::Object(inputs))
@@ -99,29 +99,33 @@ pub(crate) fn merge_inputs(
 
 /// Whether an execution with the inputs `kept` can have been started with `given`. If the workflow declares inputs,
 /// `kept` holds their defaults too.
-pub(super) fn has_same_inputs(given: Option<&Value>, kept: &Value, declared: bool) -> bool {
-    let Some(given) = given else { return true };
-    match given {
-        Value::Object(given) if declared => {
-            given.iter().all(|(name, value)| value.is_null() || kept.get(name) == Some(value))
-        }
-        given => given == kept,
+pub(super) fn has_same_inputs(
+    given_inputs: Option<&Value>,
+    stored_inputs: &Value,
+    has_declared: bool,
+) -> bool {
+    let Some(given_inputs) = given_inputs else { return true };
+    match given_inputs {
+        Value::Object(object) if has_declared => object
+            .iter()
+            .all(|(name, value)| value.is_null() || stored_inputs.get(name) == Some(value)),
+        value => value == stored_inputs,
     }
 }
 
 /// Adds to an error about inputs how they are written as flags.
-pub(super) fn explain_as_flags(error: Error, declared: &[InputView]) -> Error {
+pub(super) fn explain_as_flags(error: Error, declared_inputs: &[InputView]) -> Error {
     if error.code() != Code::InputsInvalid {
         return error;
     }
-    let fields: Vec<_> = declared.iter().map(InputField::from_input).collect();
-    let refused = fields_to_ask_again(&fields, error.violations(), &Map::new());
-    let told: Vec<_> = refused.iter().map(InputField::describe_as_flag).collect();
-    if told.is_empty() {
+    let fields: Vec<_> = declared_inputs.iter().map(InputField::from_input).collect();
+    let refused_fields = select_violated_fields(&fields, error.violations(), &Map::new());
+    let descriptions: Vec<_> = refused_fields.iter().map(InputField::describe_as_flag).collect();
+    if descriptions.is_empty() {
         return error.with_action("Leave --input and --inputs out: this workflow takes none");
     }
     error
-        .with_context("takes", told.join("; "))
+        .with_context("takes", descriptions.join("; "))
         .with_action("Write --input NAME=VALUE, or all in --inputs JSON. {takes}")
 }
 
@@ -157,13 +161,13 @@ mod tests {
         let flags = ["n=5", "s=5", "l=[1,{}]", "e=1", "x=5", "s=a=b"];
         let single =
             flags.map(|flag| split_name_and_value("--input", flag).expect("a flag")).to_vec();
-        let whole = json!({ "n": 1, "kept": true });
+        let json_inputs = json!({ "n": 1, "kept": true });
         assert_eq!(
-            merge_inputs(Some(whole), single, &declared),
+            merge_inputs(Some(json_inputs), single, &declared),
             Some(json!({ "n": 5, "kept": true, "s": "a=b", "l": [1, {}], "e": 1, "x": "5" }))
         );
-        let wrong = split_error_code("n");
-        assert_eq!(wrong, split_error_code("=n"));
+        let error_code = split_error_code("n");
+        assert_eq!(error_code, split_error_code("=n"));
         assert_eq!(merge_inputs(None, Vec::new(), &declared), None);
     }
 
@@ -174,18 +178,18 @@ mod tests {
             json!({ "name": "n", "required": true, "schema": { "type": "integer", "minimum": 1 } }),
         ];
         let declared = declared.map(|it| serde_json::from_value(it).expect("an input"));
-        let of = |path: &str| {
+        let action_for = |path: &str| {
             let violation = Violation::new(path, "type", "no");
             let error = Error::new(Code::InputsInvalid, "x").with_violations(vec![violation]);
             suggested_action(&explain_as_flags(error, &declared))
         };
         assert_eq!(
-            of("inputs.n"),
+            action_for("inputs.n"),
             "Write --input NAME=VALUE, or all in --inputs JSON. n (whole number; at least 1)"
         );
-        assert!(of("inputs").ends_with("topic (text); n (whole number; at least 1)"));
-        let none = explain_as_flags(Error::new(Code::InputsInvalid, "x"), &[]);
-        assert!(suggested_action(&none).contains("takes none"));
+        assert!(action_for("inputs").ends_with("topic (text); n (whole number; at least 1)"));
+        let error = explain_as_flags(Error::new(Code::InputsInvalid, "x"), &[]);
+        assert!(suggested_action(&error).contains("takes none"));
     }
 
     fn split_error_code(flag: &str) -> Code {
@@ -194,7 +198,7 @@ mod tests {
 
     #[test]
     fn stored_inputs_may_have_defaults() {
-        let kept = json!({ "a": 1, "b": 2 });
+        let stored = json!({ "a": 1, "b": 2 });
         for (given, declared, expected) in [
             (None, false, true),
             (Some(json!({ "a": 1 })), true, true),
@@ -202,9 +206,9 @@ mod tests {
             (Some(json!({ "a": 2 })), true, false),
             (Some(json!({ "c": 1 })), true, false),
             (Some(json!({ "a": 1 })), false, false),
-            (Some(kept.clone()), false, true),
+            (Some(stored.clone()), false, true),
         ] {
-            assert_eq!(has_same_inputs(given.as_ref(), &kept, declared), expected, "{given:?}");
+            assert_eq!(has_same_inputs(given.as_ref(), &stored, declared), expected, "{given:?}");
         }
     }
 }

@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::{
     EndedExecution,
-    submission::{StepReport, Submission},
+    submission::{StepReport, StepSubmission},
 };
 use crate::{
     Output,
     command::{insert_flags, quote_operand},
     link::is_final_state,
     screen::{Screen, TextStyle, one_line, truncate_text},
-    show::effects_left_section,
+    show::end_effects_section,
     steps::OpenStep,
     value::{
         field_lines, final_output_faults, format_duration, json_text, list_items, one_line_summary,
@@ -25,7 +25,7 @@ use crate::{
 use midex_domain::{
     clock::{Clock, SystemClock},
     error::Result,
-    view::{Advanced, CurrentStep, StatusView, StepView},
+    view::{AdvanceReply, CurrentStep, StatusView, StepView},
 };
 
 /// The margin of text from the workflow's author.
@@ -46,9 +46,9 @@ pub(super) struct RunPage<'a> {
     /// Whether personas are printed in full.
     has_personas: bool,
     /// The waits that were printed last, to print them only when they change.
-    waited: String,
+    last_waits: String,
     /// The execution that the last printed reply reports as ended.
-    ended: Option<String>,
+    ended_id: Option<String>,
 }
 
 impl<'a> RunPage<'a> {
@@ -60,38 +60,38 @@ impl<'a> RunPage<'a> {
             steps: HashSet::new(),
             agents: HashSet::new(),
             has_personas,
-            waited: String::new(),
-            ended: None,
+            last_waits: String::new(),
+            ended_id: None,
         }
     }
 
     /// Whether the output is JSON.
     pub(super) fn is_json(&self) -> bool {
-        self.out.json
+        self.out.is_json
     }
 
     /// Prints that the execution was started.
     pub(super) fn print_started(
         &mut self,
         reply: &Value,
-        started: &Advanced,
+        execution: &AdvanceReply,
         inputs: Option<&Value>,
     ) -> Result<()> {
-        let name = self.bold(&started.workflow_name);
-        let id = one_line(&started.execution_id);
+        let name = self.paint_bold(&execution.workflow_name);
+        let id = one_line(&execution.execution_id);
         let text = format!("Started {name} as {id}\n{}", self.inputs_text(inputs));
-        self.print_reply(reply, &started.execution_id, &started.workflow_state, &text)
+        self.print_reply(reply, &execution.execution_id, &execution.workflow_state, &text)
     }
 
     /// The inputs of the execution, one value a line.
     fn inputs_text(&self, inputs: Option<&Value>) -> String {
-        let Some(Value::Object(named)) = inputs else {
+        let Some(Value::Object(fields)) = inputs else {
             return String::new();
         };
         let line = |(name, value): (&String, &Value)| {
             self.named_line(&one_line(name), &one_line_summary(value))
         };
-        named.iter().filter(|(_, value)| !value.is_null()).map(line).collect()
+        fields.iter().filter(|(_, value)| !value.is_null()).map(line).collect()
     }
 
     /// Prints that an existing execution continues, and its inputs.
@@ -101,7 +101,7 @@ impl<'a> RunPage<'a> {
         status: &StatusView,
         inputs: Option<&Value>,
     ) -> Result<()> {
-        let name = self.bold(&status.workflow_name);
+        let name = self.paint_bold(&status.workflow_name);
         let text = format!(
             "Going on with {} of {name}, {} of {} steps done\n",
             one_line(&status.execution_id),
@@ -114,7 +114,7 @@ impl<'a> RunPage<'a> {
 
     /// Prints a step: what to do, and as which agent. Each visit is printed once.
     pub(super) fn print_step(&mut self, step: &OpenStep) -> Result<()> {
-        if self.is_json() || !self.steps.insert(step.turn()) {
+        if self.is_json() || !self.steps.insert(step.turn_key()) {
             return Ok(());
         }
         let text = self.step_text(step);
@@ -132,8 +132,8 @@ impl<'a> RunPage<'a> {
             attempt_suffix(&ready.step)
         );
         let title = self.screen.paint(TextStyle::Bold, &title);
-        let by = if agent.is_empty() { String::new() } else { format!(" ({agent})") };
-        let mut text = format!("\n{title}{by}\n");
+        let agent_suffix = if agent.is_empty() { String::new() } else { format!(" ({agent})") };
+        let mut text = format!("\n{title}{agent_suffix}\n");
         text += &self.screen.indent_block(None, STEP_LINE_INDENT, &ready.description);
         if !agent.is_empty() {
             text += &self.persona_text(step, &agent);
@@ -144,9 +144,9 @@ impl<'a> RunPage<'a> {
             text += &self.named_line("input", "");
             text += &self.screen.indent_block(None, AUTHOR_TEXT_MARGIN, &json_text(input, true));
         }
-        for before in &ready.previous {
-            let name = format!("before, {}", one_line(&before.step_name));
-            text += &self.named_line(&name, &one_line_summary(&before.output));
+        for previous in &ready.previous {
+            let name = format!("before, {}", one_line(&previous.step_name));
+            text += &self.named_line(&name, &one_line_summary(&previous.output));
         }
         text += &self.expected_output_text(step);
         self.agents.insert(agent);
@@ -182,14 +182,14 @@ impl<'a> RunPage<'a> {
             };
             properties.keys().map(name).collect::<Vec<_>>().join(", ")
         });
-        let shown = names.unwrap_or_else(|| one_line(&schema.to_string()));
-        self.named_line("expected", &shown)
+        let expected = names.unwrap_or_else(|| one_line(&schema.to_string()));
+        self.named_line("expected", &expected)
     }
 
     /// Prints the description of a workflow before its inputs are asked for.
-    pub(super) fn print_inputs_intro(&mut self, name: &str, about: &str) -> Result<()> {
-        let text = format!("{}\n", self.bold(name));
-        self.print_text(&(text + &self.screen.indent_block(None, STEP_LINE_INDENT, about)))
+    pub(super) fn print_inputs_intro(&mut self, name: &str, description: &str) -> Result<()> {
+        let text = format!("{}\n", self.paint_bold(name));
+        self.print_text(&(text + &self.screen.indent_block(None, STEP_LINE_INDENT, description)))
     }
 
     /// Prints that the run continues with a child execution.
@@ -208,25 +208,25 @@ impl<'a> RunPage<'a> {
     pub(super) fn print_waits(&mut self, current: &CurrentStep) -> Result<()> {
         let now = SystemClock.now();
         let mut text = String::new();
-        let mut waited = String::new();
+        let mut waits_key = String::new();
         for wait in &current.waits {
             text += &self.screen.indent_block(None, "", &waits::describe_wait(wait, now, true));
             // Compare the waits without the remaining time, which changes constantly.
-            let _ = write!(waited, "{wait:?}");
-            if let Some(way) = waits::wait_action(wait, &current.execution_id, &[]) {
-                let command = insert_flags(&replace_hidden_chars(&way.command), self.flags);
+            let _ = write!(waits_key, "{wait:?}");
+            if let Some(action) = waits::find_wait_action(wait, &current.execution_id, &[]) {
+                let command = insert_flags(&replace_hidden_chars(&action.command), self.flags);
                 let _ = writeln!(text, "{STEP_LINE_INDENT}{command}");
             }
         }
-        if self.is_json() || text.is_empty() || self.waited == waited {
+        if self.is_json() || text.is_empty() || self.last_waits == waits_key {
             return Ok(());
         }
-        self.waited = waited;
+        self.last_waits = waits_key;
         self.out.write_unchanged(format!("\n{text}"))
     }
 
     /// Prints a submission, unless a person typed it.
-    pub(super) fn print_submission(&mut self, submission: &Submission) -> Result<()> {
+    pub(super) fn print_submission(&mut self, submission: &StepSubmission) -> Result<()> {
         if submission.is_by_person {
             return Ok(());
         }
@@ -238,15 +238,15 @@ impl<'a> RunPage<'a> {
     }
 
     /// Prints how the execution ended, and which of its effects were compensated.
-    pub(super) fn print_end(&mut self, ended: &EndedExecution) -> Result<()> {
-        let status = &ended.status;
+    pub(super) fn print_end(&mut self, execution: &EndedExecution) -> Result<()> {
+        let status = &execution.status;
         if self.is_json() {
             // The server may have run further steps after the last reply.
-            let is_printed = self.ended.as_ref() == Some(&status.execution_id);
+            let is_printed = self.ended_id.as_ref() == Some(&status.execution_id);
             return if is_printed {
                 Ok(())
             } else {
-                self.print_reply(&ended.reply, &status.execution_id, &status.state, "")
+                self.print_reply(&execution.reply, &status.execution_id, &status.state, "")
             };
         }
         let state = self.screen.paint_state(&status.state);
@@ -255,15 +255,17 @@ impl<'a> RunPage<'a> {
         if !reason.is_empty() {
             text += &self.named_line("reason", &reason);
         }
-        let took = status.duration_ms.map(format_duration);
-        let (done, total) = (status.steps.completed, status.steps.total);
-        text += &self
-            .named_line("steps", &format!("{done} of {total} in {}", took.unwrap_or_default()));
+        let duration = status.duration_ms.map(format_duration);
+        let (completed, total) = (status.steps.completed, status.steps.total);
+        text += &self.named_line(
+            "steps",
+            &format!("{completed} of {total} in {}", duration.unwrap_or_default()),
+        );
         let output = status.final_output.as_ref().map(field_lines).unwrap_or_default();
         for line in output.into_iter().chain(final_output_faults(status)) {
             text += &self.screen.indent_block(None, STEP_LINE_INDENT, &line);
         }
-        for line in effects_left_section(status, &ended.history, &self.screen).lines() {
+        for line in end_effects_section(status, &execution.history, &self.screen).lines() {
             let _ = writeln!(text, "{STEP_LINE_INDENT}{line}");
         }
         let command = format!("midex show {}", quote_operand(&status.execution_id));
@@ -272,11 +274,11 @@ impl<'a> RunPage<'a> {
     }
 
     /// Prints why the run stops, and the commands that continue it.
-    pub(super) fn print_stop(&mut self, why: &str, commands: &[String]) -> Result<()> {
+    pub(super) fn print_stop(&mut self, reason: &str, commands: &[String]) -> Result<()> {
         let mut text = String::new();
-        if !why.is_empty() {
+        if !reason.is_empty() {
             text.push('\n');
-            text += &self.screen.indent_block(None, "", why);
+            text += &self.screen.indent_block(None, "", reason);
         }
         if let Some((first, rest)) = commands.split_first() {
             text.extend(["To go on: ", &replace_hidden_chars(first), "\n"]);
@@ -292,15 +294,15 @@ impl<'a> RunPage<'a> {
         self.out.write_unchanged(text)
     }
 
-    fn bold(&self, name: &str) -> String {
+    fn paint_bold(&self, name: &str) -> String {
         self.screen.paint(TextStyle::Bold, &one_line(name))
     }
 
     /// A named line, cut to the width.
     fn named_line(&self, name: &str, text: &str) -> String {
-        let room = self.screen.columns().saturating_sub(STEP_LINE_INDENT.len() + name.len() + 2);
+        let columns = self.screen.columns().saturating_sub(STEP_LINE_INDENT.len() + name.len() + 2);
         let name = self.screen.paint(TextStyle::Dim, &format!("{name}:"));
-        format!("{STEP_LINE_INDENT}{name} {}\n", truncate_text(text, room))
+        format!("{STEP_LINE_INDENT}{name} {}\n", truncate_text(text, columns))
     }
 
     /// Prints a reply about the execution `id` in `state`: as one line of JSON, or as `text`.
@@ -312,7 +314,7 @@ impl<'a> RunPage<'a> {
         text: &str,
     ) -> Result<()> {
         if self.is_json() {
-            self.ended = is_final_state(state).then(|| id.to_owned());
+            self.ended_id = is_final_state(state).then(|| id.to_owned());
             return self.out.write_unchanged(json_text(reply, false) + "\n");
         }
         self.out.write_unchanged(text)
@@ -328,9 +330,10 @@ impl<'a> RunPage<'a> {
 
 /// ` (item 2 of 6)` for a step inside a `foreach`; else empty.
 fn item_suffix(step: &StepView) -> String {
-    let of = step.items.map(|items| format!(" of {items}"));
-    step.item
-        .map_or_else(String::new, |item| format!(" (item {}{})", item + 1, of.unwrap_or_default()))
+    let total_suffix = step.items.map(|items| format!(" of {items}"));
+    step.item.map_or_else(String::new, |item| {
+        format!(" (item {}{})", item + 1, total_suffix.unwrap_or_default())
+    })
 }
 
 /// ` (attempt 2)` for a repeated attempt; else empty.

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::{
     draft::AnswerDraft,
-    field::{InputField, fields_to_ask_again},
-    form::{CONTINUATION_PROMPT, FieldForm, word_for_leaving},
+    field::{InputField, select_violated_fields},
+    form::{CONTINUATION_PROMPT, FieldForm, exit_command},
     submission::{
-        RunDecision, StepReport, accepts_any_output, parse_person_text, submission_of_person,
+        RunDecision, StepReport, accepts_any_output, build_person_submission, parse_person_text,
     },
     words::{self, AnswerContext, LineMeaning, PersonAction},
 };
@@ -32,7 +32,7 @@ use midex_domain::{
 pub(super) struct Person {
     prompt: Option<Prompt>,
     /// The kind of step for which the other answers were last explained.
-    told: Option<AnswerContext>,
+    last_context: Option<AnswerContext>,
 }
 
 impl Person {
@@ -43,32 +43,32 @@ impl Person {
     /// Asks until the person answers the first open step, or another one that they name.
     pub(super) async fn ask_step_answer(
         &mut self,
-        open: &[OpenStep],
+        open_steps: &[OpenStep],
         complaint: Option<Error>,
         draft: &mut AnswerDraft,
         link: &mut ServerLink<'_>,
     ) -> Result<RunDecision> {
-        let at = answer_context(&open[0]);
+        let context = answer_context(&open_steps[0]);
         if complaint.is_none() {
             draft.print_unrecorded();
         }
-        self.print_other_answers(at)?;
-        let fields = output_fields(&open[0]);
+        self.print_other_answers(context)?;
+        let fields = output_fields(&open_steps[0]);
         let mut complaint = complaint;
         loop {
-            let mut asking = self.step_form(at, draft, link);
+            let mut form = self.step_form(context, draft, link);
             let word = match &fields {
-                Some(fields) => asking.ask_output_fields(fields, complaint).await?,
-                None => asking.ask_text_output(&open[0], complaint).await?,
+                Some(fields) => form.ask_output_fields(fields, complaint).await?,
+                None => form.ask_text_output(&open_steps[0], complaint).await?,
             };
             if let Some(word) = word {
-                return Ok(act_on_word(&open[0], word, draft));
+                return Ok(act_on_command(&open_steps[0], word, draft));
             }
             let submission = if fields.is_some() {
                 let report = StepReport::Output(Value::Object(draft.values.clone()));
-                Ok(submission_of_person(&open[0], report))
+                Ok(build_person_submission(&open_steps[0], report))
             } else {
-                parse_person_text(&draft.words, open)
+                parse_person_text(&draft.text, open_steps)
             };
             match submission {
                 Ok(submission) => return Ok(RunDecision::Submit(submission)),
@@ -79,22 +79,22 @@ impl Person {
 
     pub(super) fn step_form<'a, 'b>(
         &'a mut self,
-        at: AnswerContext,
+        context: AnswerContext,
         draft: &'a mut AnswerDraft,
         link: &'a mut ServerLink<'b>,
     ) -> FieldForm<'a, 'b> {
-        FieldForm { prompt: self.open_prompt(), draft, link, screen: Screen::stdout(), at }
+        FieldForm { prompt: self.open_prompt(), draft, link, screen: Screen::stdout(), context }
     }
 
     /// Prints which other answers are possible, unless the last step was of the same kind.
-    fn print_other_answers(&mut self, at: AnswerContext) -> Result<()> {
-        if self.told.replace(at) == Some(at) {
+    fn print_other_answers(&mut self, context: AnswerContext) -> Result<()> {
+        if self.last_context.replace(context) == Some(context) {
             return Ok(());
         }
         question::write_prompt(&Screen::stdout().indent_block(
             Some(TextStyle::Dim),
             "  ",
-            at.describe_other_answers(),
+            context.describe_other_answers(),
         ))
     }
 }
@@ -103,7 +103,7 @@ impl Person {
 fn output_fields(step: &OpenStep) -> Option<Vec<InputField>> {
     let input = step.input().filter(|_| step.kind() == "input");
     match input.and_then(|input| AskedInputs::deserialize(input).ok()) {
-        Some(asked) => Some(asked.properties.iter().map(InputField::from_input).collect()),
+        Some(inputs) => Some(inputs.properties.iter().map(InputField::from_input).collect()),
         None => InputField::from_schema(step.ready.output_schema.as_ref()?),
     }
 }
@@ -125,15 +125,15 @@ impl FieldForm<'_, '_> {
             return self.ask_fields(fields).await;
         };
         self.print_error_complaint(&error)?;
-        let again = fields_to_ask_again(fields, error.violations(), &self.draft.values);
-        if again.len() == fields.len() {
+        let refused_fields = select_violated_fields(fields, error.violations(), &self.draft.values);
+        if refused_fields.len() == fields.len() {
             // Refused properties that are no field cannot be asked for: they are dropped after the complaint was
             // printed.
             let is_known = |name: &String| fields.iter().any(|field| field.name() == name);
             self.draft.values.retain(|name, _| is_known(name));
         }
         self.draft.begin_version();
-        self.ask_fields(&again).await
+        self.ask_fields(&refused_fields).await
     }
 
     /// Asks for an output in words, which may take several lines.
@@ -145,59 +145,60 @@ impl FieldForm<'_, '_> {
         if let Some(error) = complaint {
             question::write_prompt(&format!("{}\n", message_with_violations(&error)))?;
         }
-        if self.draft.words.contains('\n') {
+        if self.draft.text.contains('\n') {
             self.draft.begin_version();
             self.draft.print_unrecorded();
         }
-        let what = if accepts_any_output(step) { "text or JSON" } else { "what came of it" };
-        let what = format!("{what}, ended by an empty line");
-        question::write_prompt(&self.screen.indent_block(Some(TextStyle::Dim), "  ", &what))?;
+        let hint = if accepts_any_output(step) { "text or JSON" } else { "what came of it" };
+        let hint = format!("{hint}, ended by an empty line");
+        question::write_prompt(&self.screen.indent_block(Some(TextStyle::Dim), "  ", &hint))?;
         // The step may have scrolled off the screen, so the prompt repeats its name.
-        let asked = format!("{}> ", one_line(step.name()));
-        let first = match self.read_first_line(&asked).await? {
+        let prompt_text = format!("{}> ", one_line(step.name()));
+        let first_line = match self.read_first_line(&prompt_text).await? {
             Ok(first) => first,
             Err(word) => return Ok(Some(word)),
         };
         self.draft.clear_recorded();
         self.draft.is_text = accepts_any_output(step);
-        if first.starts_with(['{', '[']) {
-            let keep = |draft: &mut AnswerDraft, text: &str| text.clone_into(&mut draft.words);
-            let read = self.read_json_lines(first, keep).await?;
-            return Ok(read.map(|text| self.draft.words = text).err());
+        if first_line.starts_with(['{', '[']) {
+            let update_draft =
+                |draft: &mut AnswerDraft, text: &str| text.clone_into(&mut draft.text);
+            let result = self.read_json_lines(first_line, update_draft).await?;
+            return Ok(result.map(|text| self.draft.text = text).err());
         }
-        self.draft.words = first;
+        self.draft.text = first_line;
         self.read_more_lines().await
     }
 
     /// Reads the first line of a text answer, or a command word.
     async fn read_first_line(
         &mut self,
-        asked: &str,
+        prompt_text: &str,
     ) -> Result<std::result::Result<String, PersonAction>> {
         loop {
-            let line = match self.prompt_line(asked, &[]).await? {
+            let line = match self.prompt_line(prompt_text, &[]).await? {
                 PromptInput::Line(line) => line.trim_end().to_owned(),
-                left => return Ok(Err(word_for_leaving(&left))),
+                input => return Ok(Err(exit_command(&input))),
             };
             if line.is_empty() {
-                return Ok(Err(PersonAction::Later));
+                return Ok(Err(PersonAction::Leave));
             }
             match self.classify_line(&line, "").await? {
                 LineMeaning::Value => return Ok(Ok(line)),
-                LineMeaning::Word(word) => return Ok(Err(word)),
-                LineMeaning::Explained(_) => {}
+                LineMeaning::Command(word) => return Ok(Err(word)),
+                LineMeaning::Help(_) => {}
             }
         }
     }
 
     /// Reads further lines until an empty one.
     async fn read_more_lines(&mut self) -> Result<Option<PersonAction>> {
-        while self.draft.words.len() <= limits::FRAME_BYTES_MAX {
+        while self.draft.text.len() <= limits::FRAME_BYTES_MAX {
             match self.prompt_line(CONTINUATION_PROMPT, &[]).await? {
                 PromptInput::Line(line) if line.trim_end().is_empty() => break,
-                PromptInput::Line(line) => self.draft.words.extend(["\n", line.trim_end()]),
+                PromptInput::Line(line) => self.draft.text.extend(["\n", line.trim_end()]),
                 PromptInput::End => break,
-                left @ PromptInput::Interrupt => return Ok(Some(word_for_leaving(&left))),
+                input @ PromptInput::Interrupt => return Ok(Some(exit_command(&input))),
             }
         }
         Ok(None)
@@ -205,18 +206,18 @@ impl FieldForm<'_, '_> {
 }
 
 /// What `midex run` does next after a command word.
-fn act_on_word(step: &OpenStep, word: PersonAction, draft: &mut AnswerDraft) -> RunDecision {
-    let error =
-        |error: Value| RunDecision::Submit(submission_of_person(step, StepReport::Error(error)));
-    if matches!(word, PersonAction::Skip | PersonAction::Failed(_)) {
+fn act_on_command(step: &OpenStep, action: PersonAction, draft: &mut AnswerDraft) -> RunDecision {
+    let submit_error =
+        |error: Value| RunDecision::Submit(build_person_submission(step, StepReport::Error(error)));
+    if matches!(action, PersonAction::Skip | PersonAction::Failed(_)) {
         // The failure or skip replaces the values that were typed.
         draft.print_unrecorded();
     }
-    match word {
-        PersonAction::Skip => error(words::skipped_step_error()),
-        PersonAction::Failed(why) => error(json!({ "message": why })),
+    match action {
+        PersonAction::Skip => submit_error(words::skipped_step_error()),
+        PersonAction::Failed(reason) => submit_error(json!({ "message": reason })),
         PersonAction::Pause => RunDecision::Pause,
-        PersonAction::Later => RunDecision::Stop("stopped".to_owned()),
+        PersonAction::Leave => RunDecision::Stop("stopped".to_owned()),
         PersonAction::Interrupted => RunDecision::Stop("interrupted".to_owned()),
     }
 }

@@ -24,7 +24,7 @@ use midex_domain::{
 pub(super) struct ProgressLine {
     /// Each wait in words, with the time at which it is due.
     waits: Vec<(String, Option<Timestamp>)>,
-    begun: Timestamp,
+    started_at: Timestamp,
     is_shown: bool,
     has_drawn: bool,
     screen: Screen,
@@ -36,7 +36,7 @@ impl ProgressLine {
         let waits = waits.iter().map(|wait| (wait_name(wait), wait_deadline(wait)));
         Self {
             waits: waits.collect(),
-            begun: SystemClock.now(),
+            started_at: SystemClock.now(),
             is_shown: !is_json && io::stderr().is_terminal() && io::stdout().is_terminal(),
             has_drawn: false,
             screen: Screen::stdout(),
@@ -48,7 +48,7 @@ impl ProgressLine {
         tokio::time::sleep(limits::RUN_PROGRESS_EVERY).await;
         if self.is_shown {
             let now = SystemClock.now();
-            let line = progress_text(&self.waits, now.since(self.begun), now);
+            let line = progress_text(&self.waits, now.since(self.started_at), now);
             let line = truncate_text(&line, self.screen.columns().saturating_sub(1));
             let _ = question::write_prompt(&format!("\r{line}{}", self.erase_sequence()));
             self.has_drawn = true;
@@ -77,22 +77,22 @@ impl Drop for ProgressLine {
 /// `build, test · pause: 42 s left · 1.0 s`.
 fn progress_text(
     waits: &[(String, Option<Timestamp>)],
-    waited: Duration,
+    elapsed: Duration,
     now: Timestamp,
 ) -> String {
-    let parts = waits.iter().map(|(what, due)| match due {
+    let parts = waits.iter().map(|(name, due)| match due {
         Some(due) => {
-            let left = due.since(now).as_secs();
-            format!("{what}: {} left", format_duration(left * 1000))
+            let seconds_left = due.since(now).as_secs();
+            format!("{name}: {} left", format_duration(seconds_left * 1000))
         }
-        None => what.clone(),
+        None => name.clone(),
     });
-    let waited = format_duration(waited.as_secs() * 1000);
+    let elapsed_text = format_duration(elapsed.as_secs() * 1000);
     let mut text = parts.collect::<Vec<_>>().join(" · ");
     if text.width() > 0 {
         text.push_str(" · ");
     }
-    text + &waited
+    text + &elapsed_text
 }
 
 fn wait_deadline(wait: &WaitView) -> Option<Timestamp> {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    OutputFrom,
+    OutputSourceArgs,
     agent::AgentCommand,
     draft::AnswerDraft,
     editor::Editor,
@@ -15,7 +15,7 @@ use super::{
     lines::SubmissionLines,
     page::RunPage,
     person::Person,
-    submission::{RunDecision, Submission, parse_person_text},
+    submission::{RunDecision, StepSubmission, parse_person_text},
     words::AnswerContext,
 };
 use crate::{link::ServerLink, prompt::Prompt, steps::OpenStep};
@@ -27,18 +27,18 @@ use midex_domain::{
 /// The source of the outputs of a run.
 pub(super) struct OutputSource {
     /// A submission to repeat with a new token.
-    pending: Option<Submission>,
+    retry_submission: Option<StepSubmission>,
     /// The answer that is not recorded yet.
     pub(super) draft: AnswerDraft,
     /// The text of `--output`, until it is used.
-    given: Option<String>,
+    whole_output: Option<String>,
     lines: Option<SubmissionLines>,
-    asked: Option<Answerer>,
+    answerer: Option<Answerer>,
     /// The person at the terminal. Steps of kind `input`, which only the user may answer, are asked here even with
     /// `--agent`.
     person: Option<Person>,
     /// Why the run stops when there are no more outputs.
-    why_none: &'static str,
+    end_reason: &'static str,
 }
 
 /// A source that can be asked again if an output is refused.
@@ -53,106 +53,107 @@ impl OutputSource {
     ///
     /// # Errors
     /// `USAGE_INVALID`, `FILE_UNUSABLE` or `LIMIT_EXCEEDED` if a file or the editor cannot be used.
-    pub(super) fn from_flags(from: &OutputFrom) -> Result<Self> {
-        let mut lines = from.outputs.as_deref().map(SubmissionLines::from_file).transpose()?;
-        let given = from.output.as_deref().map(read_whole_input).transpose()?;
-        let takes_stdin = from.output.as_deref() == Some(Path::new("-"));
+    pub(super) fn from_flags(args: &OutputSourceArgs) -> Result<Self> {
+        let mut lines = args.outputs.as_deref().map(SubmissionLines::from_file).transpose()?;
+        let whole_output = args.output.as_deref().map(read_whole_input).transpose()?;
+        let takes_stdin = args.output.as_deref() == Some(Path::new("-"));
         let is_terminal = io::stdin().is_terminal() && !takes_stdin;
-        let is_asked = is_terminal && lines.is_none();
-        let asked = if from.editor {
+        let should_ask = is_terminal && lines.is_none();
+        let answerer = if args.editor {
             Some(Answerer::Editor(Editor::from_environment()?))
-        } else if let Some(agent) = AgentCommand::from_args(&from.agent) {
+        } else if let Some(agent) = AgentCommand::from_args(&args.agent) {
             Some(Answerer::Agent(agent))
-        } else if is_asked {
+        } else if should_ask {
             Some(Answerer::Person)
         } else {
-            if lines.is_none() && given.is_none() {
+            if lines.is_none() && whole_output.is_none() {
                 lines = Some(SubmissionLines::from_stdin());
             }
             None
         };
-        let why_none = match (&lines, &given, &asked) {
+        let end_reason = match (&lines, &whole_output, &answerer) {
             (_, _, Some(_)) => "stopped",
             (_, Some(_), _) => "the output is handed in",
-            _ if from.outputs.is_some() => "the file has no output for what is open now",
+            _ if args.outputs.is_some() => "the file has no output for what is open now",
             _ => "standard input has ended",
         };
         Ok(Self {
-            pending: None,
+            retry_submission: None,
             draft: AnswerDraft::default(),
-            given,
+            whole_output,
             lines,
-            asked,
+            answerer,
             person: is_terminal.then(Person::default),
-            why_none,
+            end_reason,
         })
     }
 
     /// Returns the next submission with the position of its open step, or another decision of the person.
     pub(super) async fn next_decision(
         &mut self,
-        open: &[OpenStep],
+        open_steps: &[OpenStep],
         complaint: Option<Error>,
         page: &mut RunPage<'_>,
         link: &mut ServerLink<'_>,
     ) -> Result<RunDecision> {
-        if let Some(submission) = self.take_retry(open) {
+        if let Some(submission) = self.take_retry(open_steps) {
             return Ok(RunDecision::Submit(submission));
         }
-        if let Some(text) = self.given.take() {
-            page.print_step(&open[0])?;
-            return Ok(RunDecision::Submit(Submission {
+        if let Some(text) = self.whole_output.take() {
+            page.print_step(&open_steps[0])?;
+            return Ok(RunDecision::Submit(StepSubmission {
                 is_by_person: false,
-                ..parse_person_text(text.trim(), open)?
+                ..parse_person_text(text.trim(), open_steps)?
             }));
         }
         if let Some(lines) = &mut self.lines
-            && let Some(mut submission) = lines.next_submission(open, page, link).await?
+            && let Some(mut submission) = lines.next_submission(open_steps, page, link).await?
         {
-            let step = submission.step_in(open).unwrap_or(&open[0]);
+            let step = submission.find_step(open_steps).unwrap_or(&open_steps[0]);
             page.print_step(step)?;
             submission.step = Some(step.name().to_owned());
             return Ok(RunDecision::Submit(submission));
         }
-        self.ask_answerer(open, complaint, page, link).await
+        self.ask_answerer(open_steps, complaint, page, link).await
     }
 
     async fn ask_answerer(
         &mut self,
-        open: &[OpenStep],
+        open_steps: &[OpenStep],
         complaint: Option<Error>,
         page: &mut RunPage<'_>,
         link: &mut ServerLink<'_>,
     ) -> Result<RunDecision> {
-        let Some(asked) = &mut self.asked else {
-            return Ok(RunDecision::Stop(self.why_none.to_owned()));
+        let Some(answerer) = &mut self.answerer else {
+            return Ok(RunDecision::Stop(self.end_reason.to_owned()));
         };
-        page.print_step(&open[0])?;
+        page.print_step(&open_steps[0])?;
         // An `input` step is for the user alone: the command of `--agent` does not answer it.
-        let is_of_user = open[0].kind() == "input";
-        match (asked, &mut self.person) {
+        let is_user_input = open_steps[0].kind() == "input";
+        match (answerer, &mut self.person) {
             (Answerer::Editor(editor), _) => {
                 // Editing may take long: release the store so that other processes can open it.
                 link.release_store().await?;
-                let found = editor.ask_for_output(open, complaint, &mut self.draft).await?;
-                Ok(found.map_or_else(
-                    || RunDecision::Stop(self.why_none.to_owned()),
+                let submission =
+                    editor.ask_for_output(open_steps, complaint, &mut self.draft).await?;
+                Ok(submission.map_or_else(
+                    || RunDecision::Stop(self.end_reason.to_owned()),
                     RunDecision::Submit,
                 ))
             }
-            (Answerer::Agent(agent), person) if !is_of_user || person.is_none() => {
-                let submission = agent.run_for_step(&open[0], complaint, link).await?;
+            (Answerer::Agent(agent), person) if !is_user_input || person.is_none() => {
+                let submission = agent.run_for_step(&open_steps[0], complaint, link).await?;
                 Ok(RunDecision::Submit(submission))
             }
             (_, Some(person)) => {
-                person.ask_step_answer(open, complaint, &mut self.draft, link).await
+                person.ask_step_answer(open_steps, complaint, &mut self.draft, link).await
             }
-            (_, None) => Ok(RunDecision::Stop(self.why_none.to_owned())),
+            (_, None) => Ok(RunDecision::Stop(self.end_reason.to_owned())),
         }
     }
 
     /// The prompt, if both standard input and stderr are terminals.
-    pub(super) fn terminal_prompt(&mut self) -> Option<&mut Prompt> {
+    pub(super) fn open_terminal_prompt(&mut self) -> Option<&mut Prompt> {
         // Questions are written to stderr: if it is redirected, the person would not see them.
         let is_possible = io::stderr().is_terminal();
         let person = self.person.as_mut().filter(|_| is_possible);
@@ -174,9 +175,9 @@ impl OutputSource {
     }
 
     /// Takes the submission whose token had expired, if its step is still open. Otherwise prints it as not recorded.
-    fn take_retry(&mut self, open: &[OpenStep]) -> Option<Submission> {
-        let submission = self.pending.take()?;
-        if submission.step_in(open).is_none() {
+    fn take_retry(&mut self, open_steps: &[OpenStep]) -> Option<StepSubmission> {
+        let submission = self.retry_submission.take()?;
+        if submission.find_step(open_steps).is_none() {
             self.draft.print_unrecorded();
             return None;
         }
@@ -184,16 +185,16 @@ impl OutputSource {
     }
 
     /// Keeps a submission, to submit it again with a renewed token.
-    pub(super) fn retry_later(&mut self, submission: Submission) {
-        self.pending = Some(Submission { is_retry: true, ..submission });
+    pub(super) fn retry_later(&mut self, submission: StepSubmission) {
+        self.retry_submission = Some(StepSubmission { is_retry: true, ..submission });
     }
 
     /// The first step name in the lines that is not in `known`, and its place.
-    pub(super) fn unknown_name(&self, known: &[&str]) -> Option<(&str, &str)> {
+    pub(super) fn find_unknown_name(&self, known_names: &[&str]) -> Option<(&str, &str)> {
         let lines = self.lines.as_ref()?;
         lines.unused_submissions().find_map(|submission| {
             let name = submission.step.as_deref()?;
-            (!known.contains(&name)).then_some((name, submission.place.as_str()))
+            (!known_names.contains(&name)).then_some((name, submission.place.as_str()))
         })
     }
 
@@ -201,8 +202,8 @@ impl OutputSource {
     pub(super) fn unused_line_places(&self) -> Vec<String> {
         let lines = self.lines.iter().flat_map(SubmissionLines::unused_submissions);
         let lines = lines.map(|submission| submission.place.clone());
-        let given = self.given.iter().map(|_| "--output".to_owned());
-        lines.chain(given).collect()
+        let whole_output = self.whole_output.iter().map(|_| "--output".to_owned());
+        lines.chain(whole_output).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use midex_domain::{
 
 /// An output or an error to submit for a step.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Submission {
+pub(super) struct StepSubmission {
     /// The step; `None` for the next in order.
     pub(super) step: Option<String>,
     pub(super) report: StepReport,
@@ -33,7 +33,7 @@ pub(super) enum StepReport {
 /// What `midex run` does next.
 pub(super) enum RunDecision {
     /// An output or an error.
-    Submit(Submission),
+    Submit(StepSubmission),
     /// Pause the execution.
     Pause,
     /// End the command, for this reason.
@@ -41,14 +41,14 @@ pub(super) enum RunDecision {
 }
 
 /// The place of a person's submission in messages.
-const YOURS: &str = "your output";
+const PERSON_OUTPUT_PLACE: &str = "your output";
 
 /// A person's submission for an open step.
-pub(super) fn submission_of_person(step: &OpenStep, report: StepReport) -> Submission {
-    Submission {
+pub(super) fn build_person_submission(step: &OpenStep, report: StepReport) -> StepSubmission {
+    StepSubmission {
         step: Some(step.name().to_owned()),
         report,
-        place: YOURS.to_owned(),
+        place: PERSON_OUTPUT_PLACE.to_owned(),
         is_by_person: true,
         is_retry: false,
     }
@@ -58,28 +58,32 @@ pub(super) fn submission_of_person(step: &OpenStep, report: StepReport) -> Submi
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` with the place.
-pub(super) fn parse_submission_line(line: &str, place: String) -> Result<Submission> {
-    let bad = |what: &str| {
-        let message = format!("{place}: {what}");
+pub(super) fn parse_submission_line(line: &str, place: String) -> Result<StepSubmission> {
+    let line_error = |problem: &str| {
+        let message = format!("{place}: {problem}");
         Error::new(Code::ArgumentsInvalid, message)
             .with_action("Correct the line and go on from there")
     };
     if let Some(fault) = oversized_integer_message(line.as_bytes()) {
-        return Err(bad(&fault));
+        return Err(line_error(&fault));
     }
     let value: Value =
-        serde_json::from_str(line).map_err(|error| bad(&describe_json_error(&error)))?;
+        serde_json::from_str(line).map_err(|error| line_error(&describe_json_error(&error)))?;
     let (step, report) = match value {
-        Value::Object(map) if is_step_line_object(&map) => parse_step_line(map).map_err(bad)?,
+        Value::Object(map) if is_step_line_object(&map) => {
+            parse_step_line(map).map_err(line_error)?
+        }
         output => (None, StepReport::Output(output)),
     };
-    Ok(Submission { step, report, place, is_by_person: false, is_retry: false })
+    Ok(StepSubmission { step, report, place, is_by_person: false, is_retry: false })
 }
 
 /// Whether the object has exactly the keys of a line that names its step.
 fn is_step_line_object(map: &Map<String, Value>) -> bool {
-    let ours = |key: &String| matches!(key.as_str(), "step_name" | "output" | "error");
-    map.len() > 1 && map.get("step_name").is_some_and(Value::is_string) && map.keys().all(ours)
+    let is_step_key = |key: &String| matches!(key.as_str(), "step_name" | "output" | "error");
+    map.len() > 1
+        && map.get("step_name").is_some_and(Value::is_string)
+        && map.keys().all(is_step_key)
 }
 
 fn parse_step_line(
@@ -102,12 +106,12 @@ pub(super) fn accepts_any_output(step: &OpenStep) -> bool {
     step.ready.output_schema.is_some() || step.kind() == "tool"
 }
 
-impl Submission {
+impl StepSubmission {
     /// The open step that it is for; the first one if it names none. `None` if the named one is not open.
-    pub(super) fn step_in<'a>(&self, open: &'a [OpenStep]) -> Option<&'a OpenStep> {
-        let named = self.step.as_deref();
-        let mut open = open.iter();
-        open.find(|step| named.is_none_or(|name| step.name() == name))
+    pub(super) fn find_step<'a>(&self, open_steps: &'a [OpenStep]) -> Option<&'a OpenStep> {
+        let step_name = self.step.as_deref();
+        let mut open_steps = open_steps.iter();
+        open_steps.find(|step| step_name.is_none_or(|name| step.name() == name))
     }
 }
 
@@ -115,22 +119,22 @@ impl Submission {
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` if it is no JSON, or names a step that is not open.
-pub(super) fn parse_person_text(text: &str, open: &[OpenStep]) -> Result<Submission> {
+pub(super) fn parse_person_text(text: &str, open_steps: &[OpenStep]) -> Result<StepSubmission> {
     if !text.starts_with('{') {
-        let output = if accepts_any_output(&open[0]) {
+        let output = if accepts_any_output(&open_steps[0]) {
             serde_json::from_str(text).unwrap_or_else(|_| json!(text))
         } else {
             json!({ "summary": text })
         };
-        return Ok(submission_of_person(&open[0], StepReport::Output(output)));
+        return Ok(build_person_submission(&open_steps[0], StepReport::Output(output)));
     }
-    let submission = parse_submission_line(text, YOURS.to_owned())?;
-    let step = submission.step_in(open).ok_or_else(|| {
+    let submission = parse_submission_line(text, PERSON_OUTPUT_PLACE.to_owned())?;
+    let step = submission.find_step(open_steps).ok_or_else(|| {
         let name = submission.step.as_deref().unwrap_or_default();
         let message = format!("step '{}' is not open", replace_hidden_chars(name));
         Error::new(Code::ArgumentsInvalid, message).with_action("Name a step that is open")
     })?;
-    Ok(submission_of_person(step, submission.report))
+    Ok(build_person_submission(step, submission.report))
 }
 
 /// Whether a text is incomplete JSON, to be continued on further lines.
@@ -174,13 +178,13 @@ mod tests {
 
     #[test]
     fn error_names_its_place() {
-        for (line, what) in [
+        for (line, expected) in [
             ("{", "f:1: not JSON: it ends too early"),
             (r#"{"step_name":"a","error":1}"#, "f:1: `error` must be"),
             (r#"{"step_name":"a","output":1,"error":"x"}"#, "f:1: `output` and"),
         ] {
             let error = parse_submission_line(line, "f:1".into()).expect_err("no line");
-            assert!(error.message().starts_with(what), "{}", error.message());
+            assert!(error.message().starts_with(expected), "{}", error.message());
         }
     }
 }

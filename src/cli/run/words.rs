@@ -14,7 +14,7 @@ pub(super) enum PersonAction {
     /// The execution is to be paused.
     Pause,
     /// The command ends, and the execution stays as it is.
-    Later,
+    Leave,
     /// The person pressed Ctrl-C: as `Later`.
     Interrupted,
 }
@@ -36,28 +36,28 @@ pub(super) enum LineMeaning {
     /// The line is a value, or part of one.
     Value,
     /// The line is a command word.
-    Word(PersonAction),
+    Command(PersonAction),
     /// The line is a request for help, or a command word that does not apply here. The text explains it; ask again.
-    Explained(String),
+    Help(String),
 }
 
 impl AnswerContext {
     /// Classifies a line that was typed here.
     pub(super) fn classify_line(self, line: &str) -> LineMeaning {
         if asks_for_help(&line.trim().to_lowercase()) {
-            return LineMeaning::Explained(self.answers_help());
+            return LineMeaning::Help(self.describe_answers());
         }
         let Some(word) = parse_command_word(line) else {
             return LineMeaning::Value;
         };
         match (self, word) {
-            (_, PersonAction::Later) => LineMeaning::Word(PersonAction::Later),
-            (Self::Start, PersonAction::Failed(why)) if !why.is_empty() => LineMeaning::Value,
-            (Self::Start, _) => LineMeaning::Explained(NOT_STARTED_MESSAGE.to_owned()),
+            (_, PersonAction::Leave) => LineMeaning::Command(PersonAction::Leave),
+            (Self::Start, PersonAction::Failed(reason)) if !reason.is_empty() => LineMeaning::Value,
+            (Self::Start, _) => LineMeaning::Help(NOT_STARTED_MESSAGE.to_owned()),
             (Self::Step { is_optional: false }, PersonAction::Skip) => {
-                LineMeaning::Explained(STEP_REQUIRED_MESSAGE.to_owned())
+                LineMeaning::Help(STEP_REQUIRED_MESSAGE.to_owned())
             }
-            (Self::Step { .. }, word) => LineMeaning::Word(word),
+            (Self::Step { .. }, word) => LineMeaning::Command(word),
         }
     }
 
@@ -83,8 +83,8 @@ impl AnswerContext {
     }
 
     /// The possible answers, explained for people.
-    fn answers_help(self) -> String {
-        let own: &[&str] = match self {
+    fn describe_answers(self) -> String {
+        let own_lines: &[&str] = match self {
             Self::Start => &["- later: leaves it; nothing was started"],
             Self::Step { is_optional } => &[
                 "- this failed, because WHY (or: failed: WHY): hands in that it could not be done",
@@ -93,12 +93,12 @@ impl AnswerContext {
                 "- skip: goes on without this step",
             ][..if is_optional { 4 } else { 3 }],
         };
-        let all = own.iter().copied().chain([
+        let lines = own_lines.iter().copied().chain([
             "- Ctrl-D: ends a list or a text as an empty line does; where neither can end, it is `later`",
             "- {…}: the rest of the answer at once, as JSON; where a list or an object is asked for, only that",
             "- \"later\": a word like these as a text, in quotes",
         ]);
-        all.collect::<Vec<_>>().join("\n")
+        lines.collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -114,16 +114,16 @@ const FAILURE_PREFIXES: &[&str] =
 /// Parses a command word; `None` if the line is a value, or part of one.
 fn parse_command_word(line: &str) -> Option<PersonAction> {
     let line = line.trim();
-    let low = line.to_lowercase();
-    if let Some(start) = FAILURE_PREFIXES.iter().find(|start| low.starts_with(*start)) {
-        let why = line.get(start.len()..).unwrap_or_default().trim();
-        return Some(PersonAction::Failed(why.to_owned()));
+    let lowercase = line.to_lowercase();
+    if let Some(start) = FAILURE_PREFIXES.iter().find(|start| lowercase.starts_with(*start)) {
+        let reason = line.get(start.len()..).unwrap_or_default().trim();
+        return Some(PersonAction::Failed(reason.to_owned()));
     }
-    match low.as_str() {
+    match lowercase.as_str() {
         "failed" | "this failed" => Some(PersonAction::Failed(String::new())),
         "skip" => Some(PersonAction::Skip),
         "pause" => Some(PersonAction::Pause),
-        "later" => Some(PersonAction::Later),
+        "later" => Some(PersonAction::Leave),
         _ => None,
     }
 }
@@ -144,13 +144,13 @@ mod tests {
 
     #[test]
     fn command_words_are_not_outputs() {
-        let failed = |why: &str| Some(PersonAction::Failed(why.to_owned()));
+        let failure_of = |why: &str| Some(PersonAction::Failed(why.to_owned()));
         for (line, expected) in [
             ("skip", Some(PersonAction::Skip)),
-            (" Later ", Some(PersonAction::Later)),
-            ("failed", failed("")),
-            ("failed: no room", failed("no room")),
-            ("This failed, because İt is gone", failed("İt is gone")),
+            (" Later ", Some(PersonAction::Leave)),
+            ("failed", failure_of("")),
+            ("failed: no room", failure_of("no room")),
+            ("This failed, because İt is gone", failure_of("İt is gone")),
             ("later that day", None),
             ("\"later\"", None),
             ("it failed", None),
@@ -161,29 +161,29 @@ mod tests {
 
     #[test]
     fn unusable_word_is_explained() {
-        let needed = AnswerContext::Step { is_optional: false };
+        let required_step = AnswerContext::Step { is_optional: false };
         let optional = AnswerContext::Step { is_optional: true };
-        let explained = |said: LineMeaning| match said {
-            LineMeaning::Explained(words) => words,
-            said => panic!("{said:?}"),
+        let help_text = |meaning: LineMeaning| match meaning {
+            LineMeaning::Help(words) => words,
+            meaning => panic!("{meaning:?}"),
         };
         assert!(
-            explained(AnswerContext::Start.classify_line("pause")).starts_with("nothing runs yet")
+            help_text(AnswerContext::Start.classify_line("pause")).starts_with("nothing runs yet")
         );
         assert!(
-            explained(AnswerContext::Start.classify_line("skip")).starts_with("nothing runs yet")
+            help_text(AnswerContext::Start.classify_line("skip")).starts_with("nothing runs yet")
         );
         assert_eq!(AnswerContext::Start.classify_line("failed: the login"), LineMeaning::Value);
         assert_eq!(
             AnswerContext::Start.classify_line("later"),
-            LineMeaning::Word(PersonAction::Later)
+            LineMeaning::Command(PersonAction::Leave)
         );
-        assert!(!explained(AnswerContext::Start.classify_line("?")).contains("pause"));
-        assert!(explained(needed.classify_line("skip")).contains("needs this step"));
-        assert_eq!(optional.classify_line("skip"), LineMeaning::Word(PersonAction::Skip));
-        assert_eq!(needed.classify_line("pause"), LineMeaning::Word(PersonAction::Pause));
-        assert!(explained(optional.classify_line("?")).contains("- skip"));
-        assert!(!explained(needed.classify_line("?")).contains("- skip"));
-        assert!(!needed.describe_other_answers().contains("skip"));
+        assert!(!help_text(AnswerContext::Start.classify_line("?")).contains("pause"));
+        assert!(help_text(required_step.classify_line("skip")).contains("needs this step"));
+        assert_eq!(optional.classify_line("skip"), LineMeaning::Command(PersonAction::Skip));
+        assert_eq!(required_step.classify_line("pause"), LineMeaning::Command(PersonAction::Pause));
+        assert!(help_text(optional.classify_line("?")).contains("- skip"));
+        assert!(!help_text(required_step.classify_line("?")).contains("- skip"));
+        assert!(!required_step.describe_other_answers().contains("skip"));
     }
 }

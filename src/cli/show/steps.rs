@@ -10,44 +10,46 @@ use crate::{
 };
 use midex_domain::{
     clock::Timestamp,
-    view::{AnsweredView, ExecutionView, GraphNode, GraphView, HistoryRow},
+    view::{ExecutionView, GateAnswerView, GraphNode, GraphView, HistoryRow},
 };
 
 /// The steps of `shown` with their states, and what each waits for at time `now`.
 pub(super) fn steps_section(
     graph: &GraphView,
-    shown: &ExecutionView,
-    how: &DisplayOptions<'_>,
+    execution: &ExecutionView,
+    options: &DisplayOptions<'_>,
     now: Timestamp,
 ) -> String {
-    let notes = |node: &GraphNode| step_notes(node, shown, now, how.is_served);
-    draw_graph(graph, how.screen, notes)
+    let notes = |node: &GraphNode| step_notes(node, execution, now, options.is_served);
+    draw_graph(graph, options.screen, notes)
 }
 
 fn step_notes(
     node: &GraphNode,
-    shown: &ExecutionView,
+    execution: &ExecutionView,
     now: Timestamp,
     is_served: bool,
 ) -> StepNotes {
-    let rows = shown.history.iter();
+    let rows = execution.history.iter();
     let rows = rows.filter(|row| row.step_name == node.id && row.body.is_none());
     let latest = rows.clone().rev().find(|row| row.item.is_none());
-    let waits = shown.status.waits.iter();
-    let own = waits.filter(|wait| wait.step_name == node.id && wait.body.is_none());
+    let waits = execution.status.waits.iter();
+    let own_waits = waits.filter(|wait| wait.step_name == node.id && wait.body.is_none());
     let answers = rows.clone().filter_map(|row| row.answered.as_ref());
-    let tried = rows.filter(|row| latest.is_some_and(|latest| is_earlier_attempt(row, latest)));
+    let earlier_attempts =
+        rows.filter(|row| latest.is_some_and(|latest| is_earlier_attempt(row, latest)));
     // Each page of a paginated list is an attempt without a result; those are not shown.
-    let tried = tried.map(|row| (row.attempt, short_result(row)));
-    let tried = tried.filter(|(_, result)| !result.is_empty());
-    let tried: Vec<_> =
-        tried.map(|(attempt, result)| format!("attempt {attempt}: {result}")).collect();
+    let earlier_attempts = earlier_attempts.map(|row| (row.attempt, short_result(row)));
+    let earlier_attempts = earlier_attempts.filter(|(_, result)| !result.is_empty());
+    let earlier_attempts: Vec<_> =
+        earlier_attempts.map(|(attempt, result)| format!("attempt {attempt}: {result}")).collect();
     StepNotes {
-        beside: latest.map_or_else(String::new, |row| describe_visit(row, now, tried.len())),
-        below: own
+        line_note: latest
+            .map_or_else(String::new, |row| describe_visit(row, now, earlier_attempts.len())),
+        detail_notes: own_waits
             .map(|wait| waits::describe_wait(wait, now, is_served))
             .chain(answers.map(gate_answer_text))
-            .chain(tried)
+            .chain(earlier_attempts)
             .collect(),
     }
 }
@@ -70,15 +72,15 @@ fn describe_visit(row: &HistoryRow, now: Timestamp, failures: usize) -> String {
     } else {
         String::new()
     };
-    let late = if row.late { "late" } else { "" };
+    let late_note = if row.late { "late" } else { "" };
     let result = short_result(row);
-    let parts = [time.as_str(), &attempt, late, &result];
+    let parts = [time.as_str(), &attempt, late_note, &result];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("  ")
 }
 
 /// Whether a gate was approved or rejected, and by whom.
-fn gate_answer_text(answered: &AnsweredView) -> String {
-    let what = if answered.approved { "approved" } else { "rejected" };
-    format!("{what} by {}", one_line(&answered.by))
+fn gate_answer_text(answer: &GateAnswerView) -> String {
+    let verdict = if answer.approved { "approved" } else { "rejected" };
+    format!("{verdict} by {}", one_line(&answer.by))
 }

@@ -12,7 +12,7 @@ use super::{DisplayOptions, execution_page};
 use crate::{
     link::{ServerLink, is_final_state},
     screen::{Screen, terminal_rows},
-    tail::{store_write_time, wait_for_reader_gone},
+    tail::{read_store_write_time, wait_for_reader_gone},
     unwritable_output_error,
     value::json_text,
 };
@@ -34,27 +34,27 @@ pub(super) async fn watch_execution(
     flags: &str,
     is_json: bool,
 ) -> Result<()> {
-    let mut drawn = DrawnScreen { is_json, flags: flags.to_owned(), ..DrawnScreen::default() };
-    let mut pace = redraw_interval();
-    let mut window = TerminalEvents::new()?;
-    let mut looks = StorePolling::default();
+    let mut screen = WatchScreen { is_json, flags: flags.to_owned(), ..WatchScreen::default() };
+    let mut interval = redraw_interval();
+    let mut terminal_events = TerminalEvents::new()?;
+    let mut polling = StorePolling::default();
     loop {
-        let (reply, shown) = link.fetch_execution(id).await?;
-        drawn.is_served = link.is_served();
+        let (reply, execution) = link.fetch_execution(id).await?;
+        screen.is_served = link.is_served();
         // Changes that follow faster than the interval are not drawn one by one.
-        pace.tick().await;
-        drawn.draw_or_print(&reply, &shown)?;
-        if is_final_state(&shown.status.state) {
+        interval.tick().await;
+        screen.draw_or_print(&reply, &execution)?;
+        if is_final_state(&execution.status.state) {
             return Ok(());
         }
-        let revision = shown.status.revision;
-        if drawn.is_served {
-            looks = StorePolling::default();
+        let revision = execution.status.revision;
+        if screen.is_served {
+            polling = StorePolling::default();
         }
-        let pause = looks.next_pause(revision);
+        let pause = polling.next_pause(revision);
         tokio::select! {
             moved = wait_for_new_revision(link, id, revision, pause, config) => moved?,
-            ended = drawn.redraw_forever(&reply, &shown, &mut window, &mut pace) => return ended,
+            ended = screen.redraw_forever(&reply, &execution, &mut terminal_events, &mut interval) => return ended,
             () = wait_for_reader_gone() => return Ok(()),
         }
     }
@@ -62,45 +62,47 @@ pub(super) async fn watch_execution(
 
 /// The minimum interval between two drawings.
 fn redraw_interval() -> Interval {
-    let mut pace = tokio::time::interval(limits::WATCH_EVERY_MIN);
-    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    pace
+    let mut interval = tokio::time::interval(limits::WATCH_EVERY_MIN);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }
 
 /// The source of events of the terminal.
 struct TerminalEvents {
-    sized: Signal,
-    taken_up: Signal,
+    resize_signal: Signal,
+    continue_signal: Signal,
 }
 
 /// An event of the terminal, or a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WatchEvent {
     /// The terminal was resized, and has moved the drawn lines in an unknown way.
-    Sized,
+    Resized,
     /// The process was stopped and continued: the shell wrote below the drawn lines.
-    TakenUp,
+    Continued,
     /// A second passed.
-    Second,
+    Tick,
 }
 
 impl TerminalEvents {
     fn new() -> Result<Self> {
-        let listen = |kind| {
+        let subscribe = |kind| {
             signal(kind)
                 .map_err(|error| Error::internal("signals cannot be received").with_source(error))
         };
         Ok(Self {
-            sized: listen(SignalKind::window_change())?,
-            taken_up: listen(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
+            resize_signal: subscribe(SignalKind::window_change())?,
+            continue_signal: subscribe(SignalKind::from_raw(
+                rustix::process::Signal::CONT.as_raw(),
+            ))?,
         })
     }
 
     async fn next_event(&mut self) -> WatchEvent {
         tokio::select! {
-            Some(()) = self.sized.recv() => WatchEvent::Sized,
-            Some(()) = self.taken_up.recv() => WatchEvent::TakenUp,
-            () = tokio::time::sleep(limits::RUN_PROGRESS_EVERY) => WatchEvent::Second,
+            Some(()) = self.resize_signal.recv() => WatchEvent::Resized,
+            Some(()) = self.continue_signal.recv() => WatchEvent::Continued,
+            () = tokio::time::sleep(limits::RUN_PROGRESS_EVERY) => WatchEvent::Tick,
         }
     }
 }
@@ -150,9 +152,9 @@ async fn wait_for_new_revision(
         return Ok(());
     }
     link.release_store().await?;
-    let before = store_write_time(&config.data_dir);
+    let last_write = read_store_write_time(&config.data_dir);
     tokio::time::sleep(pause).await;
-    while store_write_time(&config.data_dir) == before {
+    while read_store_write_time(&config.data_dir) == last_write {
         tokio::time::sleep(limits::TAIL_EVERY).await;
     }
     Ok(())
@@ -160,7 +162,7 @@ async fn wait_for_new_revision(
 
 /// The content of the screen.
 #[derive(Default)]
-struct DrawnScreen {
+struct WatchScreen {
     is_json: bool,
     /// The flags that a follow-up command needs to reach the same executions.
     flags: String,
@@ -170,25 +172,25 @@ struct DrawnScreen {
     /// The revision that was printed last.
     revision: Option<u64>,
     /// Whether the position of the drawn lines is unknown.
-    is_lost: bool,
+    is_position_lost: bool,
 }
 
-impl DrawnScreen {
+impl WatchScreen {
     /// Redraws the page every second, because it shows durations, and after each event of the terminal. Never returns
     /// `Ok`.
     async fn redraw_forever(
         &mut self,
         reply: &Value,
-        shown: &ExecutionView,
-        window: &mut TerminalEvents,
-        pace: &mut Interval,
+        execution: &ExecutionView,
+        terminal_events: &mut TerminalEvents,
+        interval: &mut Interval,
     ) -> Result<()> {
         loop {
-            let event = window.next_event().await;
+            let event = terminal_events.next_event().await;
             self.invalidate_after(event);
-            pace.tick().await;
+            interval.tick().await;
             if !self.is_printed_in_full(&Screen::stdout()) {
-                self.draw_or_print(reply, shown)?;
+                self.draw_or_print(reply, execution)?;
             }
         }
     }
@@ -196,9 +198,9 @@ impl DrawnScreen {
     /// Invalidates the drawn lines after an event that moved them.
     fn invalidate_after(&mut self, event: WatchEvent) {
         match event {
-            WatchEvent::Sized => self.is_lost = true,
-            WatchEvent::TakenUp => self.lines.clear(),
-            WatchEvent::Second => {}
+            WatchEvent::Resized => self.is_position_lost = true,
+            WatchEvent::Continued => self.lines.clear(),
+            WatchEvent::Tick => {}
         }
     }
 
@@ -211,32 +213,37 @@ impl DrawnScreen {
         self.is_json || !screen.is_terminal() || screen.is_plain()
     }
 
-    fn draw_or_print(&mut self, reply: &Value, shown: &ExecutionView) -> Result<()> {
+    fn draw_or_print(&mut self, reply: &Value, execution: &ExecutionView) -> Result<()> {
         // Query the size anew: the terminal may have been resized.
         let screen = Screen::stdout();
         if self.is_printed_in_full(&screen) {
-            return self.print_page(reply, shown, &screen);
+            return self.print_page(reply, execution, &screen);
         }
         let rows = terminal_rows().saturating_sub(1).max(1);
-        let text = execution_page(shown, &self.display_options(&screen));
+        let text = execution_page(execution, &self.display_options(&screen));
         write_to_stdout(&self.draw_page(&text, rows))
     }
 
     /// The escape sequences and text that turn the screen into this page, in at most `rows` rows.
     fn draw_page(&mut self, page: &str, rows: usize) -> String {
         let lines = fit_page_to_rows(page, rows);
-        let change = if std::mem::take(&mut self.is_lost) {
+        let output = if std::mem::take(&mut self.is_position_lost) {
             format!("{CLEAR_SCREEN}{}", line_changes(&[], &lines))
         } else {
             line_changes(&self.lines, &lines)
         };
         self.lines = lines;
-        change
+        output
     }
 
     /// Prints the full page if the execution has a new revision, for output that cannot be redrawn, such as a pipe.
-    fn print_page(&mut self, reply: &Value, shown: &ExecutionView, screen: &Screen) -> Result<()> {
-        let revision = Some(shown.status.revision);
+    fn print_page(
+        &mut self,
+        reply: &Value,
+        execution: &ExecutionView,
+        screen: &Screen,
+    ) -> Result<()> {
+        let revision = Some(execution.status.revision);
         if self.revision == revision {
             return Ok(());
         }
@@ -244,7 +251,7 @@ impl DrawnScreen {
         let text = if self.is_json {
             json_text(reply, false) + "\n"
         } else {
-            execution_page(shown, &self.display_options(screen)) + "\n"
+            execution_page(execution, &self.display_options(screen)) + "\n"
         };
         write_to_stdout(&text)
     }
@@ -252,10 +259,10 @@ impl DrawnScreen {
 
 fn write_to_stdout(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    match written {
+    let result = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    match result {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(unwritable_output_error),
+        result => result.map_err(unwritable_output_error),
     }
 }
 
@@ -263,35 +270,35 @@ fn write_to_stdout(text: &str) -> Result<()> {
 fn fit_page_to_rows(page: &str, rows: usize) -> Vec<String> {
     let mut lines: Vec<_> = page.lines().map(str::to_owned).collect();
     if lines.len() > rows {
-        let more = lines.len() - rows + 1;
+        let hidden_count = lines.len() - rows + 1;
         lines.truncate(rows - 1);
-        lines.push(format!("… {more} more lines"));
+        lines.push(format!("… {hidden_count} more lines"));
     }
     lines
 }
 
 /// The output that turns the lines `before` into `now`, with the cursor below them. Only lines that differ are written.
-fn line_changes(before: &[String], now: &[String]) -> String {
-    if before == now {
+fn line_changes(old_lines: &[String], new_lines: &[String]) -> String {
+    if old_lines == new_lines {
         return String::new();
     }
     // Turn wrapping off: a line that is too long is truncated, rather than taking two rows.
     let mut text = String::from("\u{1b}[?7l");
-    if !before.is_empty() {
-        let _ = write!(text, "\u{1b}[{}A", before.len());
+    if !old_lines.is_empty() {
+        let _ = write!(text, "\u{1b}[{}A", old_lines.len());
     }
-    for at in 0..before.len().max(now.len()) {
-        match (before.get(at), now.get(at)) {
-            (Some(old), Some(new)) if old == new => text.push_str("\u{1b}[1B"),
-            (_, Some(new)) => {
-                let _ = write!(text, "\r{new}\u{1b}[K\n");
+    for index in 0..old_lines.len().max(new_lines.len()) {
+        match (old_lines.get(index), new_lines.get(index)) {
+            (Some(old_line), Some(new_line)) if old_line == new_line => text.push_str("\u{1b}[1B"),
+            (_, Some(new_line)) => {
+                let _ = write!(text, "\r{new_line}\u{1b}[K\n");
             }
             (_, None) => text.push_str("\r\u{1b}[K\u{1b}[1B"),
         }
     }
-    let left = before.len().saturating_sub(now.len());
-    if left > 0 {
-        let _ = write!(text, "\u{1b}[{left}A");
+    let removed = old_lines.len().saturating_sub(new_lines.len());
+    if removed > 0 {
+        let _ = write!(text, "\u{1b}[{removed}A");
     }
     text.push_str("\r\u{1b}[?7h");
     text
@@ -332,8 +339,8 @@ mod tests {
 
     #[test]
     fn idle_polling_slows_down() {
-        let mut looks = StorePolling::default();
-        let pauses = [1, 1, 1, 1, 1, 1, 2].map(|revision| looks.next_pause(revision).as_secs());
+        let mut polling = StorePolling::default();
+        let pauses = [1, 1, 1, 1, 1, 1, 2].map(|revision| polling.next_pause(revision).as_secs());
         assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 1]);
     }
 
@@ -349,33 +356,34 @@ mod tests {
     fn the_screen_shows_the_last_page() {
         for pages in [["a b c", "a X c"], ["a", "a b c"], ["a b c", "a"], ["", "a"], ["a b", "c d"]]
         {
-            let [before, now] = pages.map(split_lines);
+            let [old_page, new_page] = pages.map(split_lines);
             // An unchanged line is skipped with a cursor movement, so draw the old page first.
-            let first = line_changes(&[], &before);
-            let drawn =
-                terminal_lines(&(first + &line_changes(&before, &now).replace("\u{1b}[1B", "\n")));
-            let kept = now.iter().filter(|line| drawn.contains(line)).count();
-            assert_eq!(kept, now.len(), "{pages:?}: {drawn:?}");
-            assert!(drawn.len() <= now.len().max(1), "{pages:?}: {drawn:?}");
+            let first = line_changes(&[], &old_page);
+            let terminal = terminal_lines(
+                &(first + &line_changes(&old_page, &new_page).replace("\u{1b}[1B", "\n")),
+            );
+            let matched = new_page.iter().filter(|line| terminal.contains(line)).count();
+            assert_eq!(matched, new_page.len(), "{pages:?}: {terminal:?}");
+            assert!(terminal.len() <= new_page.len().max(1), "{pages:?}: {terminal:?}");
         }
     }
 
     #[test]
     fn resized_terminal_is_redrawn() {
-        let mut drawn = DrawnScreen::default();
-        drawn.draw_page("a\nb\nc\nd", 9);
-        drawn.invalidate_after(WatchEvent::Sized);
-        let lower = drawn.draw_page("a\nb\nc\nd", 3);
+        let mut screen = WatchScreen::default();
+        screen.draw_page("a\nb\nc\nd", 9);
+        screen.invalidate_after(WatchEvent::Resized);
+        let lower = screen.draw_page("a\nb\nc\nd", 3);
         assert!(lower.starts_with(CLEAR_SCREEN), "{lower:?}");
         assert_eq!(terminal_lines(&lower[CLEAR_SCREEN.len()..]), ["a", "b", "… 2 more lines"]);
-        drawn.invalidate_after(WatchEvent::Sized);
-        let higher = drawn.draw_page("a\nb\nc\nd", 9);
+        screen.invalidate_after(WatchEvent::Resized);
+        let higher = screen.draw_page("a\nb\nc\nd", 9);
         assert_eq!(terminal_lines(&higher[CLEAR_SCREEN.len()..]), ["a", "b", "c", "d"]);
-        drawn.invalidate_after(WatchEvent::TakenUp);
-        let below = drawn.draw_page("a\nb\nc\nd", 9);
+        screen.invalidate_after(WatchEvent::Continued);
+        let below = screen.draw_page("a\nb\nc\nd", 9);
         assert_eq!(terminal_lines(&below), ["a", "b", "c", "d"]);
-        drawn.invalidate_after(WatchEvent::Second);
-        assert_eq!(drawn.draw_page("a\nb\nc\nd", 9), "");
+        screen.invalidate_after(WatchEvent::Tick);
+        assert_eq!(screen.draw_page("a\nb\nc\nd", 9), "");
     }
 
     #[test]

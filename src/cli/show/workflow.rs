@@ -38,7 +38,7 @@ fn workflow_json(entry: &WorkflowEntry) -> Value {
         "source": entry.source,
         "path": workflow_path(entry),
         "inputs": inputs.map(view::input_views),
-        "graph": workflow.map(GraphView::of),
+        "graph": workflow.map(GraphView::from_workflow),
         "valid": !entry.is_broken(),
         "findings": entry.findings,
     })
@@ -61,7 +61,7 @@ fn workflow_page(entry: &WorkflowEntry, screen: &Screen) -> String {
     if let Some(workflow) = workflow {
         text += &inputs_text(workflow, screen);
         let _ = writeln!(text, "\n{}", screen.paint(TextStyle::Dim, "steps"));
-        text += &draw_graph(&GraphView::of(workflow), screen, |_| StepNotes::default());
+        text += &draw_graph(&GraphView::from_workflow(workflow), screen, |_| StepNotes::default());
         text += &screen.indent_block(None, "", &format!("\nstart it: {}", start_command(workflow)));
     }
     text
@@ -77,12 +77,12 @@ fn findings_text(findings: &[Finding], screen: &Screen) -> String {
 }
 
 fn inputs_text(workflow: &Workflow, screen: &Screen) -> String {
-    let declared = workflow.inputs.as_ref().map(view::input_views).unwrap_or_default();
-    if declared.is_empty() {
+    let declared_inputs = workflow.inputs.as_ref().map(view::input_views).unwrap_or_default();
+    if declared_inputs.is_empty() {
         return String::new();
     }
     let mut text = format!("\n{}\n", screen.paint(TextStyle::Dim, "inputs"));
-    for input in declared {
+    for input in declared_inputs {
         let field = InputField::from_input(&input);
         text += &screen.indent_block(None, INDENT, &field.describe_as_flag());
     }
@@ -92,8 +92,8 @@ fn inputs_text(workflow: &Workflow, screen: &Screen) -> String {
 /// The command that starts it, with its required inputs.
 fn start_command(workflow: &Workflow) -> String {
     let mut command = format!("midex run {}", quoted(workflow.name.as_str()));
-    let declared = workflow.inputs.as_ref().map(view::input_views).unwrap_or_default();
-    for input in declared.iter().filter(|input| input.required && input.default.is_none()) {
+    let declared_inputs = workflow.inputs.as_ref().map(view::input_views).unwrap_or_default();
+    for input in declared_inputs.iter().filter(|input| input.required && input.default.is_none()) {
         let _ = write!(command, " --input {}=…", quoted(&input.name));
     }
     command

@@ -24,16 +24,16 @@ const ID_COLUMNS_NARROW: usize = 12;
 const STEP_COLUMNS: usize = 12;
 
 /// Formats an event in one line; with `everywhere` it names the execution. `None` if another event says the same.
-pub(super) fn event_line(event: &Value, everywhere: bool, screen: &Screen) -> Option<String> {
+pub(super) fn event_line(event: &Value, names_execution: bool, screen: &Screen) -> Option<String> {
     let (words, style) = event_text(event)?;
     let time = event_time(event, screen);
-    let place = event_place(event, everywhere, screen);
-    let room = screen.columns().saturating_sub(time.width() + place.width() + 2);
+    let place = event_place(event, names_execution, screen);
+    let columns = screen.columns().saturating_sub(time.width() + place.width() + 2);
     // The reason of a failure is not truncated, and may take a second line.
     let words = if style == Some(TextStyle::Bad) || !screen.is_terminal() {
         words
     } else {
-        truncate_text(&words, room)
+        truncate_text(&words, columns)
     };
     let words = style.map_or(words.clone(), |style| screen.paint(style, &words));
     let line = format!("{}  {place}{words}", screen.paint(TextStyle::Dim, &time));
@@ -56,9 +56,9 @@ fn event_time(event: &Value, screen: &Screen) -> String {
 }
 
 /// The execution and the step of an event.
-fn event_place(event: &Value, everywhere: bool, screen: &Screen) -> String {
+fn event_place(event: &Value, names_execution: bool, screen: &Screen) -> String {
     let (mut place, step) = (String::new(), text_field(event, "step_name"));
-    if everywhere {
+    if names_execution {
         let columns = if is_narrow_screen(screen) { ID_COLUMNS_NARROW } else { ID_COLUMNS };
         let id = truncate_front(&text_field(event, "execution_id"), columns);
         place = format!("{id:<columns$}  ");

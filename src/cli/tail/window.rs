@@ -10,9 +10,9 @@ use midex_domain::limits;
 /// The events that were seen.
 #[derive(Debug, Default)]
 pub(super) struct SeenEvents {
-    seen: BTreeSet<u64>,
+    seen_ids: BTreeSet<u64>,
     /// Events up to this id existed before the first poll, or are too old to occur in a reply.
-    floor: u64,
+    seen_up_to: u64,
 }
 
 impl SeenEvents {
@@ -21,35 +21,35 @@ impl SeenEvents {
     pub(super) fn take_first_reply(
         &mut self,
         mut events: Vec<Value>,
-        lines: usize,
+        limit: usize,
         is_shown: impl Fn(&Value) -> bool,
     ) -> Vec<Value> {
-        self.floor = oldest_id(&events).saturating_sub(1);
-        self.seen = events.iter().map(event_id).collect();
+        self.seen_up_to = oldest_id(&events).saturating_sub(1);
+        self.seen_ids = events.iter().map(event_id).collect();
         events.retain(is_shown);
-        events.split_off(events.len().saturating_sub(lines))
+        events.split_off(events.len().saturating_sub(limit))
     }
 
     /// Whether events may be missing between the seen ones and the first event of this reply.
     pub(super) fn has_gap(&self, events: &[Value]) -> bool {
-        let full = events.len() >= limits::TELEMETRY_LIMIT_MAX;
-        full && !events.iter().any(|event| self.has_seen(event_id(event)))
+        let is_full = events.len() >= limits::TELEMETRY_LIMIT_MAX;
+        is_full && !events.iter().any(|event| self.has_seen(event_id(event)))
     }
 
     /// Takes the events of a reply and returns the new ones.
     pub(super) fn take_new_events(&mut self, mut events: Vec<Value>) -> Vec<Value> {
         let oldest = oldest_id(&events);
         events.retain(|event| !self.has_seen(event_id(event)));
-        self.seen.extend(events.iter().map(event_id));
-        if events.len() + self.seen.len() > 4 * limits::TELEMETRY_LIMIT_MAX {
-            self.seen = self.seen.split_off(&oldest);
-            self.floor = self.floor.max(oldest.saturating_sub(1));
+        self.seen_ids.extend(events.iter().map(event_id));
+        if events.len() + self.seen_ids.len() > 4 * limits::TELEMETRY_LIMIT_MAX {
+            self.seen_ids = self.seen_ids.split_off(&oldest);
+            self.seen_up_to = self.seen_up_to.max(oldest.saturating_sub(1));
         }
         events
     }
 
     fn has_seen(&self, id: u64) -> bool {
-        id <= self.floor || self.seen.contains(&id)
+        id <= self.seen_up_to || self.seen_ids.contains(&id)
     }
 }
 
@@ -104,28 +104,28 @@ mod tests {
 
     #[test]
     fn gap_between_replies_is_noticed() {
-        let most = limits::TELEMETRY_LIMIT_MAX as u64;
+        let limit = limits::TELEMETRY_LIMIT_MAX as u64;
         let mut window = SeenEvents::default();
-        window.take_first_reply(events_with_ids(most..2 * most), 0, |_| true);
-        assert!(!window.has_gap(&events_with_ids(2 * most..2 * most + 5)));
-        assert!(!window.has_gap(&events_with_ids(2 * most - 1..3 * most - 1)));
-        assert!(window.has_gap(&events_with_ids(2 * most..3 * most)));
+        window.take_first_reply(events_with_ids(limit..2 * limit), 0, |_| true);
+        assert!(!window.has_gap(&events_with_ids(2 * limit..2 * limit + 5)));
+        assert!(!window.has_gap(&events_with_ids(2 * limit - 1..3 * limit - 1)));
+        assert!(window.has_gap(&events_with_ids(2 * limit..3 * limit)));
     }
 
     #[test]
     fn seen_events_are_limited() {
-        let most = limits::TELEMETRY_LIMIT_MAX as u64;
+        let limit = limits::TELEMETRY_LIMIT_MAX as u64;
         let mut window = SeenEvents::default();
-        window.take_first_reply(events_with_ids(1..=most), 20, |event| {
+        window.take_first_reply(events_with_ids(1..=limit), 20, |event| {
             event_id(event).is_multiple_of(2)
         });
-        for at in 1..20 {
-            let from = at * most / 2;
+        for round in 1..20 {
+            let start = round * limit / 2;
             assert_eq!(
-                window.take_new_events(events_with_ids(from..from + most)).len() as u64,
-                most / 2 - u64::from(at < 2)
+                window.take_new_events(events_with_ids(start..start + limit)).len() as u64,
+                limit / 2 - u64::from(round < 2)
             );
-            assert!(window.seen.len() as u64 <= 5 * most);
+            assert!(window.seen_ids.len() as u64 <= 5 * limit);
         }
         assert!(window.take_new_events(events_with_ids([1, 2, 3])).is_empty());
     }

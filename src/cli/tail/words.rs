@@ -51,11 +51,11 @@ fn event_style(kind: EventType) -> Option<TextStyle> {
 /// The new state of the execution; `None` if a dedicated event reports it.
 fn new_state_text(metadata: &Value) -> Option<String> {
     let state = |name| State::parse(&text_field(metadata, name));
-    let (from, to) = (state("old_state")?, state("new_state")?);
-    match (from, to) {
+    let (old_state, new_state) = (state("old_state")?, state("new_state")?);
+    match (old_state, new_state) {
         (State::Idle, State::Running) | (_, State::Completed | State::Failed) => None,
         (State::Paused, State::Running) => Some("goes on".to_owned()),
-        _ => Some(format!("is {}", to.as_str())),
+        _ => Some(format!("is {}", new_state.as_str())),
     }
 }
 
@@ -68,16 +68,16 @@ fn completed_text(metadata: &Value) -> String {
 }
 
 fn step_began_text(event: &Value) -> String {
-    let part = item_and_hook_prefix(&event["metadata"]);
+    let prefix = item_and_hook_prefix(&event["metadata"]);
     match text_field(event, "agent_name").as_str() {
-        "" => format!("{part}begins"),
-        agent => format!("{part}begins, for {agent}"),
+        "" => format!("{prefix}begins"),
+        agent => format!("{prefix}begins, for {agent}"),
     }
 }
 
 fn step_failed_text(metadata: &Value) -> String {
-    let (part, after) = (item_and_hook_prefix(metadata), duration_suffix(metadata));
-    format!("{part}failed{after}: {}", failure_reason_text(metadata))
+    let (prefix, duration) = (item_and_hook_prefix(metadata), duration_suffix(metadata));
+    format!("{prefix}failed{duration}: {}", failure_reason_text(metadata))
 }
 
 fn artifact_stored_text(metadata: &Value) -> String {
@@ -110,7 +110,7 @@ fn item_and_hook_prefix(metadata: &Value) -> String {
 fn duration_suffix(metadata: &Value) -> String {
     match metadata["duration_ms"].as_u64() {
         None | Some(0) => String::new(),
-        Some(took) => format!(" after {}", format_duration(took)),
+        Some(duration) => format!(" after {}", format_duration(duration)),
     }
 }
 
@@ -181,10 +181,10 @@ mod tests {
             let change = json!({ "old_state": old, "new_state": new });
             assert_eq!(text_of_event("workflow_state_transition", &change), None);
         }
-        for silent in ["workflow_started", "token_generated", "token_validated"] {
-            assert_eq!(text_of_event(silent, &json!({})), None);
+        for kind in ["workflow_started", "token_generated", "token_validated"] {
+            assert_eq!(text_of_event(kind, &json!({})), None);
         }
-        let told = ["step_failed", "workflow_failed", "error"];
-        assert!(told.iter().all(|kind| text_of_event(kind, &Value::Null).is_some()));
+        let kinds = ["step_failed", "workflow_failed", "error"];
+        assert!(kinds.iter().all(|kind| text_of_event(kind, &Value::Null).is_some()));
     }
 }

@@ -8,7 +8,9 @@ use super::super::{
     draft::StepDraft,
     expression::{Reference, Segment},
     finding::{Finding, Rule},
-    schema::{composed_schemas, follow_references, member_schemas, non_null_types, ref_target},
+    schema::{
+        composed_schemas, find_ref_target, follow_references, member_schemas, non_null_types,
+    },
 };
 use super::{
     commands::{OperationSignature, join_first_names},
@@ -26,7 +28,7 @@ pub(super) enum ResponsePathResult<'a> {
     /// The value before the segment at this index is a list, and the segment is not a list index.
     NoIndex(usize),
     /// The path ends at one of these schemas.
-    At(Vec<&'a Value>),
+    Resolved(Vec<&'a Value>),
 }
 
 impl<'a> ResponsePathResult<'a> {
@@ -38,14 +40,14 @@ impl<'a> ResponsePathResult<'a> {
         path: &[Segment],
     ) -> Option<Self> {
         let output = callable.output.as_ref()?;
-        let mut walk = SchemaWalker::new(output);
+        let mut walker = SchemaWalker::new(output);
         Some(match (is_gathered, path) {
-            (false, path) => walk.follow_path(vec![output], path, 0),
+            (false, path) => walker.follow_path(vec![output], path, 0),
             (true, []) => Self::Possible,
-            (true, [first, rest @ ..]) => match (walk.list_item_schema(callable), first) {
+            (true, [first, rest @ ..]) => match (walker.list_item_schema(callable), first) {
                 (None, _) => Self::Possible,
                 (Some(_), Segment::Key(_)) => Self::NoIndex(0),
-                (Some(item), Segment::Index(_)) => walk.follow_path(vec![item], rest, 1),
+                (Some(item), Segment::Index(_)) => walker.follow_path(vec![item], rest, 1),
             },
         })
     }
@@ -54,73 +56,75 @@ impl<'a> ResponsePathResult<'a> {
 /// The result of applying one segment to one schema.
 enum SegmentResult<'a> {
     /// The schema says nothing about the segment.
-    Silent,
+    Unspecified,
     /// The schema allows any value there.
-    Open,
-    Next(Vec<&'a Value>),
+    Unrestricted,
+    Schemas(Vec<&'a Value>),
     NoIndex,
     Missing(Vec<&'a str>),
 }
 
 /// Follows paths through a self-contained schema, whose references point into its own `$defs`.
 pub(super) struct SchemaWalker<'a> {
-    whole: &'a Value,
+    root_schema: &'a Value,
     /// The number of schemas that may still be visited. Nested alternatives grow exponentially.
-    left: usize,
+    visits_left: usize,
 }
 
 impl<'a> SchemaWalker<'a> {
-    pub(super) fn new(whole: &'a Value) -> Self {
-        Self { whole, left: limits::ANSWER_SCHEMAS_WALKED_MAX }
+    pub(super) fn new(root_schema: &'a Value) -> Self {
+        Self { root_schema, visits_left: limits::ANSWER_SCHEMAS_WALKED_MAX }
     }
 
     /// Counts one visited schema; false once the limit is reached.
-    fn count_visit(&mut self) -> bool {
-        let left = self.left.checked_sub(1);
-        self.left = left.unwrap_or_default();
+    fn try_count_visit(&mut self) -> bool {
+        let left = self.visits_left.checked_sub(1);
+        self.visits_left = left.unwrap_or_default();
         left.is_some()
     }
 
     /// Follows a path that starts at any of these schemas.
     pub(super) fn follow_path(
         &mut self,
-        from: Vec<&'a Value>,
+        schemas: Vec<&'a Value>,
         path: &[Segment],
-        done: usize,
+        start_index: usize,
     ) -> ResponsePathResult<'a> {
-        let mut at = from;
-        for (place, segment) in path.iter().enumerate() {
-            let steps = at.into_iter().map(|schema| self.apply_segment(schema, segment));
+        let mut current = schemas;
+        for (index, segment) in path.iter().enumerate() {
+            let steps = current.into_iter().map(|schema| self.apply_segment(schema, segment));
             match combine_any_of(steps.collect()) {
-                SegmentResult::Silent | SegmentResult::Open => return ResponsePathResult::Possible,
-                SegmentResult::Next(next) => at = next,
-                SegmentResult::NoIndex => return ResponsePathResult::NoIndex(done + place),
+                SegmentResult::Unspecified | SegmentResult::Unrestricted => {
+                    return ResponsePathResult::Possible;
+                }
+                SegmentResult::Schemas(next) => current = next,
+                SegmentResult::NoIndex => return ResponsePathResult::NoIndex(start_index + index),
                 SegmentResult::Missing(known) => {
-                    return ResponsePathResult::Missing(done + place, known);
+                    return ResponsePathResult::Missing(start_index + index, known);
                 }
             }
         }
-        ResponsePathResult::At(at)
+        ResponsePathResult::Resolved(current)
     }
 
     /// Applies a segment to a schema with its `allOf` parts and references, and with its alternatives.
     fn apply_segment(&mut self, schema: &'a Value, segment: &Segment) -> SegmentResult<'a> {
-        if !self.count_visit() {
-            return SegmentResult::Open;
+        if !self.try_count_visit() {
+            return SegmentResult::Unrestricted;
         }
-        let mut said = vec![apply_to_own_keywords(schema, segment)];
+        let mut results = vec![apply_to_own_keywords(schema, segment)];
         let parts = member_schemas(schema, "allOf");
-        for part in ref_target(schema, self.whole).into_iter().chain(parts) {
-            said.push(self.apply_segment(part, segment));
+        for part in find_ref_target(schema, self.root_schema).into_iter().chain(parts) {
+            results.push(self.apply_segment(part, segment));
         }
         for choice in ["anyOf", "oneOf"] {
             let choices = member_schemas(schema, choice);
             if !choices.is_empty() {
                 let steps = choices.iter().map(|one| self.apply_segment(one, segment));
-                said.push(combine_any_of(steps.collect()));
+                results.push(combine_any_of(steps.collect()));
             }
         }
-        combine_all_of(said)
+        combine_all_of(results)
     }
 
     /// The schema of the items of the list in a response: at the path known for the operation, else the response itself
@@ -131,18 +135,18 @@ impl<'a> SchemaWalker<'a> {
     ) -> Option<&'a Value> {
         let answer = callable.output.as_ref()?;
         let path = callable.items_path.as_deref();
-        let said = path.and_then(|path| self.schema_at_path(answer, path)?.get("items"));
-        said.or_else(|| self.find_only_list(answer))
+        let items = path.and_then(|path| self.schema_at_path(answer, path)?.get("items"));
+        items.or_else(|| self.find_only_list(answer))
     }
 
     fn find_only_list(&self, answer: &'a Value) -> Option<&'a Value> {
-        let answer = follow_references(answer, self.whole);
+        let answer = follow_references(answer, self.root_schema);
         if let Some(items) = answer.get("items") {
             return Some(items);
         }
         let properties = answer.get("properties")?.as_object()?.values();
         let mut lists =
-            properties.filter_map(|value| follow_references(value, self.whole).get("items"));
+            properties.filter_map(|value| follow_references(value, self.root_schema).get("items"));
         lists.next().filter(|_| lists.next().is_none())
     }
 
@@ -151,36 +155,36 @@ impl<'a> SchemaWalker<'a> {
         let mut names = dotted.split('.').filter(|name| !name.is_empty());
         let at = names.try_fold(schema, |at, name| {
             let mut properties = self.declared_properties(at).into_iter();
-            let found = properties.find(|(known, _)| *known == name);
-            found.map(|(_, value)| value)
+            let property = properties.find(|(known, _)| *known == name);
+            property.map(|(_, value)| value)
         });
-        at.map(|at| follow_references(at, self.whole))
+        at.map(|at| follow_references(at, self.root_schema))
     }
 
     /// The properties that a schema declares, including those of its parts and alternatives.
     pub(super) fn declared_properties(&mut self, schema: &'a Value) -> Vec<(&'a str, &'a Value)> {
-        if !self.count_visit() {
+        if !self.try_count_visit() {
             return Vec::new();
         }
-        let own = schema.get("properties").and_then(Value::as_object);
-        let own = own.into_iter().flatten();
-        let mut found: Vec<_> = own.map(|(name, value)| (name.as_str(), value)).collect();
-        for part in composed_schemas(schema, self.whole) {
-            found.extend(self.declared_properties(part));
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let properties = properties.into_iter().flatten();
+        let mut declared: Vec<_> = properties.map(|(name, value)| (name.as_str(), value)).collect();
+        for part in composed_schemas(schema, self.root_schema) {
+            declared.extend(self.declared_properties(part));
         }
-        found
+        declared
     }
 
     /// The types of a value other than null; empty if any type is allowed.
     pub(super) fn non_null_types(&mut self, schema: &'a Value) -> Vec<&'a str> {
-        if !self.count_visit() {
+        if !self.try_count_visit() {
             return Vec::new();
         }
-        let own = non_null_types(schema);
-        if !own.is_empty() {
-            return own;
+        let types = non_null_types(schema);
+        if !types.is_empty() {
+            return types;
         }
-        let parts = composed_schemas(schema, self.whole);
+        let parts = composed_schemas(schema, self.root_schema);
         parts.flat_map(|part| self.non_null_types(part)).collect()
     }
 }
@@ -192,19 +196,18 @@ fn apply_to_own_keywords<'a>(schema: &'a Value, segment: &Segment) -> SegmentRes
     let is_null = schema.get("type").is_some_and(|name| name == "null");
     match (non_null_types(schema).as_slice(), schema.get("items")) {
         ([], _) if is_null => SegmentResult::Missing(Vec::new()),
-        ([], None) if properties.is_none() => SegmentResult::Silent,
+        ([], None) if properties.is_none() => SegmentResult::Unspecified,
         (["array"], items) | ([], items @ Some(_)) if properties.is_none() => match segment {
-            Segment::Index(_) => {
-                items.map_or(SegmentResult::Open, |items| SegmentResult::Next(vec![items]))
-            }
+            Segment::Index(_) => items
+                .map_or(SegmentResult::Unrestricted, |items| SegmentResult::Schemas(vec![items])),
             Segment::Key(_) => SegmentResult::NoIndex,
         },
         ([] | ["object"], _) => match properties.and_then(|all| all.get(&*key)) {
-            Some(property) => SegmentResult::Next(vec![property]),
+            Some(property) => SegmentResult::Schemas(vec![property]),
             None => undeclared_property_result(schema),
         },
         ([_], _) => SegmentResult::Missing(Vec::new()),
-        _ => SegmentResult::Open,
+        _ => SegmentResult::Unrestricted,
     }
 }
 
@@ -213,29 +216,31 @@ fn apply_to_own_keywords<'a>(schema: &'a Value, segment: &Segment) -> SegmentRes
 fn undeclared_property_result(schema: &Value) -> SegmentResult<'_> {
     let properties = schema.get("properties").and_then(Value::as_object);
     match (schema.get("additionalProperties"), properties) {
-        _ if schema.get("patternProperties").is_some() => SegmentResult::Open,
+        _ if schema.get("patternProperties").is_some() => SegmentResult::Unrestricted,
         (None | Some(Value::Bool(false)), Some(properties)) if !properties.is_empty() => {
             SegmentResult::Missing(properties.keys().map(String::as_str).collect())
         }
-        (Some(others @ Value::Object(_)), _) => SegmentResult::Next(vec![others]),
-        (None, _) => SegmentResult::Silent,
-        _ => SegmentResult::Open,
+        (Some(others @ Value::Object(_)), _) => SegmentResult::Schemas(vec![others]),
+        (None, _) => SegmentResult::Unspecified,
+        _ => SegmentResult::Unrestricted,
     }
 }
 
 /// Combines alternatives (`anyOf`): the path exists if one of them has it, and is possible if one of them says nothing.
-fn combine_any_of(said: Vec<SegmentResult<'_>>) -> SegmentResult<'_> {
+fn combine_any_of(results: Vec<SegmentResult<'_>>) -> SegmentResult<'_> {
     let (mut next, mut known, mut is_list) = (Vec::new(), Vec::new(), false);
-    for step in said {
+    for step in results {
         match step {
-            SegmentResult::Silent | SegmentResult::Open => return SegmentResult::Open,
-            SegmentResult::Next(more) => next.extend(more),
+            SegmentResult::Unspecified | SegmentResult::Unrestricted => {
+                return SegmentResult::Unrestricted;
+            }
+            SegmentResult::Schemas(more) => next.extend(more),
             SegmentResult::Missing(more) => known.extend(more),
             SegmentResult::NoIndex => is_list = true,
         }
     }
     match (next.is_empty(), is_list) {
-        (false, _) => SegmentResult::Next(next),
+        (false, _) => SegmentResult::Schemas(next),
         (true, true) => SegmentResult::NoIndex,
         (true, false) => SegmentResult::Missing(known),
     }
@@ -244,16 +249,16 @@ fn combine_any_of(said: Vec<SegmentResult<'_>>) -> SegmentResult<'_> {
 /// Combines the parts of one schema (`allOf`): a property that one part declares exists, even if other parts do not
 /// declare it.
 fn combine_all_of(said: Vec<SegmentResult<'_>>) -> SegmentResult<'_> {
-    let said: Vec<_> =
-        said.into_iter().filter(|step| !matches!(step, SegmentResult::Silent)).collect();
-    let is_open = |step: &SegmentResult<'_>| matches!(step, SegmentResult::Open);
-    let has_next = said.iter().any(|step| matches!(step, SegmentResult::Next(_)));
-    if said.is_empty() {
-        SegmentResult::Silent
-    } else if !has_next && said.iter().any(is_open) {
-        SegmentResult::Open
+    let results: Vec<_> =
+        said.into_iter().filter(|step| !matches!(step, SegmentResult::Unspecified)).collect();
+    let is_open = |step: &SegmentResult<'_>| matches!(step, SegmentResult::Unrestricted);
+    let has_next = results.iter().any(|step| matches!(step, SegmentResult::Schemas(_)));
+    if results.is_empty() {
+        SegmentResult::Unspecified
+    } else if !has_next && results.iter().any(is_open) {
+        SegmentResult::Unrestricted
     } else {
-        combine_any_of(said.into_iter().filter(|step| !is_open(step)).collect())
+        combine_any_of(results.into_iter().filter(|step| !is_open(step)).collect())
     }
 }
 
@@ -264,15 +269,15 @@ pub(super) fn undeclared_path_finding(
     step: &StepDraft,
     answer: &ResponsePathResult<'_>,
 ) -> Option<Finding> {
-    let called = step.field("run")?.value.as_text()?;
+    let operation = step.field("run")?.value.as_text()?;
     match answer {
-        ResponsePathResult::Possible | ResponsePathResult::At(_) => None,
+        ResponsePathResult::Possible | ResponsePathResult::Resolved(_) => None,
         // The author provides a default value, and so knows that the value may be missing.
         ResponsePathResult::Missing(..) if reference.is_guarded => None,
         ResponsePathResult::Missing(place, known) => {
             let name = segment_below_response(reference, step, *place)?.as_key().into_owned();
             let message = format!(
-                "`{reference}` is hardly there: the document names no `{name}` in the answer of `{called}`"
+                "`{reference}` is hardly there: the document names no `{name}` in the answer of `{operation}`"
             );
             let rule = Rule::StepTemplateOutputPathMissing;
             let hint = match known.as_slice() {
@@ -285,7 +290,7 @@ pub(super) fn undeclared_path_finding(
         ResponsePathResult::NoIndex(place) => {
             let name = segment_below_response(reference, step, *place)?.as_key().into_owned();
             let message = format!(
-                "`{reference}` leads through a list: `{called}` answers several, each of which may have `{name}`"
+                "`{reference}` leads through a list: `{operation}` answers several, each of which may have `{name}`"
             );
             let rule = Rule::StepTemplateArrayOutputMissingIndex;
             let finding = site.reference_finding(rule, reference, message);
@@ -311,6 +316,6 @@ fn segment_below_response<'r>(
     place: usize,
 ) -> Option<&'r Segment> {
     // The step id precedes the path, and for a `foreach` the index of an item.
-    let before = if step.id.is_some() { 1 } else { 2 };
-    reference.path.get(before + place)
+    let prefix_len = if step.id.is_some() { 1 } else { 2 };
+    reference.path.get(prefix_len + place)
 }

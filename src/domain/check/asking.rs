@@ -8,8 +8,8 @@ use super::super::{
 };
 
 /// Checks the `properties` of every step that has any.
-pub(super) fn check_asked_properties(
-    found: &mut Vec<Finding>,
+pub(super) fn check_requested_inputs(
+    findings: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
 ) {
@@ -21,24 +21,24 @@ pub(super) fn check_asked_properties(
     };
     for field in steps.iter().flat_map(|step| &step.fields) {
         if ["input", "extract"].contains(&field.key.name) {
-            check_properties(found, declared, field);
+            check_properties(findings, declared, field);
         }
     }
 }
 
-fn check_properties(found: &mut Vec<Finding>, declared: &[MappingEntry], field: &RawField) {
+fn check_properties(findings: &mut Vec<Finding>, declared: &[MappingEntry], field: &RawField) {
     let names = field.value.get("properties").and_then(DocumentNode::items);
     for (at, node) in names.unwrap_or_default().iter().enumerate() {
         let Some(name) = node.as_text() else { continue };
         let path = format!("{}.properties[{at}]", field.path);
         let input = declared.iter().find(|input| input.key == name);
-        found.extend(match input {
+        findings.extend(match input {
             None => Some(undeclared_input_finding(
                 declared,
                 node,
                 name,
                 path,
-                has_room_for_suggestions(found),
+                has_room_for_suggestions(findings),
             )),
             // An `extract` step may also correct inputs that were given.
             Some(input) if field.key.name == "input" => {
@@ -75,8 +75,8 @@ fn needless_ask_finding(
     name: &str,
     path: String,
 ) -> Option<Finding> {
-    let is_said = |node: &DocumentNode| node.content != NodeContent::Bool(false);
-    let is_optional = input.get("optional").is_some_and(is_said);
+    let is_not_false = |node: &DocumentNode| node.content != NodeContent::Bool(false);
+    let is_optional = input.get("optional").is_some_and(is_not_false);
     let is_required = !is_optional && input.get("default").is_none();
     let message = format!("`{name}` is never asked for: no execution starts without it");
     is_required.then(|| {
@@ -95,17 +95,18 @@ fn unsupported_form_finding(
     name: &str,
     path: String,
 ) -> Option<Finding> {
-    let is_of_user = field.value.get("via").and_then(DocumentNode::as_text) == Some("elicitation");
+    let is_user_form =
+        field.value.get("via").and_then(DocumentNode::as_text) == Some("elicitation");
     let kind = input.get("type").and_then(DocumentNode::as_text);
-    let inner = input.get("validate").and_then(|rules| rules.get("enum"));
-    let lists = [input.get("enum"), inner].into_iter().flatten();
+    let validate_enum = input.get("validate").and_then(|rules| rules.get("enum"));
+    let lists = [input.get("enum"), validate_enum].into_iter().flatten();
     let mut options = lists.filter_map(DocumentNode::items).flatten();
-    let is_plain = !matches!(kind, Some("array" | "object"));
-    let has_others = options.any(|option| option.as_text().is_none());
+    let is_scalar = !matches!(kind, Some("array" | "object"));
+    let has_non_text = options.any(|option| option.as_text().is_none());
     let message = format!(
         "the user cannot be asked for `{name}` in a form: a form holds texts, numbers, true or false, and choices between texts"
     );
-    (is_of_user && (!is_plain || has_others)).then(|| {
+    (is_user_form && (!is_scalar || has_non_text)).then(|| {
         Finding::new(Rule::Contradiction, path, node.place, message)
             .suggest("say `via: auto`, so that the agent may ask".to_owned())
     })

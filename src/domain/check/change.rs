@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     super::{
-        class::Class,
+        class::OperationClass,
         draft::{RawField, StepDraft},
         finding::{Finding, Rule},
     },
@@ -19,14 +19,14 @@ struct SideEffectStep<'a> {
     position: usize,
     /// The field that determines its kind.
     field: &'a RawField,
-    class: Class,
+    class: OperationClass,
     /// The steps that may have run before it.
-    earlier: BTreeSet<usize>,
+    predecessors: BTreeSet<usize>,
 }
 
 /// Warns of side effects without a gate before them, and of a first call that changes data before any call has read it.
 pub(super) fn check_side_effects(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     steps: &[StepDraft],
     (calls, abilities): (&OperationCalls, &ServerCapabilities),
     flow: &FlowGraph<'_>,
@@ -41,11 +41,11 @@ pub(super) fn check_side_effects(
             position,
             field,
             class,
-            earlier: flow.possible_predecessors(position),
+            predecessors: flow.possible_predecessors(position),
         })
         .collect();
-    warn_ungated_changes(found, steps, &changes);
-    warn_change_before_read(found, steps, calls, &changes);
+    warn_ungated_changes(findings, steps, &changes);
+    warn_change_before_read(findings, steps, calls, &changes);
 }
 
 /// The field and the class of a step with side effects; `None` if the step only reads, or if its class is unknown.
@@ -53,15 +53,15 @@ fn side_effect_field<'a>(
     step: &'a StepDraft,
     calls: &OperationCalls,
     abilities: &ServerCapabilities,
-) -> Option<(&'a RawField, Class)> {
+) -> Option<(&'a RawField, OperationClass)> {
     if let Some(field) = step.field("run") {
         let class = calls.operation_of_step(step)?.class;
-        return (class > Class::Safe).then_some((field, class));
+        return (class > OperationClass::Safe).then_some((field, class));
     }
     let field = step.field("activity")?;
     let is_known = abilities.activities.contains(field.value.as_text()?);
     let may_repeat = step.read_value("idempotent") == Some(true);
-    (is_known && !may_repeat).then_some((field, Class::Standard))
+    (is_known && !may_repeat).then_some((field, OperationClass::Standard))
 }
 
 fn has_kind(step: &StepDraft, kind: &str) -> bool {
@@ -71,19 +71,19 @@ fn has_kind(step: &StepDraft, kind: &str) -> bool {
 /// Warns once for each chain of changes: a gate before the first also covers the later ones, so a step is skipped if an
 /// earlier step with the same or a higher class was reported.
 fn warn_ungated_changes(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     steps: &[StepDraft],
     changes: &[SideEffectStep<'_>],
 ) {
-    let mut told: Vec<&SideEffectStep<'_>> = Vec::new();
+    let mut reported: Vec<&SideEffectStep<'_>> = Vec::new();
     for change in changes {
-        let is_asked = change.earlier.iter().any(|at| has_kind(&steps[*at], "gate"));
-        let is_told = told
+        let is_gated = change.predecessors.iter().any(|at| has_kind(&steps[*at], "gate"));
+        let is_reported = reported
             .iter()
-            .any(|one| one.class >= change.class && change.earlier.contains(&one.position));
-        if !is_asked && !is_told {
-            told.push(change);
-            found.push(change.missing_gate_finding());
+            .any(|one| one.class >= change.class && change.predecessors.contains(&one.position));
+        if !is_gated && !is_reported {
+            reported.push(change);
+            findings.push(change.missing_gate_finding());
         }
     }
 }
@@ -91,12 +91,12 @@ fn warn_ungated_changes(
 impl SideEffectStep<'_> {
     fn missing_gate_finding(&self) -> Finding {
         let name = self.field.value.as_text().unwrap_or_default();
-        let (does, hint) = match (self.field.key.name, self.class) {
-            ("run", Class::Destructive) => ("takes something away", ADD_GATE_HINT),
+        let (effect, hint) = match (self.field.key.name, self.class) {
+            ("run", OperationClass::Destructive) => ("takes something away", ADD_GATE_HINT),
             ("run", _) => ("changes something", ADD_GATE_HINT),
             _ => ("may not be done twice", GATE_OR_IDEMPOTENT_HINT),
         };
-        let message = format!("`{name}` {does}, and no `gate` comes before it");
+        let message = format!("`{name}` {effect}, and no `gate` comes before it");
         let finding = self.field.value_finding(Rule::MutationWithoutGate, message);
         finding.suggest(hint.to_owned())
     }
@@ -109,27 +109,30 @@ const GATE_OR_IDEMPOTENT_HINT: &str = "put a step before it that a person answer
 /// warning, since starting it amounts to making that call. An unknown operation may be read-only, so it suppresses the
 /// warning.
 fn warn_change_before_read(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     steps: &[StepDraft],
     calls: &OperationCalls,
     changes: &[SideEffectStep<'_>],
 ) {
-    let running = |step: &StepDraft| {
+    let count_run_bodies = |step: &StepDraft| {
         step.step_and_foreach_body().filter(|body| body.field("run").is_some()).count()
     };
     let changes = || changes.iter().filter(|change| change.field.key.name == "run");
     let is_first = |change: &&SideEffectStep<'_>| {
-        changes().all(|other| !change.earlier.contains(&other.position))
+        changes().all(|other| !change.predecessors.contains(&other.position))
     };
     let Some(first) = changes().find(is_first) else {
         return;
     };
-    let mut before = first.earlier.iter().flat_map(|at| steps[*at].step_and_foreach_body());
-    let may_look = |step: &StepDraft| {
+    let mut earlier_bodies =
+        first.predecessors.iter().flat_map(|at| steps[*at].step_and_foreach_body());
+    let may_only_read = |step: &StepDraft| {
         step.field("run").is_some()
-            && calls.operation_of_step(step).is_none_or(|callable| callable.class == Class::Safe)
+            && calls
+                .operation_of_step(step)
+                .is_none_or(|callable| callable.class == OperationClass::Safe)
     };
-    if steps.iter().map(running).sum::<usize>() < 2 || before.any(may_look) {
+    if steps.iter().map(count_run_bodies).sum::<usize>() < 2 || earlier_bodies.any(may_only_read) {
         return;
     }
     let name = first.field.value.as_text().unwrap_or_default();
@@ -138,5 +141,5 @@ fn warn_change_before_read(
     );
     let hint = "begin with a `run` step whose operation only reads: where it fails, nothing has been changed yet";
     let rule = Rule::WorkflowMutationBeforePreflight;
-    found.push(first.field.value_finding(rule, message).suggest(hint.to_owned()));
+    findings.push(first.field.value_finding(rule, message).suggest(hint.to_owned()));
 }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use serde_json::Value;
 
 use super::super::{
-    class::Class,
+    class::OperationClass,
     definition::CatalogRequirement,
     draft::{RawField, StepDraft, WorkflowDraft},
     finding::{Finding, Rule},
@@ -21,14 +21,14 @@ pub trait OperationLookup: fmt::Debug + Send + Sync {
     fn find_operation(&self, catalog: &str, operation: &str) -> OperationLookupResult;
 
     /// The name of a provider of the catalog that is similar to `operation`.
-    fn similar_provider(&self, catalog: &str, operation: &str) -> Option<String>;
+    fn find_similar_provider(&self, catalog: &str, operation: &str) -> Option<String>;
 
     /// Validates the arguments and the body of a call against the schemas of the operation. The paths of the violations
     /// begin with `/with` or `/body`. Expressions are passed as written, so violations of values that contain one are
     /// meaningless.
     fn validate_call(
         &self,
-        named: (&str, &str),
+        operation_name: (&str, &str),
         with: &Value,
         body: Option<&Value>,
     ) -> Vec<Violation>;
@@ -37,22 +37,18 @@ pub trait OperationLookup: fmt::Debug + Send + Sync {
     fn is_requirement_met(&self, requirement: &CatalogRequirement) -> bool;
 
     /// The id of a disabled catalog that would satisfy the requirement.
-    fn disabled_catalog_for(&self, requirement: &CatalogRequirement) -> Option<String>;
+    fn find_disabled_catalog(&self, requirement: &CatalogRequirement) -> Option<String>;
 
     /// A version number that changes whenever the catalogs change.
     fn catalogs_version(&self) -> u64;
 }
 
 /// Whether `argument` is required by the operation; false if the operation is unknown.
-pub fn is_argument_required(
-    commands: &dyn OperationLookup,
-    operation: &str,
-    argument: &str,
-) -> bool {
+pub fn is_argument_required(lookup: &dyn OperationLookup, operation: &str, argument: &str) -> bool {
     let Some((catalog, operation)) = split_operation_name(operation) else {
         return false;
     };
-    let OperationLookupResult::Operation(callable) = commands.find_operation(catalog, &operation)
+    let OperationLookupResult::Operation(callable) = lookup.find_operation(catalog, &operation)
     else {
         return false;
     };
@@ -70,7 +66,7 @@ pub enum OperationLookupResult {
     /// No operation has this name; the name of a similar one.
     NoOperation(Option<String>),
     /// Several catalogs of the vendor have such an operation; the ids of the catalogs.
-    Several(Vec<String>),
+    Ambiguous(Vec<String>),
     /// The operation.
     Operation(Arc<OperationSignature>),
 }
@@ -79,7 +75,7 @@ pub enum OperationLookupResult {
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperationSignature {
     /// The class of the operation: how much it may change.
-    pub class: Class,
+    pub class: OperationClass,
     /// The parameters, without the body.
     pub arguments: Vec<Argument>,
     /// The request body, if the operation takes one.
@@ -92,7 +88,7 @@ pub struct OperationSignature {
     /// Whether the document describes how to request further pages.
     pub has_pages: bool,
     /// The reason why the operation cannot be called.
-    pub uncallable: Option<String>,
+    pub uncallable_reason: Option<String>,
 }
 
 /// An argument, or a field of a body.
@@ -114,7 +110,7 @@ pub struct BodyFields {
     /// The known fields; empty if the body is no object.
     pub fields: Vec<Argument>,
     /// Whether further fields are allowed; false if the body is no object.
-    pub is_open: bool,
+    pub is_extensible: bool,
 }
 
 impl BodyFields {
@@ -126,17 +122,17 @@ impl BodyFields {
 
 /// Warns of each required catalog that is missing or disabled.
 pub(super) fn check_requirements(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     draft: &WorkflowDraft,
-    commands: Option<&dyn OperationLookup>,
+    lookup: Option<&dyn OperationLookup>,
 ) {
-    let Some(commands) = commands else { return };
+    let Some(lookup) = lookup else { return };
     for (at, node) in required_catalog_nodes(draft).iter().enumerate() {
         let Some(requirement) = parse_requirement(node) else {
             continue;
         };
-        if !commands.is_requirement_met(&requirement) {
-            let (is, until, hint) = match commands.disabled_catalog_for(&requirement) {
+        if !lookup.is_requirement_met(&requirement) {
+            let (problem, needed_state, hint) = match lookup.find_disabled_catalog(&requirement) {
                 Some(id) => {
                     (format!("the catalog `{id}` is disabled"), "enabled", enable_catalog_call(&id))
                 }
@@ -147,11 +143,11 @@ pub(super) fn check_requirements(
                 ),
             };
             let message = format!(
-                "{is}: what steps call of it is not judged, and no start is taken until it is {until}"
+                "{problem}: what steps call of it is not judged, and no start is taken until it is {needed_state}"
             );
             let path = format!("requires.catalogs[{at}]");
-            let finding = node.finding(Rule::CatalogRequirement, &path, message);
-            found.push(finding.suggest(hint));
+            let finding = node.new_finding(Rule::CatalogRequirement, &path, message);
+            findings.push(finding.suggest(hint));
         }
     }
 }
@@ -162,7 +158,7 @@ pub fn enable_catalog_call(id: &str) -> String {
 }
 
 /// The catalogs that a workflow requires.
-pub(super) fn required_catalogs(draft: &WorkflowDraft) -> Vec<CatalogRequirement> {
+pub(super) fn parse_required_catalogs(draft: &WorkflowDraft) -> Vec<CatalogRequirement> {
     required_catalog_nodes(draft).iter().filter_map(parse_requirement).collect()
 }
 
@@ -195,42 +191,42 @@ impl OperationCalls {
 
 /// Checks that the operation of each `run` step exists and that the step passes the arguments that it takes.
 pub(super) fn check_run_steps(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
-    commands: Option<&dyn OperationLookup>,
+    lookup: Option<&dyn OperationLookup>,
 ) -> OperationCalls {
     let mut calls = OperationCalls::default();
-    let Some(commands) = commands else {
+    let Some(lookup) = lookup else {
         return calls;
     };
-    let required = required_catalogs(draft);
+    let required = parse_required_catalogs(draft);
     let hooks = draft.hooks.iter().map(|(_, hook)| hook);
     let bodies = steps.iter().flat_map(StepDraft::all_bodies_and_hooks);
     for step in bodies.chain(hooks) {
         let Some((field, catalog, operation)) = parse_run_field(step) else {
             continue;
         };
-        match commands.find_operation(catalog, &operation) {
+        match lookup.find_operation(catalog, &operation) {
             OperationLookupResult::Operation(callable) => {
-                let before = found.len();
-                check_arguments(found, step, field, &callable);
+                let count_before = findings.len();
+                check_arguments(findings, step, field, &callable);
                 if let Some(paginate) = step.field("paginate").filter(|_| !callable.has_pages) {
                     let message = "the document of the operation shows no way to a further page: the first one alone may come";
                     let finding = paginate.key_finding(Rule::NoEffect, message).as_warning();
                     let hint = "leave it out, and ask for the next page with the operation's own arguments";
-                    found.push(finding.suggest(hint.to_owned()));
+                    findings.push(finding.suggest(hint.to_owned()));
                 }
-                if found.len() == before {
-                    values::check_constant_values(found, step, commands, (catalog, &operation));
+                if findings.len() == count_before {
+                    values::check_constant_values(findings, step, lookup, (catalog, &operation));
                 }
                 calls.0.insert(step.path.clone(), callable);
             }
             OperationLookupResult::NoCatalog(_) | OperationLookupResult::Disabled
-                if required.iter().any(|of| of.matches_catalog(catalog)) => {}
-            missed => {
+                if required.iter().any(|requirement| requirement.matches_catalog(catalog)) => {}
+            failed => {
                 let at = (&field.value, field.path.as_str());
-                found.push(unknown_operation_finding(at, catalog, &operation, missed));
+                findings.push(unknown_operation_finding(at, catalog, &operation, failed));
             }
         }
     }
@@ -256,9 +252,9 @@ pub(super) fn unknown_operation_finding(
     (node, path): (&DocumentNode, &str),
     catalog: &str,
     operation: &str,
-    missed: OperationLookupResult,
+    failed: OperationLookupResult,
 ) -> Finding {
-    let (rule, message, hint, near) = match missed {
+    let (rule, message, hint, similar) = match failed {
         OperationLookupResult::NoCatalog(near) => (
             Rule::UnknownCatalog,
             format!("there is no catalog `{catalog}` here"),
@@ -272,7 +268,7 @@ pub(super) fn unknown_operation_finding(
             format!("enable it: {}", enable_catalog_call(catalog)),
             None,
         ),
-        OperationLookupResult::Several(catalogs) => (
+        OperationLookupResult::Ambiguous(catalogs) => (
             Rule::UnknownOperation,
             format!(
                 "several catalogs of `{catalog}` have an operation `{operation}`: {}",
@@ -289,8 +285,8 @@ pub(super) fn unknown_operation_finding(
         ),
         OperationLookupResult::Operation(_) => unreachable!("that one is there"),
     };
-    let finding = node.finding(rule, path, message).suggest(hint);
-    match near {
+    let finding = node.new_finding(rule, path, message).suggest(hint);
+    match similar {
         Some((wrong, near)) => finding.did_you_mean(node.place, &wrong, [near.as_str()]),
         None => finding,
     }
@@ -298,47 +294,50 @@ pub(super) fn unknown_operation_finding(
 
 /// Checks the arguments and the body of a step against the parameters of its operation.
 fn check_arguments(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     step: &StepDraft,
     run: &RawField,
     callable: &OperationSignature,
 ) {
-    if let Some(why) = &callable.uncallable {
-        let message = format!("it cannot be called: {why}");
-        found.push(run.value_finding(Rule::UnknownOperation, message));
+    if let Some(reason) = &callable.uncallable_reason {
+        let message = format!("it cannot be called: {reason}");
+        findings.push(run.value_finding(Rule::UnknownOperation, message));
         return;
     }
     let with = step.field("with");
-    let given = with.and_then(|field| field.value.entries()).unwrap_or_default();
+    let arguments = with.and_then(|field| field.value.entries()).unwrap_or_default();
     let has_body = step.field("body").is_some();
     if let Some(body) = step.field("body").filter(|_| callable.body.is_none()) {
         let message = "the operation takes no body";
-        found.push(body.key_finding(Rule::NoEffect, message).suggest("leave it out".to_owned()));
+        findings.push(body.key_finding(Rule::NoEffect, message).suggest("leave it out".to_owned()));
     }
     // Without `body`, arguments that are no parameters become fields of the body.
     let fields = callable.body.as_ref().filter(|_| !has_body);
     let names = callable.arguments.iter().chain(fields.iter().flat_map(|body| &body.fields));
     let names: Vec<_> = names.map(|argument| argument.name.as_str()).collect();
-    if !fields.is_some_and(|body| body.is_open) {
-        let unknown = given.iter().filter(|entry| !names.contains(&entry.key.as_str()));
+    if !fields.is_some_and(|body| body.is_extensible) {
+        let unknown = arguments.iter().filter(|entry| !names.contains(&entry.key.as_str()));
         let path = with.map_or("with", |field| &field.path);
         let unknown = unknown
             .map(|entry| unknown_argument_finding(&format!("{path}.{}", entry.key), entry, &names));
-        found.extend(unknown);
+        findings.extend(unknown);
     }
-    let is_given = |name: &str| given.iter().any(|entry| entry.key == name);
-    let of_body = fields
-        .filter(|body| body.is_required || body.fields.iter().any(|field| is_given(&field.name)));
-    let needed = callable.arguments.iter().chain(of_body.iter().flat_map(|body| &body.fields));
-    let lacking = needed.filter(|argument| argument.is_required && !is_given(&argument.name));
-    let lacking: Vec<_> = lacking.map(|argument| format!("`{}`", argument.name)).collect();
-    if !lacking.is_empty() {
-        let message = format!("the operation needs {}", lacking.join(", "));
+    let has_argument = |name: &str| arguments.iter().any(|entry| entry.key == name);
+    let body_fields = fields.filter(|body| {
+        body.is_required || body.fields.iter().any(|field| has_argument(&field.name))
+    });
+    let candidates =
+        callable.arguments.iter().chain(body_fields.iter().flat_map(|body| &body.fields));
+    let missing =
+        candidates.filter(|argument| argument.is_required && !has_argument(&argument.name));
+    let missing: Vec<_> = missing.map(|argument| format!("`{}`", argument.name)).collect();
+    if !missing.is_empty() {
+        let message = format!("the operation needs {}", missing.join(", "));
         let finding = run.value_finding(Rule::MissingArgument, message);
-        found.push(finding.suggest(format!("give {} under `with`", lacking.join(", "))));
-    } else if of_body.is_some_and(|body| body.fields.is_empty() && !body.is_open) {
+        findings.push(finding.suggest(format!("give {} under `with`", missing.join(", "))));
+    } else if body_fields.is_some_and(|body| body.fields.is_empty() && !body.is_extensible) {
         let finding = run.value_finding(Rule::MissingArgument, "the operation needs a body");
-        found.push(finding.suggest("give it under `body`".to_owned()));
+        findings.push(finding.suggest("give it under `body`".to_owned()));
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) struct InputUses {
     /// The names of the inputs.
     pub(super) inputs: BTreeSet<String>,
     /// Whether an expression reads the inputs as a whole.
-    pub(super) all: bool,
+    pub(super) is_whole_read: bool,
 }
 
 /// The kinds of steps whose reply shows all inputs to the model.
@@ -28,41 +28,45 @@ const KINDS_SHOWN_ALL_INPUTS: [&str; 3] = ["agent", "guidance", "tool"];
 /// Warns of each input that no expression reads and no step asks for. If the expressions read no input at all, steps of
 /// [`KINDS_SHOWN_ALL_INPUTS`] are assumed to use the inputs that the reply shows.
 pub(super) fn warn_unused_inputs(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
     uses: &InputUses,
 ) {
     let declared = draft.field("inputs").and_then(|field| field.value.entries());
-    let has = |kinds: &[&str]| {
+    let has_kind = |kinds: &[&str]| {
         let mut bodies = steps.iter().flat_map(StepDraft::step_and_foreach_body);
         bodies.any(|step| kinds.iter().any(|kind| step.field(kind).is_some()))
     };
     // An activity without `with` gets all inputs.
     let mut bodies = steps.iter().flat_map(StepDraft::step_and_foreach_body);
-    let takes_all =
+    let receives_all_inputs =
         |step: &StepDraft| step.field("activity").is_some() && step.field("with").is_none();
     // An input in a text that is not evaluated has a finding of its own there.
-    let is_misread =
+    let is_unparsed_expression =
         |one: &Finding| matches!(one.rule, Rule::NotATemplate | Rule::LooksLikeExpression);
-    if found.iter().any(is_misread) {
+    if findings.iter().any(is_unparsed_expression) {
         return;
     }
-    if uses.all || uses.inputs.is_empty() && has(&KINDS_SHOWN_ALL_INPUTS) || bodies.any(takes_all) {
+    if uses.is_whole_read
+        || uses.inputs.is_empty() && has_kind(&KINDS_SHOWN_ALL_INPUTS)
+        || bodies.any(receives_all_inputs)
+    {
         return;
     }
-    let asked = steps.iter().flat_map(|step| &step.fields);
-    let asked = asked.filter(|field| ["input", "extract"].contains(&field.key.name));
-    let asked = asked.filter_map(|field| field.value.get("properties")?.items());
-    let asked = asked.flatten().filter_map(DocumentNode::as_text);
-    let asked: BTreeSet<_> = asked.chain(input::provider::bound_input_names(draft)).collect();
+    let requested = steps.iter().flat_map(|step| &step.fields);
+    let requested = requested.filter(|field| ["input", "extract"].contains(&field.key.name));
+    let requested = requested.filter_map(|field| field.value.get("properties")?.items());
+    let requested = requested.flatten().filter_map(DocumentNode::as_text);
+    let requested: BTreeSet<_> =
+        requested.chain(input::provider::bound_input_names(draft)).collect();
     for input in declared.unwrap_or_default() {
         let name = input.key.as_str();
-        if !uses.inputs.contains(name) && !asked.contains(name) {
+        if !uses.inputs.contains(name) && !requested.contains(name) {
             let message = format!("nothing reads the input `{name}`");
             let finding =
                 Finding::new(Rule::UnusedInput, format!("inputs.{name}"), input.place, message);
-            found.push(finding.suggest(format!(
+            findings.push(finding.suggest(format!(
                 "write `${{{{ inputs.{name} }}}}` where it is meant, or leave it out"
             )));
         }
@@ -74,34 +78,35 @@ const LOW_VISIT_LIMIT_MAX: u64 = 2;
 
 /// Warns of each step that a loop jumps back to and whose visit limit is [`LOW_VISIT_LIMIT_MAX`] or less.
 pub(super) fn warn_short_loops(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
     flow: &FlowGraph<'_>,
 ) {
-    let of_all = draft.field("limits").and_then(|field| field.value.get("max_visits"));
+    let workflow_limit = draft.field("limits").and_then(|field| field.value.get("max_visits"));
     for (position, step) in steps.iter().enumerate() {
-        let own = step.value("max_visits");
-        let Some((node, most)) = own.or(of_all).and_then(|node| Some((node, node.as_count()?)))
+        let step_limit = step.value("max_visits");
+        let Some((node, max_visits)) =
+            step_limit.or(workflow_limit).and_then(|node| Some((node, node.as_count()?)))
         else {
             continue;
         };
-        if most <= LOW_VISIT_LIMIT_MAX && flow.is_loop_target(position) {
+        if max_visits <= LOW_VISIT_LIMIT_MAX && flow.is_loop_target(position) {
             let id = flow.step_id(position);
-            let path = if own.is_some() {
+            let path = if step_limit.is_some() {
                 format!("{}.max_visits", step.path)
             } else {
                 "limits.max_visits".to_owned()
             };
-            let times = match most {
+            let times = match max_visits {
                 1 => "once".to_owned(),
-                most => format!("{most} times"),
+                count => format!("{count} times"),
             };
             let message = format!(
                 "a loop leads back to `{id}`, which may be entered {times}: the next round ends the execution as failed"
             );
             let finding = Finding::new(Rule::LoopNearBound, path, node.place, message);
-            found.push(finding.suggest("allow as many rounds as the work may need".to_owned()));
+            findings.push(finding.suggest("allow as many rounds as the work may need".to_owned()));
         }
     }
 }

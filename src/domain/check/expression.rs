@@ -36,11 +36,11 @@ use reference::{collect_references, first_segment, suggest_memory_key};
 struct Scope<'a> {
     owner: ExpressionOwner,
     /// Whether it is a hook or a compensation.
-    is_beside: bool,
+    is_hook_or_compensation: bool,
     /// The name of the item, inside a `foreach`.
     alias: Option<&'a str>,
     /// Whether the value is stored with the execution, like the inputs of a child or a final output.
-    is_kept: bool,
+    is_stored: bool,
 }
 
 impl<'a> Scope<'a> {
@@ -68,15 +68,15 @@ enum OwnOutputAccess {
     /// Not at all, because the expression decides whether the step runs.
     Never,
     /// As the output of the previous visit.
-    Before,
+    PreviousVisit,
     /// As the output of the latest attempt.
-    Latest,
+    LatestAttempt,
 }
 
 /// Checks all expressions of the draft, and adds the dependencies that references imply to `flow`. Returns the inputs
 /// that the expressions read.
 pub(super) fn check_expressions(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
     (secrets, calls): (Option<&BTreeSet<String>>, &OperationCalls),
@@ -84,14 +84,14 @@ pub(super) fn check_expressions(
 ) -> InputUses {
     let mut checker = ExpressionChecker {
         uses: InputUses::default(),
-        found,
+        findings,
         flow,
         inputs: declared_input_names(draft),
         memory: names::memory_keys(draft, steps),
         secrets,
         calls,
         types: quoted::input_types(draft),
-        undeclared: None,
+        undeclared_finding: None,
         steps,
     };
     for field in &draft.fields {
@@ -102,15 +102,15 @@ pub(super) fn check_expressions(
         };
         let scope = Scope {
             owner,
-            is_beside: field.key.name == "hooks",
+            is_hook_or_compensation: field.key.name == "hooks",
             alias: None,
-            is_kept: field.key.name == "final_output",
+            is_stored: field.key.name == "final_output",
         };
         checker.check_field_expressions(field, scope);
     }
     for (position, step) in steps.iter().enumerate() {
         checker.check_step(position, step, None);
-        if let Some(each) = &step.each {
+        if let Some(each) = &step.foreach_body {
             let alias = step.value("foreach").and_then(|node| node.get("as")?.as_text());
             checker.check_step(
                 position,
@@ -122,7 +122,7 @@ pub(super) fn check_expressions(
     let inputs = checker.uses.inputs.iter().take(UNDECLARED_LISTED_MAX);
     let lines: Vec<_> = inputs.map(|name| format!("{name}: {{ type: string }}")).collect();
     let lines = format!("add `inputs: {{ {} }}` with the types that are meant", lines.join(", "));
-    checker.found.extend(checker.undeclared.map(|one| one.suggest(lines)));
+    checker.findings.extend(checker.undeclared_finding.map(|one| one.suggest(lines)));
     checker.uses
 }
 
@@ -133,7 +133,7 @@ fn declared_input_names(draft: &WorkflowDraft) -> Option<Vec<&str>> {
 }
 
 struct ExpressionChecker<'f, 'a, 'd> {
-    found: &'f mut Vec<Finding>,
+    findings: &'f mut Vec<Finding>,
     flow: &'f mut FlowGraph<'a>,
     steps: &'d [StepDraft],
     inputs: Option<Vec<&'d str>>,
@@ -145,27 +145,27 @@ struct ExpressionChecker<'f, 'a, 'd> {
     types: BTreeMap<&'d str, &'d str>,
     uses: InputUses,
     /// The first reference to an input, if the draft declares no inputs.
-    undeclared: Option<Finding>,
+    undeclared_finding: Option<Finding>,
 }
 
 impl ExpressionChecker<'_, '_, '_> {
     fn check_step(&mut self, position: usize, step: &StepDraft, alias: Option<&str>) {
         if let Some(finding) = lookalike::description_expression_finding(step) {
-            self.found.retain(|one| one.path != finding.path);
-            self.found.push(finding);
+            self.findings.retain(|one| one.path != finding.path);
+            self.findings.push(finding);
         }
         for field in &step.fields {
-            let own = match field.key.name {
+            let access = match field.key.name {
                 "if" | "when" => OwnOutputAccess::Never,
-                "repeat" | "branches" | "hooks" | "compensate" => OwnOutputAccess::Latest,
-                _ => OwnOutputAccess::Before,
+                "repeat" | "branches" | "hooks" | "compensate" => OwnOutputAccess::LatestAttempt,
+                _ => OwnOutputAccess::PreviousVisit,
             };
-            let owner = ExpressionOwner::Step(position, own);
+            let owner = ExpressionOwner::Step(position, access);
             let scope = Scope {
                 owner,
-                is_beside: matches!(field.key.name, "hooks" | "compensate"),
+                is_hook_or_compensation: matches!(field.key.name, "hooks" | "compensate"),
                 alias,
-                is_kept: field.key.name == "with" && step.field("workflow").is_some(),
+                is_stored: field.key.name == "with" && step.field("workflow").is_some(),
             };
             self.check_field_expressions(field, scope);
         }
@@ -181,7 +181,7 @@ impl ExpressionChecker<'_, '_, '_> {
                 field.key.shape,
                 ValueShape::Value | ValueShape::Values | ValueShape::Memory(_)
             ) {
-                self.found.extend(quoted::quoted_expression_finding(&site, &self.types));
+                self.findings.extend(quoted::quoted_expression_finding(&site, &self.types));
             }
         }
     }
@@ -191,16 +191,16 @@ impl ExpressionChecker<'_, '_, '_> {
             return;
         }
         if let Some(finding) = lookalike::braced_condition_finding(site, scope.item_names()) {
-            return self.found.push(finding);
+            return self.findings.push(finding);
         }
         let (references, faults) = collect_references(site, scope.item_names());
         for reference in &references {
-            let before = self.found.len();
+            let count_before = self.findings.len();
             self.check_reference(site, scope, reference);
-            if self.found.len() == before {
+            if self.findings.len() == count_before {
                 self.check_impossible_path(site, reference);
             }
-            if self.found.len() == before
+            if self.findings.len() == count_before
                 && !self.check_failure_access(site, scope, &references, reference)
             {
                 self.check_result_field(site, &references, reference);
@@ -210,14 +210,14 @@ impl ExpressionChecker<'_, '_, '_> {
             }
         }
         for fault in &faults {
-            let meant = self.full_path_of_bare_name(site, fault);
-            self.found.push(fault::fault_finding(site, fault, meant));
+            let full_path = self.find_full_path(site, fault);
+            self.findings.push(fault::fault_finding(site, fault, full_path));
         }
     }
 
     /// A full path for a bare name, if exactly one input, memory key or step has that name: `topic` becomes
     /// `inputs.topic`.
-    fn full_path_of_bare_name(
+    fn find_full_path(
         &mut self,
         site: &ExpressionSite<'_>,
         fault: &ExpressionFault,
@@ -226,20 +226,20 @@ impl ExpressionChecker<'_, '_, '_> {
             return None;
         }
         // The name may be meant as any input, so none counts as unused.
-        self.uses.all = true;
+        self.uses.is_whole_read = true;
         let name = site.text.get(fault.offset..fault.offset + fault.length)?;
         let is_step = self.flow.step_position(name).is_some();
         let is_input = self.inputs.as_ref().is_some_and(|known| known.contains(&name));
         // Memory also has the output of each step under the step's id.
-        let is_kept = self.memory.as_ref().is_some_and(|known| known.contains(name));
+        let is_memory_key = self.memory.as_ref().is_some_and(|known| known.contains(name));
         let roots = [
             (ReferenceRoot::Inputs, is_input),
             (ReferenceRoot::Steps, is_step),
-            (ReferenceRoot::Memory, is_kept && !is_step),
+            (ReferenceRoot::Memory, is_memory_key && !is_step),
         ];
-        let mut all = roots.iter().filter(|(_, is_there)| *is_there);
-        let (root, _) = all.next()?;
-        all.next().is_none().then(|| format!("{}.{name}", root.root_word()))
+        let mut matching_roots = roots.iter().filter(|(_, is_there)| *is_there);
+        let (root, _) = matching_roots.next()?;
+        matching_roots.next().is_none().then(|| format!("{}.{name}", root.word()))
     }
 
     /// Adds a warning for each part of a text that looks like an expression in another syntax and is not evaluated.
@@ -247,31 +247,31 @@ impl ExpressionChecker<'_, '_, '_> {
         if site.is_condition {
             return;
         }
-        for alike in lookalike::find_lookalikes(site.text, scope.item_names()) {
-            let written = &site.text[alike.start..alike.end];
-            let is_bare = !written.starts_with(['{', '$', '=']);
-            let references = &alike.references;
-            let is_there = references.iter().all(|one| self.is_in_scope(scope, one));
-            let meant = match references.as_slice() {
-                [] => self.input_path_of_name(&alike.inner),
-                _ => is_there.then_some(alike.inner),
+        for candidate in lookalike::find_lookalikes(site.text, scope.item_names()) {
+            let source = &site.text[candidate.start..candidate.end];
+            let is_bare = !source.starts_with(['{', '$', '=']);
+            let references = &candidate.references;
+            let is_resolved = references.iter().all(|one| self.is_in_scope(scope, one));
+            let replacement = match references.as_slice() {
+                [] => self.find_input_path(&candidate.inner),
+                _ => is_resolved.then_some(candidate.inner),
             };
             // Without delimiters this may be plain text with a dot in it; in `${…}` it may be a variable of a shell.
-            if meant.is_none() && (is_bare || written.starts_with("${")) {
+            if replacement.is_none() && (is_bare || source.starts_with("${")) {
                 continue;
             }
             let message = format!(
-                "`{written}` is passed on as it is: an expression stands between `${{{{` and `}}}}`"
+                "`{source}` is passed on as it is: an expression stands between `${{{{` and `}}}}`"
             );
-            let part = (alike.start, alike.end - alike.start);
+            let part = (candidate.start, candidate.end - candidate.start);
             let finding = Finding::new(Rule::LooksLikeExpression, &site.path, site.place, message)
                 .narrow_to_part(site.place, site.text, part.0, part.1);
-            self.found.push(match meant {
-                Some(meant) => {
-                    let meant = format!("${{{{ {meant} }}}}");
+            self.findings.push(match replacement {
+                Some(expression) => {
+                    let template = format!("${{{{ {expression} }}}}");
                     finding
-                        .suggest(format!("write `{meant}`"))
-                        .edit_replace_part(site.place, site.text, part, &meant)
+                        .suggest(format!("write `{template}`"))
+                        .edit_replace_part(site.place, site.text, part, &template)
                 }
                 None => finding.suggest("write it as `${{ inputs.NAME }}`".to_owned()),
             });
@@ -279,7 +279,7 @@ impl ExpressionChecker<'_, '_, '_> {
     }
 
     /// The path that a bare name means: `inputs.NAME` if there is such an input.
-    fn input_path_of_name(&self, name: &str) -> Option<String> {
+    fn find_input_path(&self, name: &str) -> Option<String> {
         let is_input = self.inputs.as_ref()?.contains(&name);
         is_input.then(|| format!("inputs.{name}"))
     }
@@ -297,10 +297,12 @@ impl ExpressionChecker<'_, '_, '_> {
                 self.memory.as_ref().is_none_or(|known| known.contains(&*name))
             }
             ReferenceRoot::Steps => self.flow.step_position(&name).is_some(),
-            ReferenceRoot::Run => {
-                names::unknown_run_field(&reference.path, scope.is_beside, self.flow.step_ids())
-                    .is_none()
-            }
+            ReferenceRoot::Run => names::unknown_run_field(
+                &reference.path,
+                scope.is_hook_or_compensation,
+                self.flow.step_ids(),
+            )
+            .is_none(),
             // Variables are written in capitals; a text such as `env.local` names a file.
             ReferenceRoot::Env | ReferenceRoot::Secrets => !name.contains(char::is_lowercase),
             ReferenceRoot::Item | ReferenceRoot::Index => scope.alias.is_some(),
@@ -314,13 +316,13 @@ impl ExpressionChecker<'_, '_, '_> {
         unknown: &UnknownName<'_>,
         message: String,
     ) {
-        let all = join_first_names(&unknown.known);
-        let all = (!all.is_empty()).then(|| format!("there are {all}"));
+        let names_list = join_first_names(&unknown.known);
+        let hint = (!names_list.is_empty()).then(|| format!("there are {names_list}"));
         let finding = site.reference_finding(Rule::UnknownReference, reference, message);
         let known = unknown.known.iter().copied();
-        self.found.push(site.suggest_name(
-            self.found,
-            finding.suggest(all),
+        self.findings.push(site.suggest_name(
+            self.findings,
+            finding.suggest(hint),
             reference,
             &unknown.name,
             known,
@@ -338,7 +340,7 @@ impl ExpressionChecker<'_, '_, '_> {
                 let message = format!(
                     "`{reference}` is not there yet when inputs are chosen: only other inputs are"
                 );
-                self.found.push(site.reference_finding(
+                self.findings.push(site.reference_finding(
                     Rule::ReferenceTooEarly,
                     reference,
                     message,
@@ -346,22 +348,28 @@ impl ExpressionChecker<'_, '_, '_> {
             }
             ReferenceRoot::Item | ReferenceRoot::Index if scope.alias.is_none() => {
                 let message = format!("`{reference}` is only there in what a `foreach` does");
-                self.found.push(site.reference_finding(Rule::UnknownReference, reference, message));
+                self.findings.push(site.reference_finding(
+                    Rule::UnknownReference,
+                    reference,
+                    message,
+                ));
             }
             ReferenceRoot::Inputs => self.check_input_reference(site, reference),
             ReferenceRoot::Memory => self.check_memory_reference(site, reference),
-            ReferenceRoot::Secrets if scope.is_kept || site.is_kept => {
+            ReferenceRoot::Secrets if scope.is_stored || site.is_stored => {
                 let name = reference.secret_name().unwrap_or_default();
                 let message = format!("the secret `{name}` would be kept here, and is not");
                 let hint = "name it in the `with` or `body` of the step that sends it";
                 let finding = site.reference_finding(Rule::MisplacedSecret, reference, message);
-                self.found.push(finding.suggest(hint.to_owned()));
+                self.findings.push(finding.suggest(hint.to_owned()));
             }
             ReferenceRoot::Secrets => self.check_secret_reference(site, reference),
             ReferenceRoot::Run => {
-                if let Some(unknown) =
-                    names::unknown_run_field(&reference.path, scope.is_beside, self.flow.step_ids())
-                {
+                if let Some(unknown) = names::unknown_run_field(
+                    &reference.path,
+                    scope.is_hook_or_compensation,
+                    self.flow.step_ids(),
+                ) {
                     let message =
                         format!("`{reference}` is nothing that an execution says of itself");
                     self.add_unknown_name_finding(site, reference, &unknown, message);
@@ -379,7 +387,7 @@ impl ExpressionChecker<'_, '_, '_> {
     fn check_input_reference(&mut self, site: &ExpressionSite<'_>, reference: &Reference) {
         match first_segment(reference) {
             Some(name) => drop(self.uses.inputs.insert(name.into_owned())),
-            None => self.uses.all = true,
+            None => self.uses.is_whole_read = true,
         }
         let Some(name) = first_segment(reference) else {
             return;
@@ -388,7 +396,7 @@ impl ExpressionChecker<'_, '_, '_> {
             let message = format!("`{reference}` is read, and the manifest declares no inputs");
             let finding = || site.reference_finding(Rule::UndeclaredInput, reference, message);
             if !reference.is_guarded {
-                self.undeclared.get_or_insert_with(finding);
+                self.undeclared_finding.get_or_insert_with(finding);
             }
             return;
         };
@@ -396,11 +404,11 @@ impl ExpressionChecker<'_, '_, '_> {
             return;
         }
         // A misspelled input may be meant as any of them, so none counts as unused.
-        self.uses.all = true;
+        self.uses.is_whole_read = true;
         let message = format!("no input is called `{name}`");
         let finding = site.reference_finding(Rule::UnknownReference, reference, message);
-        self.found.push(site.suggest_name(
-            self.found,
+        self.findings.push(site.suggest_name(
+            self.findings,
             finding,
             reference,
             &name,
@@ -410,7 +418,8 @@ impl ExpressionChecker<'_, '_, '_> {
 
     fn check_memory_reference(&mut self, site: &ExpressionSite<'_>, reference: &Reference) {
         // The memory key `__workflow_input__` holds all inputs.
-        self.uses.all |= first_segment(reference).is_none_or(|name| name == "__workflow_input__");
+        self.uses.is_whole_read |=
+            first_segment(reference).is_none_or(|name| name == "__workflow_input__");
         let (Some(name), Some(known)) = (first_segment(reference), &self.memory) else {
             return;
         };
@@ -422,8 +431,8 @@ impl ExpressionChecker<'_, '_, '_> {
             format!("give it a first value, as `memory: {{ {name}: … }}`, or write it in a `set`");
         let finding = site.reference_finding(Rule::UnknownReference, reference, message);
         let known = known.iter().copied();
-        self.found.push(site.suggest_name(
-            self.found,
+        self.findings.push(site.suggest_name(
+            self.findings,
             finding.suggest(hint),
             reference,
             &name,
@@ -443,8 +452,8 @@ impl ExpressionChecker<'_, '_, '_> {
         let hint = format!("name the environment variable that holds it: --secret-env {name}");
         let finding = site.reference_finding(Rule::UnknownSecret, reference, message);
         let known = known.iter().map(String::as_str);
-        self.found.push(site.suggest_name(
-            self.found,
+        self.findings.push(site.suggest_name(
+            self.findings,
             finding.suggest(hint),
             reference,
             &name,
@@ -459,11 +468,11 @@ impl ExpressionChecker<'_, '_, '_> {
         reference: &Reference,
         id: &str,
     ) {
-        let Some(first) = self.flow.step_position(id) else {
+        let Some(referenced) = self.flow.step_position(id) else {
             let message = format!("no step has the id `{id}`");
             let finding = site.reference_finding(Rule::UnknownReference, reference, message);
-            self.found.push(site.suggest_name(
-                self.found,
+            self.findings.push(site.suggest_name(
+                self.findings,
                 finding,
                 reference,
                 id,
@@ -475,7 +484,7 @@ impl ExpressionChecker<'_, '_, '_> {
             ExpressionOwner::End | ExpressionOwner::Inputs => {}
             ExpressionOwner::Memory => {
                 let message = format!("`{id}` cannot have been done when memory begins");
-                self.found.push(site.reference_finding(
+                self.findings.push(site.reference_finding(
                     Rule::ReferenceTooEarly,
                     reference,
                     message,
@@ -483,9 +492,9 @@ impl ExpressionChecker<'_, '_, '_> {
             }
             // A handler of a failure runs after the failed step anyway, so no dependency is added.
             ExpressionOwner::Step(position, _)
-                if reference.is_error() && self.flow.is_on_error_handler(position, first) => {}
-            ExpressionOwner::Step(position, own) => {
-                self.ensure_step_order(site, reference, (first, position), own);
+                if reference.is_error() && self.flow.is_on_error_handler(position, referenced) => {}
+            ExpressionOwner::Step(position, access) => {
+                self.ensure_step_order(site, reference, (referenced, position), access);
             }
         }
     }
@@ -495,23 +504,26 @@ impl ExpressionChecker<'_, '_, '_> {
         &mut self,
         site: &ExpressionSite<'_>,
         reference: &Reference,
-        (first, position): (usize, usize),
-        own: OwnOutputAccess,
+        (referenced, position): (usize, usize),
+        access: OwnOutputAccess,
     ) {
-        let is_own = first == position;
-        if is_own && own == OwnOutputAccess::Latest {
+        let is_same_step = referenced == position;
+        if is_same_step && access == OwnOutputAccess::LatestAttempt {
             return;
         }
-        let order =
-            self.flow.try_add_dependency(first, position, has_room_for_suggestions(self.found));
+        let order = self.flow.try_add_dependency(
+            referenced,
+            position,
+            has_room_for_suggestions(self.findings),
+        );
         let Some(is_loop) = order else {
             return;
         };
-        let finding = if is_loop && own != OwnOutputAccess::Never {
-            self.reset_output_finding(site, reference, (first, position))
+        let finding = if is_loop && access != OwnOutputAccess::Never {
+            self.reset_output_finding(site, reference, (referenced, position))
         } else {
-            let (first, then) = (self.flow.step_id(first), self.flow.step_id(position));
-            let message = if is_own {
+            let (first, then) = (self.flow.step_id(referenced), self.flow.step_id(position));
+            let message = if is_same_step {
                 format!("`{first}` has no output yet where this is asked")
             } else {
                 format!(
@@ -520,7 +532,7 @@ impl ExpressionChecker<'_, '_, '_> {
             };
             site.reference_finding(Rule::ReferenceTooEarly, reference, message)
         };
-        self.found.push(finding);
+        self.findings.push(finding);
     }
 
     /// The finding for an output that a loop resets: a jump back to a step also resets the steps after it, and their
@@ -529,32 +541,34 @@ impl ExpressionChecker<'_, '_, '_> {
         &self,
         site: &ExpressionSite<'_>,
         reference: &Reference,
-        (first, position): (usize, usize),
+        (referenced, position): (usize, usize),
     ) -> Finding {
-        let (id, then) = (self.flow.step_id(first), self.flow.step_id(position));
+        let (id, then) = (self.flow.step_id(referenced), self.flow.step_id(position));
         let message = format!(
             "`{reference}` is never there when `{then}` is entered: whatever leads back to `{then}` resets `{id}` and its output"
         );
         let name = suggest_memory_key(reference);
-        let instead = if reference.is_guarded {
+        let replacement = if reference.is_guarded {
             format!("memory.{name}")
         } else {
             format!("memory.{name} | default('')")
         };
         let set = format!("set: {{ {name}: \"${{{{ {reference} }}}}\" }}");
         let finding = site.reference_finding(Rule::ForgottenOutput, reference, message).suggest(format!(
-            "memory outlives the jump: write `{set}` in a step after `{id}`, and `{instead}` here"
+            "memory outlives the jump: write `{set}` in a step after `{id}`, and `{replacement}` here"
         ));
         let keep = format!("keep_{name}");
-        let Some(below) =
-            self.flow.next_in_order(first).filter(|_| self.flow.step_position(&keep).is_none())
+        let Some(next_step) = self
+            .flow
+            .implied_successor(referenced)
+            .filter(|_| self.flow.step_position(&keep).is_none())
         else {
             return finding;
         };
         let part = (reference.offset, reference.length);
         finding
-            .insert_before(below.place, &format!("{{ id: {keep}, {set} }}"))
-            .edit_replace_part(site.place, site.text, part, &instead)
+            .insert_before(next_step.place, &format!("{{ id: {keep}, {set} }}"))
+            .edit_replace_part(site.place, site.text, part, &replacement)
     }
 }
 
@@ -568,6 +582,7 @@ fn is_failure_handler(step: &StepDraft) -> bool {
 
 /// Whether an item of this `foreach` body may end without an output while the `foreach` continues.
 fn may_lack_output(step: &StepDraft) -> bool {
-    let passes = step.value("on_error").and_then(DocumentNode::as_text) == Some("continue");
-    passes || step.read_value("optional") == Some(true) || is_conditional(step)
+    let continues_on_error =
+        step.value("on_error").and_then(DocumentNode::as_text) == Some("continue");
+    continues_on_error || step.read_value("optional") == Some(true) || is_conditional(step)
 }

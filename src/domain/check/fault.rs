@@ -10,7 +10,7 @@ use super::site::ExpressionSite;
 pub(super) fn fault_finding(
     site: &ExpressionSite<'_>,
     fault: &ExpressionFault,
-    meant: Option<String>,
+    full_path: Option<String>,
 ) -> Finding {
     let rule = match fault.kind {
         FaultKind::UnknownName => Rule::UnknownReference,
@@ -24,11 +24,11 @@ pub(super) fn fault_finding(
         fault.offset,
         fault.length,
     );
-    if let Some(meant) = meant {
+    if let Some(full_path) = full_path {
         let part = (fault.offset, fault.length);
         return finding
-            .suggest(format!("did you mean `{meant}`?"))
-            .edit_replace_part(place, text, part, &meant);
+            .suggest(format!("did you mean `{full_path}`?"))
+            .edit_replace_part(place, text, part, &full_path);
     }
     let finding = finding.suggest(fault.suggestion.clone());
     if let Some((part, literal)) = literal_template_edit(site, fault) {
@@ -55,12 +55,12 @@ fn literal_template_edit(
     site: &ExpressionSite<'_>,
     fault: &ExpressionFault,
 ) -> Option<((usize, usize), String)> {
-    let is_meant = fault.suggestion.as_ref().is_some_and(|hint| hint.starts_with("did you"));
-    let is_unknown = fault.kind == FaultKind::UnknownName && !is_meant;
-    let open = site.text.get(..fault.offset)?.rfind("${{").filter(|_| is_unknown)?;
-    let whole = site.text.get(open..)?;
-    let whole = &whole[..whole.find("}}")? + 2];
-    let quote = ['\'', '"'].into_iter().find(|quote| !whole.contains(*quote))?;
-    let literal = format!("${{{{ {quote}{whole}{quote} }}}}");
-    Some(((open, whole.len()), literal))
+    let has_suggestion = fault.suggestion.as_ref().is_some_and(|hint| hint.starts_with("did you"));
+    let is_unknown = fault.kind == FaultKind::UnknownName && !has_suggestion;
+    let template_start = site.text.get(..fault.offset)?.rfind("${{").filter(|_| is_unknown)?;
+    let template = site.text.get(template_start..)?;
+    let template = &template[..template.find("}}")? + 2];
+    let quote = ['\'', '"'].into_iter().find(|quote| !template.contains(*quote))?;
+    let literal = format!("${{{{ {quote}{template}{quote} }}}}");
+    Some(((template_start, template.len()), literal))
 }

@@ -20,11 +20,11 @@ pub(super) struct FlowGraph<'a> {
     steps: &'a [StepDraft],
     ids: BTreeMap<&'a str, usize>,
     /// The dependencies of each step.
-    before: Vec<Vec<StepDependency<'a>>>,
+    dependencies: Vec<Vec<StepDependency<'a>>>,
     /// The jumps of each step.
     jumps: Vec<Vec<usize>>,
     /// What [`FlowGraph::try_add_dependency`] answered for these pairs.
-    orders: BTreeMap<(usize, usize), Option<bool>>,
+    order_results: BTreeMap<(usize, usize), Option<bool>>,
 }
 
 /// A jump that a step states.
@@ -32,15 +32,15 @@ struct Jump<'a> {
     path: String,
     place: Place,
     to: &'a str,
-    words: &'static [&'static str],
+    keywords: &'static [&'static str],
 }
 
 impl<'a> FlowGraph<'a> {
     /// Builds the graph of `steps`, with a finding for each jump to no step.
     pub(super) fn from_steps(
-        found: &mut Vec<Finding>,
+        findings: &mut Vec<Finding>,
         steps: &'a [StepDraft],
-        before: Vec<Vec<StepDependency<'a>>>,
+        dependencies: Vec<Vec<StepDependency<'a>>>,
     ) -> Self {
         let mut ids = BTreeMap::new();
         for (position, step) in steps.iter().enumerate() {
@@ -48,26 +48,27 @@ impl<'a> FlowGraph<'a> {
                 ids.entry(at.value.as_str()).or_insert(position);
             }
         }
-        let mut targets = |step: &'a StepDraft| {
+        let mut jump_targets = |step: &'a StepDraft| {
             let jumps = step_jumps(step).into_iter();
             let target = |jump: Jump<'_>| {
                 let position = ids.get(jump.to).copied();
-                let crosses = position.filter(|to| steps[*to].is_provision != step.is_provision);
-                found.extend(crosses.map(|_| cross_list_jump_finding(&jump)));
+                let crossing =
+                    position.filter(|to| steps[*to].is_failure_step != step.is_failure_step);
+                findings.extend(crossing.map(|_| cross_list_jump_finding(&jump)));
                 if position.is_none() {
-                    let has_room = has_room_for_suggestions(found);
-                    found.extend(unknown_target_finding(&jump, &ids, has_room));
+                    let has_room = has_room_for_suggestions(findings);
+                    findings.extend(unknown_target_finding(&jump, &ids, has_room));
                 }
-                position.filter(|_| !jump.words.contains(&jump.to))
+                position.filter(|_| !jump.keywords.contains(&jump.to))
             };
             jumps.filter_map(target).collect()
         };
         Self {
-            jumps: steps.iter().map(&mut targets).collect(),
-            orders: BTreeMap::new(),
+            jumps: steps.iter().map(&mut jump_targets).collect(),
+            order_results: BTreeMap::new(),
             steps,
             ids,
-            before,
+            dependencies,
         }
     }
 
@@ -83,16 +84,16 @@ impl<'a> FlowGraph<'a> {
 
     /// What each step waits for.
     pub(super) fn dependencies(&self) -> &[Vec<StepDependency<'a>>] {
-        &self.before
+        &self.dependencies
     }
 
     /// Whether some path enters `then` after `first` is done.
     pub(super) fn has_path(&self, first: usize, then: usize) -> bool {
-        let next = |at: usize| {
-            let after = self.dependents(at).map(|(next, _)| next);
-            after.chain(self.jumps[at].iter().copied()).collect()
+        let successors = |at: usize| {
+            let dependents = self.dependents(at).map(|(next, _)| next);
+            dependents.chain(self.jumps[at].iter().copied()).collect()
         };
-        reachable_positions(next(first), next).contains(&then)
+        reachable_positions(successors(first), successors).contains(&then)
     }
 
     /// Whether a jump leads back to the step.
@@ -105,14 +106,14 @@ impl<'a> FlowGraph<'a> {
     /// Whether `then` depends on `first`, directly or not.
     pub(super) fn has_dependency(&self, then: usize, first: usize) -> bool {
         let is_direct = |before: &StepDependency<'_>| before.position == first;
-        let (mut open, mut seen) = (vec![then], vec![false; self.steps.len()]);
-        while let Some(at) = open.pop() {
-            if self.before[at].iter().any(is_direct) {
+        let (mut pending, mut visited) = (vec![then], vec![false; self.steps.len()]);
+        while let Some(at) = pending.pop() {
+            if self.dependencies[at].iter().any(is_direct) {
                 return true;
             }
-            for before in &self.before[at] {
-                if !std::mem::replace(&mut seen[before.position], true) {
-                    open.push(before.position);
+            for before in &self.dependencies[at] {
+                if !std::mem::replace(&mut visited[before.position], true) {
+                    pending.push(before.position);
                 }
             }
         }
@@ -128,45 +129,46 @@ impl<'a> FlowGraph<'a> {
         then: usize,
         has_room: bool,
     ) -> Option<bool> {
-        if let Some(order) = self.orders.get(&(first, then)) {
+        if let Some(order) = self.order_results.get(&(first, then)) {
             return *order;
         }
-        let is_before = self.has_dependency(then, first);
-        let is_free = !is_before && first != then && !self.has_dependency(first, then);
-        if is_free {
+        let has_order = self.has_dependency(then, first);
+        let is_addable = !has_order && first != then && !self.has_dependency(first, then);
+        if is_addable {
             self.add_dependency(first, then);
         }
         let is_loop = || has_room && self.has_path(first, then);
-        let order = (!is_before && !is_free).then(is_loop);
-        self.orders.insert((first, then), order);
+        let order = (!has_order && !is_addable).then(is_loop);
+        self.order_results.insert((first, then), order);
         order
     }
 
     /// The steps that may have run when the step is entered for the first time.
     pub(super) fn possible_predecessors(&self, position: usize) -> BTreeSet<usize> {
-        let mut after = self.jumps.clone();
-        let mut before = vec![Vec::new(); self.steps.len()];
-        for (at, waits) in self.before.iter().enumerate() {
-            for first in waits {
-                after[first.position].push(at);
+        let mut successors = self.jumps.clone();
+        let mut predecessors = vec![Vec::new(); self.steps.len()];
+        for (at, dependencies) in self.dependencies.iter().enumerate() {
+            for first in dependencies {
+                successors[first.position].push(at);
             }
         }
-        for (at, next) in after.iter().enumerate() {
+        for (at, next) in successors.iter().enumerate() {
             for next in next {
-                before[*next].push(at);
+                predecessors[*next].push(at);
             }
         }
-        let begins = (0..self.steps.len()).filter(|at| self.before[*at].is_empty());
+        let entry_steps = (0..self.steps.len()).filter(|at| self.dependencies[*at].is_empty());
         // Steps that are reachable only through this step run after it, even if a loop leads back.
-        after[position].clear();
-        let reached_first = reachable_positions(begins.collect(), |at| after[at].clone());
-        let mut earlier = reachable_positions(before[position].clone(), |at| before[at].clone());
-        earlier.retain(|at| *at != position && reached_first.contains(at));
-        earlier
+        successors[position].clear();
+        let reachable = reachable_positions(entry_steps.collect(), |at| successors[at].clone());
+        let mut ancestors =
+            reachable_positions(predecessors[position].clone(), |at| predecessors[at].clone());
+        ancestors.retain(|at| *at != position && reachable.contains(at));
+        ancestors
     }
 
     /// The next step of the list, if control always continues with it.
-    pub(super) fn next_in_order(&self, position: usize) -> Option<&'a StepDraft> {
+    pub(super) fn implied_successor(&self, position: usize) -> Option<&'a StepDraft> {
         let step = self.steps.get(position + 1)?;
         (self.implied_predecessor(position + 1) == Some(position)
             && !never_falls_through(&self.steps[position]))
@@ -175,40 +177,45 @@ impl<'a> FlowGraph<'a> {
 
     /// Makes `then` depend on `first`, because it refers to its output.
     pub(super) fn add_dependency(&mut self, first: usize, then: usize) {
-        self.before[then].push(StepDependency { position: first, implied: false, stated: None });
-        self.before[then].sort_by_key(|before| before.position);
+        self.dependencies[then].push(StepDependency {
+            position: first,
+            is_implied: false,
+            declaration: None,
+        });
+        self.dependencies[then].sort_by_key(|before| before.position);
     }
 
     /// The steps that depend on the step, and whether the dependency is only implied by the order of the list.
     fn dependents(&self, position: usize) -> impl Iterator<Item = (usize, bool)> {
-        let waiting = self.before.iter().enumerate();
+        let waiting = self.dependencies.iter().enumerate();
         waiting.filter_map(move |(at, before)| {
             let edge = before.iter().find(|before| before.position == position)?;
-            Some((at, edge.implied))
+            Some((at, edge.is_implied))
         })
     }
 
     /// Adds a finding for each arm that falls through into another one or is never taken, and for each unreachable step.
-    pub(super) fn check_arms_and_reachability(&self, found: &mut Vec<Finding>) {
+    pub(super) fn check_arms_and_reachability(&self, findings: &mut Vec<Finding>) {
         for step in self.steps {
             let Some(branch) = step.field("branch") else {
                 continue;
             };
-            check_untaken_arms(found, branch);
-            self.check_arms(found, branch);
+            check_untaken_arms(findings, branch);
+            self.check_arms(findings, branch);
         }
-        self.check_unreachable_steps(found);
-        self.check_endless_loops(found);
-        self.check_failure_handlers(found);
+        self.check_unreachable_steps(findings);
+        self.check_endless_loops(findings);
+        self.check_failure_handlers(findings);
     }
 
-    fn check_arms(&self, found: &mut Vec<Finding>, branch: &RawField) {
+    fn check_arms(&self, findings: &mut Vec<Finding>, branch: &RawField) {
         let arms = branch_jumps(branch);
         let targets: BTreeSet<usize> =
             arms.iter().filter_map(|arm| self.step_position(arm.to)).collect();
-        let mut seen = BTreeSet::new();
+        let mut checked = BTreeSet::new();
         for arm in &arms {
-            let Some(start) = self.step_position(arm.to).filter(|start| seen.insert(*start)) else {
+            let Some(start) = self.step_position(arm.to).filter(|start| checked.insert(*start))
+            else {
                 continue;
             };
             if let Some((last, into)) = self.find_fallthrough_arm(start, &targets) {
@@ -220,7 +227,7 @@ impl<'a> FlowGraph<'a> {
                     grammar::END_TARGET
                 );
                 let finding = Finding::new(Rule::ArmsRunTogether, &arm.path, arm.place, message);
-                found.push(finding.suggest(hint));
+                findings.push(finding.suggest(hint));
             }
         }
     }
@@ -228,33 +235,34 @@ impl<'a> FlowGraph<'a> {
     /// The other arm that control falls through into from `start` because of the order of the list, and the step before
     /// it.
     fn find_fallthrough_arm(&self, start: usize, arms: &BTreeSet<usize>) -> Option<(usize, usize)> {
-        let after = |at: usize| {
-            let goes_on = !never_falls_through(&self.steps[at]);
-            self.dependents(at).filter(move |_| goes_on)
+        let successors = |at: usize| {
+            let can_fall_through = !never_falls_through(&self.steps[at]);
+            self.dependents(at).filter(move |_| can_fall_through)
         };
-        let outside = |at| {
-            let next = after(at).map(|(next, _)| next);
+        let successors_outside_arms = |at| {
+            let next = successors(at).map(|(next, _)| next);
             next.filter(|next| !arms.contains(next)).collect()
         };
-        reachable_positions(vec![start], outside).into_iter().find_map(|at| {
-            let mut next = after(at).filter(|(next, implied)| *implied && *next != start);
+        reachable_positions(vec![start], successors_outside_arms).into_iter().find_map(|at| {
+            let mut next = successors(at).filter(|(next, implied)| *implied && *next != start);
             let (into, _) = next.find(|(next, _)| arms.contains(next))?;
             Some((at, into))
         })
     }
 
-    fn check_unreachable_steps(&self, found: &mut Vec<Finding>) {
+    fn check_unreachable_steps(&self, findings: &mut Vec<Finding>) {
         // A step that declares its dependencies is reachable through them.
-        let own = |at: &usize| self.implied_predecessor(*at).is_none();
-        let own = (0..self.steps.len()).filter(own).collect();
-        let reached = reachable_positions(own, |at| {
-            let below = self.next_in_order(at).map(|_| at + 1);
-            below.into_iter().chain(self.jumps[at].clone()).collect()
+        let is_root = |at: &usize| self.implied_predecessor(*at).is_none();
+        let roots = (0..self.steps.len()).filter(is_root).collect();
+        let reached = reachable_positions(roots, |at| {
+            let successor = self.implied_successor(at).map(|_| at + 1);
+            successor.into_iter().chain(self.jumps[at].clone()).collect()
         });
         for (at, step) in self.steps.iter().enumerate() {
             // Only the first unreachable step of a chain is reported: the same correction fixes the rest.
-            let is_first = |above: &usize| !reached.contains(&at) && reached.contains(above);
-            let Some(above) = self.implied_predecessor(at).filter(is_first) else {
+            let is_first_unreachable =
+                |above: &usize| !reached.contains(&at) && reached.contains(above);
+            let Some(above) = self.implied_predecessor(at).filter(is_first_unreachable) else {
                 continue;
             };
             let message = format!(
@@ -264,14 +272,14 @@ impl<'a> FlowGraph<'a> {
             let finding = Finding::new(Rule::Unreachable, &step.path, step.place, message);
             let hint =
                 "name it in a `next`, in a branch or in `on_error`, or say what it depends on";
-            found.push(finding.suggest(hint.to_owned()));
+            findings.push(finding.suggest(hint.to_owned()));
         }
     }
 
     /// The previous step of the list, if it is the only dependency and is implied by the order of the list.
     fn implied_predecessor(&self, position: usize) -> Option<usize> {
-        match self.before[position].as_slice() {
-            [before] if before.implied => Some(before.position),
+        match self.dependencies[position].as_slice() {
+            [before] if before.is_implied => Some(before.position),
             _ => None,
         }
     }
@@ -285,25 +293,28 @@ impl<'a> FlowGraph<'a> {
 
 /// All positions that are reachable from `open`, including those; `next` returns the successors of a step.
 fn reachable_positions(
-    mut open: Vec<usize>,
-    next: impl Fn(usize) -> Vec<usize>,
+    mut pending: Vec<usize>,
+    successors: impl Fn(usize) -> Vec<usize>,
 ) -> BTreeSet<usize> {
     let mut reached = BTreeSet::new();
-    while let Some(at) = open.pop() {
+    while let Some(at) = pending.pop() {
         if reached.insert(at) {
-            open.extend(next(at));
+            pending.extend(successors(at));
         }
     }
     reached
 }
 
 fn step_jumps(step: &StepDraft) -> Vec<Jump<'_>> {
-    let of = |key: &str, words| {
+    let parse_field_jump = |key: &str, words| {
         let field = step.field(key)?;
         parse_jump(field.path.clone(), &field.value, words)
     };
     let branch = step.field("branch").map(branch_jumps).unwrap_or_default();
-    let fields = [of("next", &[grammar::END_TARGET]), of("on_error", grammar::ON_ERROR_WORDS)];
+    let fields = [
+        parse_field_jump("next", &[grammar::END_TARGET]),
+        parse_field_jump("on_error", grammar::ON_ERROR_WORDS),
+    ];
     fields.into_iter().flatten().chain(branch).collect()
 }
 
@@ -312,7 +323,7 @@ fn parse_jump<'a>(
     node: &'a DocumentNode,
     words: &'static [&'static str],
 ) -> Option<Jump<'a>> {
-    Some(Jump { path, place: node.place, to: node.as_text()?, words })
+    Some(Jump { path, place: node.place, to: node.as_text()?, keywords: words })
 }
 
 fn branch_jumps(branch: &RawField) -> Vec<Jump<'_>> {
@@ -330,10 +341,10 @@ fn unknown_target_finding(
     ids: &BTreeMap<&str, usize>,
     has_room: bool,
 ) -> Option<Finding> {
-    if jump.words.contains(&jump.to) || super::super::id::StepId::parse(jump.to).is_err() {
+    if jump.keywords.contains(&jump.to) || super::super::id::StepId::parse(jump.to).is_err() {
         return None;
     }
-    let known = ids.keys().copied().chain(jump.words.iter().copied());
+    let known = ids.keys().copied().chain(jump.keywords.iter().copied());
     let message = format!("no step has the id `{}`", jump.to);
     let finding = Finding::new(Rule::UnknownStep, &jump.path, jump.place, message);
     if !has_room {
@@ -354,9 +365,9 @@ fn cross_list_jump_finding(jump: &Jump<'_>) -> Finding {
 /// Whether control never continues with the next step of the list.
 fn never_falls_through(step: &StepDraft) -> bool {
     let branch = step.field("branch").and_then(|field| field.value.items());
-    let always = branch.is_some_and(|arms| arms.iter().any(|arm| arm.get("if").is_none()));
-    let leads = step.field("next").is_some() || step.field("fail").is_some();
-    !is_conditional(step) && (leads || always)
+    let has_default_arm = branch.is_some_and(|arms| arms.iter().any(|arm| arm.get("if").is_none()));
+    let has_jump = step.field("next").is_some() || step.field("fail").is_some();
+    !is_conditional(step) && (has_jump || has_default_arm)
 }
 
 /// Whether the step has a condition, and so may be skipped.
@@ -364,14 +375,15 @@ pub(super) fn is_conditional(step: &StepDraft) -> bool {
     ["if", "when"].iter().any(|key| step.field(key).is_some())
 }
 
-fn check_untaken_arms(found: &mut Vec<Finding>, branch: &RawField) {
+fn check_untaken_arms(findings: &mut Vec<Finding>, branch: &RawField) {
     let arms = branch.value.items().unwrap_or_default();
-    let always = arms.iter().position(|arm| arm.entries().is_some() && arm.get("if").is_none());
-    let Some(always) = always else { return };
-    for (at, arm) in arms.iter().enumerate().skip(always + 1) {
-        let message = format!("this arm can never be taken: arm {} always is", always + 1);
+    let default_arm =
+        arms.iter().position(|arm| arm.entries().is_some() && arm.get("if").is_none());
+    let Some(default_arm) = default_arm else { return };
+    for (at, arm) in arms.iter().enumerate().skip(default_arm + 1) {
+        let message = format!("this arm can never be taken: arm {} always is", default_arm + 1);
         let path = format!("{}[{at}]", branch.path);
         let finding = Finding::new(Rule::Unreachable, path, arm.place, message);
-        found.push(finding.suggest("put the arm without `if` last".to_owned()));
+        findings.push(finding.suggest("put the arm without `if` last".to_owned()));
     }
 }

@@ -29,7 +29,7 @@ const TYPE_SPECIFIC_RULES: [(&str, &str); 5] = [
 
 /// The inputs of a draft; `None` if it declares none, or one of them is broken.
 pub(super) fn check_inputs(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     quota: &mut PatternQuota,
 ) -> Option<Inputs> {
@@ -39,7 +39,7 @@ pub(super) fn check_inputs(
         return None;
     }
     let inputs = entries.iter().map(|entry| {
-        DeclaredInput::check_input(found, entry, &join_path(&field.path, &entry.key), quota)
+        DeclaredInput::check_input(findings, entry, &join_path(&field.path, &entry.key), quota)
     });
     let inputs: Vec<_> = inputs.collect();
     let inputs: Option<Vec<_>> = inputs.into_iter().collect();
@@ -51,30 +51,39 @@ struct DeclaredInput<'a> {
     node: &'a DocumentNode,
     path: &'a str,
     /// The fields without findings, as JSON.
-    sound: Map<String, Value>,
+    valid_fields: Map<String, Value>,
     input: Input,
 }
 
 impl<'a> DeclaredInput<'a> {
     fn check_input(
-        found: &mut Vec<Finding>,
+        findings: &mut Vec<Finding>,
         entry: &'a MappingEntry,
         path: &'a str,
         quota: &mut PatternQuota,
     ) -> Option<Input> {
-        let own = found.len();
+        let first_finding = findings.len();
         if let Err(error) = IdKind::Input.parse(&entry.key) {
             let (rule, message) = (Rule::IllFormedName, error.message());
-            found.push(Finding::new(rule, path, entry.place, message));
+            findings.push(Finding::new(rule, path, entry.place, message));
         }
         let node = &entry.value;
-        check_record(found, node, path, &grammar::DECLARED_INPUT_SHAPE);
-        let sound =
-            fields_without_findings(&found[own..], node, path, &grammar::DECLARED_INPUT_SHAPE);
-        let declared = Self { input: build_input(&entry.key, sound.clone())?, node, path, sound };
-        declared.check_bound_order(found);
-        declared.check_contradictions(found);
-        declared.check_values(found, quota);
+        check_record(findings, node, path, &grammar::DECLARED_INPUT_SHAPE);
+        let valid_fields = fields_without_findings(
+            &findings[first_finding..],
+            node,
+            path,
+            &grammar::DECLARED_INPUT_SHAPE,
+        );
+        let declared = Self {
+            input: build_input(&entry.key, valid_fields.clone())?,
+            node,
+            path,
+            valid_fields,
+        };
+        declared.check_bound_order(findings);
+        declared.check_contradictions(findings);
+        declared.check_values(findings, quota);
         Some(declared.input)
     }
 
@@ -91,45 +100,48 @@ impl<'a> DeclaredInput<'a> {
     }
 
     /// Adds a finding for each pair of bounds that no value can satisfy.
-    fn check_bound_order(&self, found: &mut Vec<Finding>) {
+    fn check_bound_order(&self, findings: &mut Vec<Finding>) {
         let InputRules { min_length, max_length, min, max, .. } = &self.input.validate;
         let number = |number: &Option<serde_json::Number>| number.as_ref()?.as_f64();
-        let lengths = max_length.is_some() && min_length > max_length;
-        let numbers = number(max).is_some() && number(min) > number(max);
-        let pairs = [(lengths, "min_length", "max_length"), (numbers, "min", "max")];
-        for (_, low, high) in pairs.into_iter().filter(|(is_turned, ..)| *is_turned) {
+        let is_length_reversed = max_length.is_some() && min_length > max_length;
+        let is_number_reversed = number(max).is_some() && number(min) > number(max);
+        let pairs =
+            [(is_length_reversed, "min_length", "max_length"), (is_number_reversed, "min", "max")];
+        for (_, low, high) in pairs.into_iter().filter(|(is_reversed, ..)| *is_reversed) {
             let message = format!("`{low}` is greater than `{high}`: no value fits");
-            found.extend(self.validate_rule_finding(Rule::Contradiction, high, message));
+            findings.extend(self.validate_rule_finding(Rule::Contradiction, high, message));
         }
     }
 
     /// Adds a finding for each rule of `validate` that contradicts the rest of the input.
-    fn check_contradictions(&self, found: &mut Vec<Finding>) {
-        let rules = self.sound.get("validate").and_then(Value::as_object);
+    fn check_contradictions(&self, findings: &mut Vec<Finding>) {
+        let rules = self.valid_fields.get("validate").and_then(Value::as_object);
         let Some(rules) = rules else { return };
-        let says = |list: Option<&Value>| {
+        let is_nonempty_list = |list: Option<&Value>| {
             list.and_then(Value::as_array).is_some_and(|all| !all.is_empty())
         };
-        let both = says(self.sound.get("enum")) && says(rules.get("enum"));
-        if both && self.input.one_of.is_empty() {
+        let has_two_enums =
+            is_nonempty_list(self.valid_fields.get("enum")) && is_nonempty_list(rules.get("enum"));
+        if has_two_enums && self.input.one_of.is_empty() {
             let message = "no value stands both here and in the `enum` of the input: no value fits";
-            found.extend(self.validate_rule_finding(
+            findings.extend(self.validate_rule_finding(
                 Rule::Contradiction,
                 "enum",
                 message.to_owned(),
             ));
         }
-        found.extend(self.required_and_optional_finding(rules.get("required")));
+        findings.extend(self.required_and_optional_finding(rules.get("required")));
         let kind = self.input.effective_type();
-        for (key, about) in TYPE_SPECIFIC_RULES {
-            let fits = match about {
+        for (key, value_kind) in TYPE_SPECIFIC_RULES {
+            let applies = match value_kind {
                 "texts" => kind == Some(InputType::String),
                 _ => matches!(kind, Some(InputType::Integer | InputType::Number)),
             };
-            if !fits && rules.contains_key(key) {
+            if !applies && rules.contains_key(key) {
                 let kind = kind.map_or("anything", InputType::as_str);
-                let message = format!("`{key}` is about {about}, and the input is of type {kind}");
-                found.extend(self.validate_rule_finding(Rule::Contradiction, key, message));
+                let message =
+                    format!("`{key}` is about {value_kind}, and the input is of type {kind}");
+                findings.extend(self.validate_rule_finding(Rule::Contradiction, key, message));
             }
         }
     }
@@ -169,31 +181,31 @@ fn fields_without_findings(
             return Some(value.to_json());
         }
         match key.shape {
-            ValueShape::Record(inner) if inner.what == grammar::VALIDATE_SHAPE.what => {
+            ValueShape::Record(inner) if inner.label == grammar::VALIDATE_SHAPE.label => {
                 Some(Value::Object(fields_without_findings(findings, value, &path, inner)))
             }
             _ => None,
         }
     };
-    let sound = record.keys.iter();
-    let sound = sound.filter_map(|key| Some((key.name.to_owned(), value(key)?)));
-    sound.collect()
+    let valid_fields = record.keys.iter();
+    let valid_fields = valid_fields.filter_map(|key| Some((key.name.to_owned(), value(key)?)));
+    valid_fields.collect()
 }
 
 /// Builds the input from its fields. If both `enum` and `validate.enum` are given, the allowed values are their
 /// intersection.
-fn build_input(key: &str, mut said: Map<String, Value>) -> Option<Input> {
-    let inner = said.get("validate").and_then(|rules| rules.get("enum"));
-    let lists =
-        [said.get("enum"), inner].map(|list| list?.as_array().filter(|one| !one.is_empty()));
-    let mut all: Vec<Value> = Vec::new();
+fn build_input(key: &str, mut fields: Map<String, Value>) -> Option<Input> {
+    let nested_enum = fields.get("validate").and_then(|rules| rules.get("enum"));
+    let lists = [fields.get("enum"), nested_enum]
+        .map(|list| list?.as_array().filter(|one| !one.is_empty()));
+    let mut common_values: Vec<Value> = Vec::new();
     for value in lists.into_iter().flatten().flatten() {
         let is_in_all = lists.into_iter().flatten().all(|list| list.contains(value));
-        if is_in_all && !all.contains(value) {
-            all.push(value.clone());
+        if is_in_all && !common_values.contains(value) {
+            common_values.push(value.clone());
         }
     }
-    said.insert("enum".into(), all.into());
-    said.insert("key".into(), json!(key));
-    serde_json::from_value(said.into()).ok()
+    fields.insert("enum".into(), common_values.into());
+    fields.insert("key".into(), json!(key));
+    serde_json::from_value(fields.into()).ok()
 }

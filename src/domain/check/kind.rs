@@ -151,10 +151,12 @@ fn parse_join(node: &DocumentNode) -> Option<JoinRule> {
     JoinRule::parse(node.as_text()?)
 }
 
-fn parse_retry(node: &DocumentNode, is_of_model: bool) -> RetryPolicy {
+fn parse_retry(node: &DocumentNode, is_model_step: bool) -> RetryPolicy {
     // Default backoff: none for a model, which is asked again at once.
-    let usual = if is_of_model { Duration::ZERO } else { limits::RETRY_BACKOFF_DEFAULT };
-    let backoff = node.deserialize_key("backoff").unwrap_or(HumanDuration::from_duration(usual));
+    let default_backoff =
+        if is_model_step { Duration::ZERO } else { limits::RETRY_BACKOFF_DEFAULT };
+    let backoff =
+        node.deserialize_key("backoff").unwrap_or(HumanDuration::from_duration(default_backoff));
     // The default upper limit is never below the declared backoff.
     let max_backoff =
         || HumanDuration::from_duration(limits::RETRY_BACKOFF_MAX_DEFAULT).max(backoff);
@@ -175,9 +177,9 @@ fn parse_retry(node: &DocumentNode, is_of_model: bool) -> RetryPolicy {
 }
 
 /// The failure names in `retry.on`, normalised.
-fn normalize_failure_names(named: &[DocumentNode]) -> Vec<String> {
-    let written = named.iter().filter_map(DocumentNode::text_or_number);
-    written.map(|word| normalize_failure_name(&word).unwrap_or(word)).collect()
+fn normalize_failure_names(nodes: &[DocumentNode]) -> Vec<String> {
+    let names = nodes.iter().filter_map(DocumentNode::text_or_number);
+    names.map(|word| normalize_failure_name(&word).unwrap_or(word)).collect()
 }
 
 fn parse_repeat(node: &DocumentNode) -> Option<RepeatPolicy> {

@@ -35,14 +35,14 @@ pub struct ServerCapabilities {
 #[derive(Clone, Debug)]
 pub struct OperationsSnapshot {
     version: u64,
-    commands: Arc<dyn OperationLookup>,
+    lookup: Arc<dyn OperationLookup>,
 }
 
 impl OperationsSnapshot {
     /// A snapshot of the current catalogs.
-    pub fn capture(commands: Arc<dyn OperationLookup>) -> Self {
-        let version = commands.catalogs_version();
-        Self { version, commands }
+    pub fn capture(lookup: Arc<dyn OperationLookup>) -> Self {
+        let version = lookup.catalogs_version();
+        Self { version, lookup }
     }
 }
 
@@ -55,7 +55,7 @@ impl PartialEq for OperationsSnapshot {
 impl ServerCapabilities {
     /// The operations that steps may name, if they are known.
     pub fn operation_lookup(&self) -> Option<&dyn OperationLookup> {
-        self.operations.as_ref().map(|operations| &*operations.commands)
+        self.operations.as_ref().map(|operations| &*operations.lookup)
     }
 }
 

@@ -32,26 +32,26 @@ pub(super) fn find_lookalikes(text: &str, names: &[&str]) -> Vec<LookalikeExpres
     let start = text.len() - text.trim_start().len();
     // Most texts are prose: skip the parser unless the text has a dot or a bracket.
     if trimmed.contains(['.', '['])
-        && let Some(whole) = parse_lookalike(trimmed, (start, start + trimmed.len()), names)
+        && let Some(lookalike) = parse_lookalike(trimmed, (start, start + trimmed.len()), names)
     {
-        return vec![whole];
+        return vec![lookalike];
     }
-    let mut found = Vec::new();
-    let mut from = 0;
-    while let Some(open) = text[from..].find(['{', '$', '=']).map(|at| from + at) {
+    let mut lookalikes = Vec::new();
+    let mut offset = 0;
+    while let Some(open) = text[offset..].find(['{', '$', '=']).map(|at| offset + at) {
         let rest = &text[open..];
         if rest.starts_with("${{") {
             // An expression is skipped as a whole.
-            from = rest.find("}}").map_or(text.len(), |at| open + at + 2);
+            offset = rest.find("}}").map_or(text.len(), |at| open + at + 2);
             continue;
         }
-        let part = FOREIGN_DELIMITERS
+        let lookalike = FOREIGN_DELIMITERS
             .iter()
             .find_map(|signs| parse_delimited_lookalike(text, open, *signs, names));
-        from = part.as_ref().map_or(open + 1, |part| part.end);
-        found.extend(part);
+        offset = lookalike.as_ref().map_or(open + 1, |part| part.end);
+        lookalikes.extend(lookalike);
     }
-    found
+    lookalikes
 }
 
 /// The finding for a condition that uses the delimiters of another language.
@@ -62,13 +62,13 @@ pub(super) fn braced_condition_finding(
     if !site.is_condition || !site.text.contains("{{") || has_template(site.text) {
         return None;
     }
-    let mut meant = site.text.to_owned();
+    let mut suggestion = site.text.to_owned();
     for part in find_lookalikes(site.text, names).iter().rev() {
-        meant.replace_range(part.start..part.end, &part.inner);
+        suggestion.replace_range(part.start..part.end, &part.inner);
     }
     let message = "a condition is an expression by itself: it has no braces";
     let finding = Finding::new(Rule::IllFormedExpression, &site.path, site.place, message);
-    let hint = format!("write `{meant}`, with texts in quotes: `… == 'word'`");
+    let hint = format!("write `{suggestion}`, with texts in quotes: `… == 'word'`");
     Some(finding.suggest(hint))
 }
 
@@ -96,18 +96,18 @@ fn parse_delimited_lookalike(
     (open, close): (&str, &str),
     names: &[&str],
 ) -> Option<LookalikeExpression> {
-    let inside = at + open.len();
+    let inner_start = at + open.len();
     if !text[at..].starts_with(open) {
         return None;
     }
-    let within = text.floor_char_boundary(inside + EXPRESSION_ALIKE_BYTES_MAX);
-    let end = inside + text.get(inside..within)?.find(close)?;
-    let (inner, bounds) = (text[inside..end].trim(), (at, end + close.len()));
+    let limit = text.floor_char_boundary(inner_start + EXPRESSION_ALIKE_BYTES_MAX);
+    let end = inner_start + text.get(inner_start..limit)?.find(close)?;
+    let (inner, bounds) = (text[inner_start..end].trim(), (at, end + close.len()));
     parse_lookalike(inner, bounds, names).or_else(|| {
         let is_path = |c: char| c.is_alphanumeric() || "_-.$[]'\"".contains(c);
         let is_name = inner.starts_with(|c: char| c.is_alphabetic() || "_$".contains(c));
-        let is_any = is_name && inner.chars().all(is_path);
-        is_any.then(|| LookalikeExpression {
+        let is_path_like = is_name && inner.chars().all(is_path);
+        is_path_like.then(|| LookalikeExpression {
             start: bounds.0,
             end: bounds.1,
             inner: inner.to_owned(),
@@ -128,10 +128,10 @@ fn parse_lookalike(
     let inner = translate_foreign_path(inner);
     let expression = Expression::parse_with(&inner, names).ok()?;
     let references = expression.references().to_vec();
-    let is_whole = |one: &Reference| {
+    let is_full_path = |one: &Reference| {
         !one.path.is_empty() || matches!(one.root, ReferenceRoot::Item | ReferenceRoot::Index)
     };
-    (references.iter().all(is_whole) && !references.is_empty()).then_some(LookalikeExpression {
+    (references.iter().all(is_full_path) && !references.is_empty()).then_some(LookalikeExpression {
         start,
         end,
         inner,

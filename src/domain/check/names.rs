@@ -38,19 +38,19 @@ pub(super) fn memory_keys<'a>(
 /// The first unknown name in a path below `run`, if any.
 pub(super) fn unknown_run_field<'a>(
     path: &[Segment],
-    is_beside: bool,
+    is_hook_or_compensation: bool,
     ids: impl Iterator<Item = &'a str>,
 ) -> Option<UnknownName<'a>> {
     let first = path.first()?.as_key();
-    let beside = if is_beside { HOOK_RUN_FIELDS } else { &[] };
-    let mut known = RUN_FIELDS.iter().chain(beside);
-    let Some((_, below)) = known.clone().find(|(name, _)| *name == first) else {
+    let hook_fields = if is_hook_or_compensation { HOOK_RUN_FIELDS } else { &[] };
+    let mut known = RUN_FIELDS.iter().chain(hook_fields);
+    let Some((_, subpath_rule)) = known.clone().find(|(name, _)| *name == first) else {
         return Some(new_unknown_name(&first, known.by_ref().map(|(name, _)| *name)));
     };
-    let (fields, rest) = match below {
+    let (fields, rest) = match subpath_rule {
         SubpathRule::Nothing => (&[][..], &path[1..]),
         SubpathRule::Anything => return None,
-        SubpathRule::These(fields) => (*fields, &path[1..]),
+        SubpathRule::OneOf(fields) => (*fields, &path[1..]),
         SubpathRule::Steps(fields) => {
             let id = path.get(1)?.as_key();
             let ids: Vec<_> = ids.collect();
@@ -60,8 +60,8 @@ pub(super) fn unknown_run_field<'a>(
             (*fields, &path[2..])
         }
     };
-    let next = rest.first()?.as_key();
-    (!fields.contains(&&*next)).then(|| new_unknown_name(&next, fields.iter().copied()))
+    let field = rest.first()?.as_key();
+    (!fields.contains(&&*field)).then(|| new_unknown_name(&field, fields.iter().copied()))
 }
 
 fn new_unknown_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> UnknownName<'a> {
@@ -71,11 +71,11 @@ fn new_unknown_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Unk
 /// The result of following a path through a schema.
 pub(super) enum SchemaPathResult<'a> {
     /// The path is possible.
-    Somewhere,
+    Possible,
     /// The schema excludes this name.
-    Nowhere(UnknownName<'a>),
+    Impossible(UnknownName<'a>),
     /// A field on the path is optional. If it is not declared, the declared names are candidates for a suggestion.
-    Perhaps(UnknownName<'a>),
+    Optional(UnknownName<'a>),
 }
 
 /// Keywords that are not evaluated here. A schema with one of them allows any path.
@@ -96,11 +96,11 @@ pub(super) fn follow_schema_path<'a>(
     schema: &'a DocumentNode,
     path: &[Segment],
 ) -> SchemaPathResult<'a> {
-    let (mut schema, mut perhaps) = (schema, None);
+    let (mut schema, mut optional) = (schema, None);
     for segment in path {
         let key = segment.as_key();
-        let says = |keyword: &&str| schema.get(keyword).is_some();
-        if UNEVALUATED_KEYWORDS.iter().any(says) {
+        let has_keyword = |keyword: &&str| schema.get(keyword).is_some();
+        if UNEVALUATED_KEYWORDS.iter().any(has_keyword) {
             break;
         }
         match schema.get("type").and_then(DocumentNode::as_text) {
@@ -126,21 +126,21 @@ pub(super) fn follow_schema_path<'a>(
         }
         if properties.is_some() && !is_required(schema, &key) {
             let others = properties.filter(|_| field.is_none());
-            perhaps.get_or_insert_with(|| new_unknown_name(&key, declared_field_names(others)));
+            optional.get_or_insert_with(|| new_unknown_name(&key, declared_field_names(others)));
         }
         match field {
             Some(field) => schema = field,
             None => break,
         }
     }
-    perhaps.map_or(SchemaPathResult::Somewhere, SchemaPathResult::Perhaps)
+    optional.map_or(SchemaPathResult::Possible, SchemaPathResult::Optional)
 }
 
 fn missing_path_result<'a>(
     name: &str,
     properties: Option<&'a DocumentNode>,
 ) -> SchemaPathResult<'a> {
-    SchemaPathResult::Nowhere(new_unknown_name(name, declared_field_names(properties)))
+    SchemaPathResult::Impossible(new_unknown_name(name, declared_field_names(properties)))
 }
 
 /// The names of declared fields.

@@ -15,11 +15,11 @@ use super::site::ExpressionSite;
 pub(super) fn input_types(draft: &WorkflowDraft) -> BTreeMap<&str, &str> {
     let inputs = draft.field("inputs").and_then(|field| field.value.entries());
     let inputs = inputs.unwrap_or_default().iter();
-    let typed = inputs.filter_map(|input| {
+    let types = inputs.filter_map(|input| {
         let kind = input.value.get("type").and_then(DocumentNode::as_text)?;
         Some((input.key.as_str(), kind))
     });
-    typed.collect()
+    types.collect()
 }
 
 /// The warning for a value that is a single quoted expression which reads an input of a type other than string. The
@@ -48,10 +48,10 @@ pub(super) fn quoted_expression_finding(
         "the quotes are part of the value: `{name}` is of type {kind}, and this is a text around it"
     );
     let finding = Finding::new(Rule::QuotedTemplate, &site.path, site.place, message);
-    let whole = (0, site.text.len());
+    let full_range = (0, site.text.len());
     Some(
         finding
             .suggest(format!("write `{inner}` without the inner quotes"))
-            .edit_replace_part(site.place, site.text, whole, inner),
+            .edit_replace_part(site.place, site.text, full_range, inner),
     )
 }

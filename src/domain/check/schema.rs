@@ -10,23 +10,23 @@ use crate::limits;
 
 /// Checks the `result` of each step and its example. The regular expressions of all steps share one quota.
 pub(super) fn check_result_schemas(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     steps: &[StepDraft],
     quota: &mut PatternQuota,
 ) {
     for step in steps.iter().flat_map(StepDraft::step_and_foreach_body) {
-        check_result(found, step, quota);
+        check_result(findings, step, quota);
     }
 }
 
-fn check_result(found: &mut Vec<Finding>, draft: &StepDraft, quota: &mut PatternQuota) {
+fn check_result(findings: &mut Vec<Finding>, draft: &StepDraft, quota: &mut PatternQuota) {
     let Some(field) = draft.field("result") else {
         return;
     };
     let (schema, faults) = Schema::compile_with_faults(&field.value.to_json(), quota);
-    found.extend(faults.iter().map(|fault| schema_fault_finding(fault, field)));
+    findings.extend(faults.iter().map(|fault| schema_fault_finding(fault, field)));
     if let Some(example) = draft.field("example").filter(|_| faults.is_empty()) {
-        found.extend(validate_example(&schema, field, example));
+        findings.extend(validate_example(&schema, field, example));
     }
 }
 
@@ -41,11 +41,11 @@ fn schema_fault_finding(fault: &SchemaFinding, field: &RawField) -> Finding {
         None => (path, node.place),
     };
     let hint = fault.hint.clone().or_else(|| {
-        let is_words = fault.pointer.is_empty() && node.as_text().is_some();
-        is_words.then(|| "write a schema, such as `{ type: object, required: [summary] }`; words belong into what the step is told".to_owned())
+        let is_prose = fault.pointer.is_empty() && node.as_text().is_some();
+        is_prose.then(|| "write a schema, such as `{ type: object, required: [summary] }`; words belong into what the step is told".to_owned())
     });
     let finding = Finding::new(fault.rule, path, place, &fault.message).suggest(hint);
-    match (&fault.meant, fault.rule) {
+    match (&fault.replacement, fault.rule) {
         (_, Rule::BareProperties) => suggest_object_schema(finding, node),
         (Some((old, new)), Rule::InvalidSchema) if new.starts_with('{') => {
             finding.edit_rewrite_unquoted(place, old, new)
@@ -58,11 +58,11 @@ fn schema_fault_finding(fault: &SchemaFinding, field: &RawField) -> Finding {
 /// Wraps bare properties into an object schema, if each property is just a type name.
 fn suggest_object_schema(finding: Finding, node: &DocumentNode) -> Finding {
     let entries = node.entries().unwrap_or_default();
-    let is_plain = |entry: &MappingEntry| matches!(entry.value.content, NodeContent::Text(_));
+    let is_text = |entry: &MappingEntry| matches!(entry.value.content, NodeContent::Text(_));
     let Some((first, last)) = entries.first().zip(entries.last()) else {
         return finding;
     };
-    if !entries.iter().all(is_plain) {
+    if !entries.iter().all(is_text) {
         return finding;
     }
     let indent = " ".repeat(first.place.column.saturating_sub(1));
@@ -72,7 +72,7 @@ fn suggest_object_schema(finding: Finding, node: &DocumentNode) -> Finding {
     for entry in entries {
         let key = &entry.key;
         let is_first = entry.place == first.place;
-        let opened = match (is_block, is_first) {
+        let key_text = match (is_block, is_first) {
             (true, true) => format!("type: object\n{indent}properties:\n{indent}  {key}"),
             (true, false) => format!("  {key}"),
             (false, true) => format!("type: object, properties: {{{key}"),
@@ -80,11 +80,11 @@ fn suggest_object_schema(finding: Finding, node: &DocumentNode) -> Finding {
         };
         let closing = if !is_block && entry.place == last.place { "}" } else { "" };
         let kind = entry.value.as_text().unwrap_or_default();
-        let closed = format!("{{type: {kind}}}{closing}");
-        finding = finding.edit_rewrite_unquoted(entry.place, key, &opened).edit_rewrite_unquoted(
+        let value_text = format!("{{type: {kind}}}{closing}");
+        finding = finding.edit_rewrite_unquoted(entry.place, key, &key_text).edit_rewrite_unquoted(
             entry.value.place,
             kind,
-            &closed,
+            &value_text,
         );
     }
     finding
@@ -95,7 +95,7 @@ fn suggest_object_schema(finding: Finding, node: &DocumentNode) -> Finding {
 fn validate_example(schema: &Schema, field: &RawField, example: &RawField) -> Vec<Finding> {
     let values = field.value.value_count() + example.value.value_count();
     let steps = limits::SCHEMA_STEPS_EXAMPLE + limits::SCHEMA_STEPS_PER_VALUE * values as u64;
-    let violations = schema.violations_within(&example.value.to_json(), "the example", steps);
+    let violations = schema.find_violations_within(&example.value.to_json(), "the example", steps);
     let finding = |violation: crate::error::Violation| {
         let (node, path) = example.value.find_by_pointer(&violation.path, &example.path);
         let rule =

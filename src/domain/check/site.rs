@@ -17,7 +17,7 @@ pub(super) struct ExpressionSite<'a> {
     /// Whether the text is a condition, which is an expression without delimiters.
     pub(super) is_condition: bool,
     /// Whether the value is stored in memory.
-    pub(super) is_kept: bool,
+    pub(super) is_stored: bool,
 }
 
 impl ExpressionSite<'_> {
@@ -39,24 +39,28 @@ impl ExpressionSite<'_> {
     /// Suggests the nearest of `known` for `name`, a part of the reference; `found` are the findings so far.
     pub(super) fn suggest_name<'k>(
         &self,
-        found: &[Finding],
+        findings: &[Finding],
         finding: Finding,
         reference: &Reference,
         name: &str,
         known: impl Iterator<Item = &'k str>,
     ) -> Finding {
-        let near = has_room_for_suggestions(found).then(|| find_nearest(name, known)).flatten();
-        let Some(near) = near else {
+        let nearest =
+            has_room_for_suggestions(findings).then(|| find_nearest(name, known)).flatten();
+        let Some(near) = nearest else {
             return finding;
         };
         let finding = finding.suggest(format!("did you mean `{near}`?"));
-        let root = reference.root.root_word().len();
-        let from = reference.offset + root;
-        let rest = self.text.get(from..reference.offset + reference.length);
+        let root = reference.root.word().len();
+        let name_start = reference.offset + root;
+        let rest = self.text.get(name_start..reference.offset + reference.length);
         match rest.and_then(|rest| rest.find(name)) {
-            Some(at) => {
-                finding.edit_replace_part(self.place, self.text, (from + at, name.len()), near)
-            }
+            Some(at) => finding.edit_replace_part(
+                self.place,
+                self.text,
+                (name_start + at, name.len()),
+                near,
+            ),
             None => finding,
         }
     }
@@ -71,7 +75,9 @@ pub(super) fn collect_sites<'a>(
 ) {
     match shape {
         ValueShape::Condition => add_site(sites, node, path, true),
-        ValueShape::Template(_) | ValueShape::SpanOrTemplate | ValueShape::InstantOrTemplate => {
+        ValueShape::Template(_)
+        | ValueShape::DurationOrTemplate
+        | ValueShape::InstantOrTemplate => {
             add_site(sites, node, path, false);
         }
         // A plain text in place of a list has a finding of its own.
@@ -82,7 +88,7 @@ pub(super) fn collect_sites<'a>(
                 add_site(sites, node, path, false);
             });
             for site in &mut sites[first..] {
-                site.is_kept = matches!(shape, ValueShape::Memory(_));
+                site.is_stored = matches!(shape, ValueShape::Memory(_));
             }
         }
         ValueShape::Bindings(_) => {
@@ -97,9 +103,9 @@ pub(super) fn collect_sites<'a>(
                 collect_field_sites(sites, &entry.value, &join_path(path, &entry.key), record);
             }
         }
-        ValueShape::List(of, ..) => {
+        ValueShape::List(item_shape, ..) => {
             for (at, item) in node.items().unwrap_or_default().iter().enumerate() {
-                collect_sites(sites, item, &format!("{path}[{at}]"), of);
+                collect_sites(sites, item, &format!("{path}[{at}]"), item_shape);
             }
         }
         ValueShape::Record(record) => collect_field_sites(sites, node, path, record),
@@ -136,6 +142,6 @@ fn add_site<'a>(
         path: path.to_owned(),
         place: node.place,
         is_condition,
-        is_kept: false,
+        is_stored: false,
     }));
 }

@@ -24,29 +24,29 @@ use crate::{
 
 /// A finding for each id that an earlier step has.
 pub(super) fn check_duplicate_ids(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     steps: &[StepDraft],
     form: WorkflowFormat,
 ) {
-    let mut first: BTreeMap<&str, usize> = BTreeMap::new();
-    for at in steps.iter().filter_map(|step| step.id.as_ref()) {
-        let Some(line) = first.get(at.value.as_str()) else {
-            first.insert(&at.value, at.place.line);
+    let mut first_lines: BTreeMap<&str, usize> = BTreeMap::new();
+    for step_id in steps.iter().filter_map(|step| step.id.as_ref()) {
+        let Some(line) = first_lines.get(step_id.value.as_str()) else {
+            first_lines.insert(&step_id.value, step_id.place.line);
             continue;
         };
         let message = format!(
             "{} id `{}` is taken: it first stands on line {line}",
             form.step_noun(),
-            at.value
+            step_id.value
         );
         let hint = format!("give each {} an id of its own", form.step_noun());
-        found.push(at.finding(Rule::DuplicateStep, message).suggest(hint));
+        findings.push(step_id.new_finding(Rule::DuplicateStep, message).suggest(hint));
     }
 }
 
 /// Checks one step and builds its definition; `depends_on` are its dependencies.
 pub(super) fn check_step(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     draft: &StepDraft,
     form: WorkflowFormat,
     depends_on: Vec<StepId>,
@@ -55,27 +55,31 @@ pub(super) fn check_step(
     let id = draft.id.as_ref();
     let id = id.and_then(|at| StepId::parse(&at.value).ok());
     // The body of a `foreach` is checked even if the step has no valid id that it could share.
-    let borrowed = id.clone().or_else(|| StepId::parse("step").ok());
-    let each = match (&draft.each, borrowed) {
-        (Some(each), Some(id)) => check_foreach_body(found, each, id, known),
+    let body_id = id.clone().or_else(|| StepId::parse("step").ok());
+    let each = match (&draft.foreach_body, body_id) {
+        (Some(each), Some(id)) => check_foreach_body(findings, each, id, known),
         _ => None,
     };
-    let kind = check_and_build_kind(found, draft, form, known, each);
-    let beside = StepId::workflow_pseudo_step();
-    let bodies =
-        check_hooks_and_compensation(found, &draft.beside, id.as_ref().unwrap_or(beside), known);
+    let kind = check_and_build_kind(findings, draft, form, known, each);
+    let pseudo_step = StepId::workflow_pseudo_step();
+    let bodies = check_hooks_and_compensation(
+        findings,
+        &draft.bodies,
+        id.as_ref().unwrap_or(pseudo_step),
+        known,
+    );
     Some(Step { depends_on, bodies, ..kind::set_common_fields(Step::new(id?, kind?), draft) })
 }
 
 /// Checks the hooks and the compensation of a step with this id.
 pub(super) fn check_hooks_and_compensation(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     drafts: &[(BodyKind, StepDraft)],
     id: &StepId,
     known: KnownNames<'_>,
 ) -> BTreeMap<BodyKind, Step> {
     let body = |(body, draft): &(BodyKind, StepDraft)| {
-        let kind = check_and_build_kind(found, draft, WorkflowFormat::Manifest, known, None)?;
+        let kind = check_and_build_kind(findings, draft, WorkflowFormat::Manifest, known, None)?;
         let step = kind::set_common_fields(Step::new(id.clone(), kind), draft);
         Some((*body, set_hook_defaults(step, *body, draft)))
     };
@@ -95,55 +99,57 @@ fn set_hook_defaults(step: Step, body: BodyKind, draft: &StepDraft) -> Step {
 
 /// Checks the body of a `foreach`.
 fn check_foreach_body(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     draft: &StepDraft,
     id: StepId,
     known: KnownNames<'_>,
 ) -> Option<Step> {
-    let kind = check_and_build_kind(found, draft, WorkflowFormat::Manifest, known, None);
-    let bodies = check_hooks_and_compensation(found, &draft.beside, &id, known);
-    check_foreach_body_fields(found, draft);
+    let kind = check_and_build_kind(findings, draft, WorkflowFormat::Manifest, known, None);
+    let bodies = check_hooks_and_compensation(findings, &draft.bodies, &id, known);
+    check_foreach_body_fields(findings, draft);
     Some(Step { bodies, ..kind::set_common_fields(Step::new(id, kind?), draft) })
 }
 
 /// Adds a finding for each field that has no effect in the body of a `foreach`.
-fn check_foreach_body_fields(found: &mut Vec<Finding>, draft: &StepDraft) {
+fn check_foreach_body_fields(findings: &mut Vec<Finding>, draft: &StepDraft) {
     for field in &draft.fields {
-        if let Some(instead) = field.key.not_each {
+        if let Some(alternative) = field.key.foreach_advice {
             let message = format!("`{}` has no effect in what a `foreach` does", field.key.name);
             let finding = field.key_finding(Rule::NoEffect, message);
-            found.push(finding.suggest(instead.to_owned()));
+            findings.push(finding.suggest(alternative.to_owned()));
         }
     }
-    let leads = draft.field("on_error").and_then(|field| Some((field, field.value.as_text()?)));
-    if let Some((field, text)) = leads.filter(|(_, text)| !grammar::ON_ERROR_WORDS.contains(text)) {
+    let jump = draft.field("on_error").and_then(|field| Some((field, field.value.as_text()?)));
+    if let Some((field, text)) = jump.filter(|(_, text)| !grammar::ON_ERROR_WORDS.contains(text)) {
         let message = format!("`on_error` cannot lead to `{text}` from inside a `foreach`");
         let hint = "write fail or continue here, and the step at the `foreach`";
         let finding = field.value_finding(Rule::NoEffect, message);
-        found.push(finding.suggest(hint.to_owned()));
+        findings.push(finding.suggest(hint.to_owned()));
     }
 }
 
 /// Checks the rules between the fields of a step, and builds its kind.
 fn check_and_build_kind(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     draft: &StepDraft,
     form: WorkflowFormat,
     known: KnownNames<'_>,
     each: Option<Step>,
 ) -> Option<StepKind> {
-    let acting = find_kind_field(found, draft, form);
-    let idle = |field| idle_field_finding(field, acting?);
-    found.extend(draft.fields.iter().filter_map(idle));
+    let kind_field = find_kind_field(findings, draft, form);
+    let idle_finding = |field| idle_field_finding(field, kind_field?);
+    findings.extend(draft.fields.iter().filter_map(idle_finding));
     if let Some(field) = draft.field("activity") {
-        found.extend(unknown_activity_finding(field, known.abilities));
+        findings.extend(unknown_activity_finding(field, known.abilities));
     }
-    check_field_pairs(found, draft);
-    if let Some(kind) = acting {
-        found.extend(unknown_failure_findings(draft, kind.key.name));
+    check_field_pairs(findings, draft);
+    if let Some(kind) = kind_field {
+        findings.extend(unknown_failure_findings(draft, kind.key.name));
     }
-    match acting?.key.name {
-        "agent" => check_agent(found, acting?, known.agents).map(|agent| StepKind::Agent { agent }),
+    match kind_field?.key.name {
+        "agent" => {
+            check_agent(findings, kind_field?, known.agents).map(|agent| StepKind::Agent { agent })
+        }
         key => kind::build_step_kind(draft, key, each),
     }
 }
@@ -165,37 +171,38 @@ fn idle_field_finding(field: &RawField, kind: &RawField) -> Option<Finding> {
 }
 
 /// Checks the rules between pairs of fields.
-fn check_field_pairs(found: &mut Vec<Finding>, draft: &StepDraft) {
+fn check_field_pairs(findings: &mut Vec<Finding>, draft: &StepDraft) {
     for (one, other) in grammar::EXCLUSIVE_FIELD_PAIRS {
         if draft.field(one).is_some()
             && let Some(other) = draft.field(other)
         {
             let message = format!("`{}` and `{one}` cannot both be given", other.key.name);
             let finding = other.key_finding(Rule::ConflictingKeys, message);
-            found.push(finding.suggest("keep one of them".to_owned()));
+            findings.push(finding.suggest("keep one of them".to_owned()));
         }
     }
     if draft.field("depends_on").is_some()
         && let Some(other) = draft.field("dependsOn")
     {
         let message = "`dependsOn` says again what another key says";
-        found.push(other.key_finding(Rule::DuplicateKey, message));
+        findings.push(other.key_finding(Rule::DuplicateKey, message));
     }
-    check_backoff_bounds(found, draft);
+    check_backoff_bounds(findings, draft);
 }
 
-fn check_backoff_bounds(found: &mut Vec<Finding>, draft: &StepDraft) {
+fn check_backoff_bounds(findings: &mut Vec<Finding>, draft: &StepDraft) {
     let Some(retry) = draft.field("retry") else {
         return;
     };
     let span = |key: &str| retry.value.deserialize_key::<HumanDuration>(key);
-    let most = retry.value.get("max_backoff").zip(span("max_backoff"));
-    if let (Some(first), Some((node, most))) = (span("backoff"), most)
-        && most < first
+    let max_backoff = retry.value.get("max_backoff").zip(span("max_backoff"));
+    if let (Some(backoff), Some((node, max_backoff))) = (span("backoff"), max_backoff)
+        && max_backoff < backoff
     {
-        let message = format!("`max_backoff` of {most} is shorter than `backoff` of {first}");
+        let message =
+            format!("`max_backoff` of {max_backoff} is shorter than `backoff` of {backoff}");
         let path = format!("{}.max_backoff", retry.path);
-        found.push(node.finding(Rule::OutOfRange, &path, message));
+        findings.push(node.new_finding(Rule::OutOfRange, &path, message));
     }
 }
 
@@ -207,30 +214,30 @@ const ANY_FAILURE_WORDS: [&str; 6] = ["all", "any", "always", "error", "errors",
 /// reported.
 fn unknown_failure_findings(draft: &StepDraft, kind: &str) -> Vec<Finding> {
     let on = draft.value("retry").and_then(|retry| retry.get("on"));
-    let named = on.and_then(DocumentNode::items).unwrap_or_default().iter().enumerate();
+    let nodes = on.and_then(DocumentNode::items).unwrap_or_default().iter().enumerate();
     let finding = |(at, node): (usize, &DocumentNode)| {
         let word = node.as_text().filter(|word| normalize_failure_name(word).is_none())?;
-        let is_slip = ANY_FAILURE_WORDS.contains(&&*word.to_lowercase())
+        let is_misspelling = ANY_FAILURE_WORDS.contains(&&*word.to_lowercase())
             || find_nearest(word, failure_class_and_code_names()).is_some();
-        if !has_shape(node, &ValueShape::Failure) || kind != "run" && !is_slip {
+        if !has_shape(node, &ValueShape::Failure) || kind != "run" && !is_misspelling {
             return None;
         }
         let message = format!("no failure has the code or the class `{word}`");
         let hint = "name a status (503), a class (5xx, timeout, connection) or a code of docs/errors.md; without `on` all are meant that may pass";
         let path = format!("{}.retry.on[{at}]", draft.path);
-        let finding = node.finding(Rule::UnknownFailure, &path, message);
+        let finding = node.new_finding(Rule::UnknownFailure, &path, message);
         Some(finding.suggest(hint.to_owned()).did_you_mean(
             node.place,
             word,
             failure_class_and_code_names(),
         ))
     };
-    named.filter_map(finding).collect()
+    nodes.filter_map(finding).collect()
 }
 
 /// The field that determines the kind of the step. A second one, or none, is a finding.
 fn find_kind_field<'a>(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     draft: &'a StepDraft,
     form: WorkflowFormat,
 ) -> Option<&'a RawField> {
@@ -238,7 +245,7 @@ fn find_kind_field<'a>(
     let first = kinds.next();
     // A phase must have an `agent`; the grammar checks that.
     if first.is_none() && form == WorkflowFormat::Manifest {
-        let (message, hint) = if draft.is_beside {
+        let (message, hint) = if draft.is_hook_or_compensation {
             ("nothing says what the server does", "add `run`, `activity`, `workflow` or `set`")
         } else {
             (
@@ -247,19 +254,19 @@ fn find_kind_field<'a>(
             )
         };
         let finding = Finding::new(Rule::MissingKind, &draft.path, draft.place, message);
-        found.push(finding.suggest(hint.to_owned()));
+        findings.push(finding.suggest(hint.to_owned()));
     }
     let first = first?;
     for extra in kinds {
         let message = format!("a step has one kind: this one has `{}` already", first.key.name);
         let finding = extra.key_finding(Rule::SeveralKinds, message);
-        found.push(finding.suggest("make it two steps".to_owned()));
+        findings.push(finding.suggest("make it two steps".to_owned()));
     }
     Some(first)
 }
 
 fn check_agent(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     field: &RawField,
     agents: &KnownAgents,
 ) -> Option<AgentName> {
@@ -269,7 +276,7 @@ fn check_agent(
         Some(AgentFileState::Usable) => Some(name),
         Some(AgentFileState::Broken) => {
             let message = format!("the file of agent `{name}` has findings of its own");
-            found.push(field.value_finding(Rule::InvalidPersona, message));
+            findings.push(field.value_finding(Rule::InvalidPersona, message));
             None
         }
         None => {
@@ -279,7 +286,7 @@ fn check_agent(
             let finding = finding.suggest(format!(
                 "say in `guidance` what is to be done, or have `agents/{name}.md` written"
             ));
-            found.push(finding.did_you_mean(field.value.place, text, known));
+            findings.push(finding.did_you_mean(field.value.place, text, known));
             None
         }
     }

@@ -31,7 +31,7 @@ pub struct CompiledStep {
     /// The hooks and the compensation.
     pub bodies: BTreeMap<BodyKind, CompiledStep>,
     /// The last text that did not compile; always `None` in a checked definition.
-    pub(crate) broken: Option<String>,
+    pub(crate) invalid_expression: Option<String>,
 }
 
 /// The compiled form of a branch that a step offers.
@@ -99,12 +99,12 @@ impl CompiledStep {
     /// Compiles a step, or the body of a `foreach`. `names` are the additional variables in scope, such as the alias of
     /// the item.
     pub(crate) fn compile(step: &Step, names: &[&str]) -> Self {
-        let mut broken = None;
+        let mut invalid_expression = None;
         let mut expression = |text: &String| {
             if let Ok(expression) = Expression::parse_condition(text, names) {
                 Some(expression)
             } else {
-                broken = Some(text.clone());
+                invalid_expression = Some(text.clone());
                 None
             }
         };
@@ -118,7 +118,7 @@ impl CompiledStep {
         };
         let mut template = |value: &Value| {
             Template::parse_with(value, names).unwrap_or_else(|_| {
-                broken = Some(value.to_string());
+                invalid_expression = Some(value.to_string());
                 empty_object_template()
             })
         };
@@ -144,7 +144,7 @@ impl CompiledStep {
             items,
             body,
             bodies: compile_bodies(&step.bodies, names),
-            broken,
+            invalid_expression,
         }
     }
 }
@@ -157,22 +157,22 @@ const PROSE_KEYS: &[&str] = &["instructions", "guidance", "ask"];
 /// `guidance`…).
 pub fn collect_expression_texts(step: &Step) -> Value {
     let mut input = Map::new();
-    let mut put =
+    let mut insert =
         |key: &str, value: Option<Value>| input.extend(value.map(|value| (key.to_owned(), value)));
-    put("instructions", step.instructions.as_ref().map(|text| json!(text)));
-    put("with", step.with.clone().map(Value::Object));
+    insert("instructions", step.instructions.as_ref().map(|text| json!(text)));
+    insert("with", step.with.clone().map(Value::Object));
     match &step.kind {
-        StepKind::Guidance { text } => put("guidance", Some(json!(text))),
-        StepKind::Extract { from, .. } => put("from", Some(json!(from))),
-        StepKind::Run { body, .. } => put("body", body.clone()),
-        StepKind::Gate { ask, .. } => put("ask", Some(json!(ask))),
+        StepKind::Guidance { text } => insert("guidance", Some(json!(text))),
+        StepKind::Extract { from, .. } => insert("from", Some(json!(from))),
+        StepKind::Run { body, .. } => insert("body", body.clone()),
+        StepKind::Gate { ask, .. } => insert("ask", Some(json!(ask))),
         StepKind::Wait(
             WaitTrigger::For(text) | WaitTrigger::Until(text) | WaitTrigger::Signal(text),
         ) => {
-            put("wait", Some(json!(text)));
+            insert("wait", Some(json!(text)));
         }
-        StepKind::Set { entries } => put("set", Some(Value::Object(entries.clone()))),
-        StepKind::Fail { message, .. } => put("message", Some(json!(message))),
+        StepKind::Set { entries } => insert("set", Some(Value::Object(entries.clone()))),
+        StepKind::Fail { message, .. } => insert("message", Some(json!(message))),
         StepKind::Agent { .. }
         | StepKind::Tool { .. }
         | StepKind::Input { .. }

@@ -9,35 +9,35 @@ use crate::id::StepId;
 /// The positions of the steps, with the dependency edges in both directions.
 #[derive(Clone, Debug, Default)]
 pub struct StepGraph {
-    position: HashMap<StepId, usize>,
+    positions: HashMap<StepId, usize>,
     dependencies: Vec<Vec<usize>>,
     dependents: Vec<Vec<usize>>,
-    has_aftermath: bool,
+    has_steps_after_failure: bool,
     has_joins: bool,
     /// The position of the first `on_failure` step, or the number of steps if there is none. Those steps come last.
-    provisions: usize,
+    first_failure_step: usize,
 }
 
 impl StepGraph {
     /// Builds the graph of `steps`. Dependencies that name no step are ignored; a checked workflow has none.
     pub fn from_steps(steps: &[Step]) -> Self {
-        let position: HashMap<_, _> =
+        let positions: HashMap<_, _> =
             steps.iter().enumerate().map(|(at, step)| (step.id.clone(), at)).collect();
         let mut dependencies = vec![Vec::new(); steps.len()];
         let mut dependents = vec![Vec::new(); steps.len()];
         for (at, step) in steps.iter().enumerate() {
-            for before in step.depends_on.iter().filter_map(|id| position.get(id).copied()) {
-                dependencies[at].push(before);
-                dependents[before].push(at);
+            for dependency in step.depends_on.iter().filter_map(|id| positions.get(id).copied()) {
+                dependencies[at].push(dependency);
+                dependents[dependency].push(at);
             }
         }
         Self {
-            position,
+            positions,
             dependencies,
             dependents,
-            has_aftermath: steps.iter().any(|step| step.run_when != RunWhen::Succeeded),
+            has_steps_after_failure: steps.iter().any(|step| step.run_when != RunWhen::Succeeded),
             has_joins: steps.iter().any(|step| step.join != JoinRule::All),
-            provisions: steps
+            first_failure_step: steps
                 .iter()
                 .position(|step| step.run_when == RunWhen::Failing)
                 .unwrap_or(steps.len()),
@@ -51,11 +51,11 @@ impl StepGraph {
 
     /// Whether any step has a `run_when` other than `succeeded`, and so may run after a failure.
     pub const fn has_steps_after_failure(&self) -> bool {
-        self.has_aftermath
+        self.has_steps_after_failure
     }
 
     /// The step at `position` and its transitive dependents.
-    pub fn downstream(&self, position: usize) -> BTreeSet<usize> {
+    pub fn descendants(&self, position: usize) -> BTreeSet<usize> {
         reachable_from(&self.dependents, position)
     }
 
@@ -66,19 +66,20 @@ impl StepGraph {
 
     /// The transitive dependents of the step at `position` in topological order, without the step itself.
     pub fn ordered_dependents(&self, position: usize) -> Vec<usize> {
-        let among = self.downstream(position);
-        let waits = |at: &usize| {
-            self.dependencies(*at).iter().filter(|before| among.contains(before)).count()
+        let descendants = self.descendants(position);
+        let count_awaited = |at: &usize| {
+            self.dependencies(*at).iter().filter(|before| descendants.contains(before)).count()
         };
-        let mut waiting: HashMap<usize, usize> = among.iter().map(|at| (*at, waits(at))).collect();
+        let mut awaited_counts: HashMap<usize, usize> =
+            descendants.iter().map(|at| (*at, count_awaited(at))).collect();
         let (mut ready, mut order) = (BTreeSet::from([position]), Vec::new());
         while let Some(at) = ready.pop_first() {
             order.push(at);
-            for next in self.dependents(at) {
-                if let Some(count) = waiting.get_mut(next) {
+            for dependent in self.dependents(at) {
+                if let Some(count) = awaited_counts.get_mut(dependent) {
                     *count -= 1;
                     if *count == 0 {
-                        ready.insert(*next);
+                        ready.insert(*dependent);
                     }
                 }
             }
@@ -88,7 +89,7 @@ impl StepGraph {
 
     /// The position of the step with this id in authoring order.
     pub fn step_position(&self, id: &StepId) -> Option<usize> {
-        self.position.get(id).copied()
+        self.positions.get(id).copied()
     }
 
     /// The direct dependencies of the step at `position`.
@@ -113,14 +114,14 @@ impl StepGraph {
     /// The wave of each step, from 1: one more than the highest wave among its dependencies.
     pub fn wave_numbers(&self) -> Vec<usize> {
         let mut waves = vec![1; self.dependencies.len()];
-        let mut waiting: Vec<usize> = self.dependencies.iter().map(Vec::len).collect();
+        let mut awaited_counts: Vec<usize> = self.dependencies.iter().map(Vec::len).collect();
         let mut ready: Vec<usize> = self.roots().collect();
         while let Some(at) = ready.pop() {
-            for &next in self.dependents(at) {
-                waves[next] = waves[next].max(waves[at] + 1);
-                waiting[next] -= 1;
-                if waiting[next] == 0 {
-                    ready.push(next);
+            for &dependent in self.dependents(at) {
+                waves[dependent] = waves[dependent].max(waves[at] + 1);
+                awaited_counts[dependent] -= 1;
+                if awaited_counts[dependent] == 0 {
+                    ready.push(dependent);
                 }
             }
         }
@@ -130,43 +131,46 @@ impl StepGraph {
     /// The steps on which no regular step depends, in authoring order. `on_failure` steps are neither returned nor
     /// counted as dependents.
     pub fn leaves(&self) -> impl Iterator<Item = usize> {
-        let ends = self.dependents.iter().enumerate().take(self.provisions);
-        ends.filter(|(_, after)| after.iter().all(|at| *at >= self.provisions)).map(|(at, _)| at)
+        let candidates = self.dependents.iter().enumerate().take(self.first_failure_step);
+        candidates
+            .filter(|(_, after)| after.iter().all(|at| *at >= self.first_failure_step))
+            .map(|(at, _)| at)
     }
 
     /// A dependency cycle, as positions in the order in which each step waits for the next; `None` if there is none.
     pub fn find_cycle(&self) -> Option<Vec<usize>> {
-        let mut waiting: Vec<usize> = self.dependencies.iter().map(Vec::len).collect();
+        let mut awaited_counts: Vec<usize> = self.dependencies.iter().map(Vec::len).collect();
         let mut ready: Vec<usize> = self.roots().collect();
         while let Some(at) = ready.pop() {
-            for &next in self.dependents(at) {
-                waiting[next] -= 1;
-                if waiting[next] == 0 {
-                    ready.push(next);
+            for &dependent in self.dependents(at) {
+                awaited_counts[dependent] -= 1;
+                if awaited_counts[dependent] == 0 {
+                    ready.push(dependent);
                 }
             }
         }
         // Every step that is still waiting is on a cycle or downstream of one, so following waiting dependencies from
         // any of them must visit a step twice.
-        let mut path = vec![waiting.iter().position(|&count| count > 0)?];
+        let mut path = vec![awaited_counts.iter().position(|&count| count > 0)?];
         loop {
             let last = *path.last()?;
-            let before = *self.dependencies(last).iter().find(|&&before| waiting[before] > 0)?;
-            if let Some(start) = path.iter().position(|&at| at == before) {
+            let dependency =
+                *self.dependencies(last).iter().find(|&&before| awaited_counts[before] > 0)?;
+            if let Some(start) = path.iter().position(|&at| at == dependency) {
                 return Some(path.split_off(start));
             }
-            path.push(before);
+            path.push(dependency);
         }
     }
 }
 
 /// All nodes that are reachable from `start`, including `start`.
-pub(crate) fn reachable_from(next: &[Vec<usize>], start: usize) -> BTreeSet<usize> {
+pub(crate) fn reachable_from(successors: &[Vec<usize>], start: usize) -> BTreeSet<usize> {
     let mut reached = BTreeSet::from([start]);
-    let mut open = vec![start];
-    while let Some(at) = open.pop() {
-        let further = next.get(at).into_iter().flatten();
-        open.extend(further.filter(|at| reached.insert(**at)));
+    let mut pending = vec![start];
+    while let Some(at) = pending.pop() {
+        let neighbors = successors.get(at).into_iter().flatten();
+        pending.extend(neighbors.filter(|at| reached.insert(**at)));
     }
     reached
 }

@@ -48,16 +48,16 @@ impl OutputPattern {
 
     /// Whether the output has the value at the path. A missing key never matches, not even a pattern for `null`.
     pub fn matches(&self, output: &Value) -> bool {
-        let mut at = output;
+        let mut current = output;
         for key in &self.keys {
-            let below = match at {
+            let child = match current {
                 Value::Object(map) => map.get(key),
                 Value::Array(items) => key.parse::<usize>().ok().and_then(|at| items.get(at)),
                 _ => None,
             };
-            let Some(below) = below else { return false };
-            at = below;
+            let Some(child) = child else { return false };
+            current = child;
         }
-        is_equal(at, &self.value)
+        is_equal(current, &self.value)
     }
 }

@@ -29,8 +29,8 @@ impl CatalogRequirement {
     /// Whether a step that names `catalog` may mean this requirement: the name equals the vendor or the title, after
     /// folding.
     pub(crate) fn matches_catalog(&self, catalog: &str) -> bool {
-        let is = |name: &str| normalize_name(name) == normalize_name(catalog);
-        is(&self.vendor) || self.title.as_deref().is_some_and(is)
+        let is_match = |name: &str| normalize_name(name) == normalize_name(catalog);
+        is_match(&self.vendor) || self.title.as_deref().is_some_and(is_match)
     }
 
     /// The tool call that imports the required catalog.

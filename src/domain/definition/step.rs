@@ -389,7 +389,7 @@ impl Step {
     }
 
     /// The step that does the work: the body of a `foreach`, else the step itself.
-    pub fn acting(&self) -> &Self {
+    pub fn acting_step(&self) -> &Self {
         match &self.kind {
             StepKind::Foreach { body, .. } => body,
             _ => self,

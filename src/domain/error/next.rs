@@ -15,14 +15,14 @@ use crate::uri;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextCall {
     /// The action of a person that must come first: an imperative that begins in lower case.
-    person: &'static str,
+    person_action: &'static str,
     tool: &'static str,
-    is_again: bool,
+    is_repeat: bool,
     /// Whether the call takes its arguments from `arguments` of the context; if they are not all texts, it is printed as
     /// `repeat_call`.
     is_corrected: bool,
     arguments: &'static [(&'static str, &'static str)],
-    words: &'static str,
+    reason: &'static str,
 }
 
 /// What to do after an error.
@@ -46,27 +46,27 @@ pub enum Next {
 pub const fn call_tool(
     tool: &'static str,
     arguments: &'static [(&'static str, &'static str)],
-    words: &'static str,
+    reason: &'static str,
 ) -> NextCall {
-    NextCall { person: "", tool, is_again: false, is_corrected: false, arguments, words }
+    NextCall { person_action: "", tool, is_repeat: false, is_corrected: false, arguments, reason }
 }
 
 /// A read of a resource. `uri` is the whole address; its variables are encoded when they are filled in.
 pub const fn read_resource(
     uri: &'static [(&'static str, &'static str); 1],
-    words: &'static str,
+    reason: &'static str,
 ) -> NextCall {
-    call_tool("workflow.read", uri, words)
+    call_tool("workflow.read", uri, reason)
 }
 
 /// The refused call again.
-pub const fn repeat_call(words: &'static str) -> NextCall {
-    NextCall { is_again: true, ..call_tool("{tool}", &[], words) }
+pub const fn repeat_call(reason: &'static str) -> NextCall {
+    NextCall { is_repeat: true, ..call_tool("{tool}", &[], reason) }
 }
 
 /// The refused call with the corrected `arguments` of the context; again as it was if there are none, or not all are texts.
-pub(crate) const fn repeat_corrected_call(words: &'static str) -> NextCall {
-    NextCall { is_corrected: true, ..repeat_call(words) }
+pub(crate) const fn repeat_corrected_call(reason: &'static str) -> NextCall {
+    NextCall { is_corrected: true, ..repeat_call(reason) }
 }
 
 /// The argument of a read.
@@ -82,8 +82,8 @@ pub use crate::address;
 impl NextCall {
     /// The call after a person has done this.
     #[must_use]
-    pub const fn after_person_does(self, person: &'static str) -> Self {
-        Self { person, ..self }
+    pub const fn after_person_does(self, person_action: &'static str) -> Self {
+        Self { person_action, ..self }
     }
 
     /// The call of another tool.
@@ -101,31 +101,32 @@ impl NextCall {
     /// Prints the call in the grammar of this module. `None` if the context lacks a value that the call itself needs.
     pub(super) fn print(&self, context: &Map<String, Value>) -> Option<String> {
         let mut text = String::new();
-        if let Some(person) = fill_template(self.person, context).filter(|words| !words.is_empty())
+        if let Some(person) =
+            fill_template(self.person_action, context).filter(|words| !words.is_empty())
         {
             text.extend(["Ask your user to ", &person, ". "]);
         }
         let corrected = self.is_corrected.then(|| corrected_arguments(context)).flatten();
-        let is_again = self.is_again && corrected.is_none();
+        let is_repeat = self.is_repeat && corrected.is_none();
         let tool = match fill_template(self.tool, context) {
             Some(tool) => format!("Call {tool}"),
             // The context does not name the call, but its sender knows it.
-            None if is_again => "Send the same call".to_owned(),
+            None if is_repeat => "Send the same call".to_owned(),
             None => return None,
         };
         text.push_str(&tool);
-        if is_again {
+        if is_repeat {
             text.push_str(" again");
         }
         let arguments = match &corrected {
             Some(arguments) => arguments,
             None => &self.fill_arguments(context)?,
         };
-        for (at, (name, value)) in arguments.iter().enumerate() {
-            let joint = if at == 0 { " with " } else { " and " };
-            text.extend([joint, name, " '", &double_quotes(value), "'"]);
+        for (index, (name, value)) in arguments.iter().enumerate() {
+            let separator = if index == 0 { " with " } else { " and " };
+            text.extend([separator, name, " '", &double_quotes(value), "'"]);
         }
-        let words = corrected.map_or(self.words, |_| CORRECTED_CALL_REASON);
+        let words = corrected.map_or(self.reason, |_| CORRECTED_CALL_REASON);
         if let Some(words) = fill_template(words, context).filter(|words| !words.is_empty()) {
             text.extend([": ", &words]);
         }
@@ -162,21 +163,21 @@ fn fill_template(template: &str, context: &Map<String, Value>) -> Option<String>
 fn fill_template_with(
     template: &str,
     context: &Map<String, Value>,
-    lacking: impl Fn(&str) -> Option<String> + Copy,
+    fallback: impl Fn(&str) -> Option<String> + Copy,
 ) -> Option<String> {
     let Some((before, rest)) = template.split_once('[') else {
-        return fill_placeholders(template, context, lacking);
+        return fill_placeholders(template, context, fallback);
     };
     let (optional, after) = rest.split_once(']').unwrap_or((rest, ""));
     let optional = fill_placeholders(optional, context, |_| None).unwrap_or_default();
-    let before = fill_placeholders(before, context, lacking)?;
-    Some(before + &optional + &fill_template_with(after, context, lacking)?)
+    let before = fill_placeholders(before, context, fallback)?;
+    Some(before + &optional + &fill_template_with(after, context, fallback)?)
 }
 
 fn fill_placeholders(
     template: &str,
     context: &Map<String, Value>,
-    lacking: impl Fn(&str) -> Option<String>,
+    fallback: impl Fn(&str) -> Option<String>,
 ) -> Option<String> {
     let mut filled = String::new();
     let mut rest = template;
@@ -192,7 +193,7 @@ fn fill_placeholders(
         let value = match context.get(name) {
             Some(Value::String(text)) => text.clone(),
             Some(value) => value.to_string(),
-            None => lacking(name)?,
+            None => fallback(name)?,
         };
         // In a URI an id or a name must be one path segment; `{address}` is several.
         let is_segment = name != "address" && ends_in_uri_path(&filled);

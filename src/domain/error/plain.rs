@@ -46,10 +46,13 @@ pub fn describe_io_error(error: &io::Error) -> String {
         return error.to_string();
     }
     let number = error.raw_os_error();
-    let by_number =
+    let errno_message =
         MESSAGES_BY_ERRNO.iter().find(|(known, _)| Some(known.raw_os_error()) == number);
-    let by_kind = || MESSAGES_BY_ERROR_KIND.iter().find(|(kind, _)| *kind == error.kind());
-    let words = by_number.map(|(_, words)| *words).or_else(|| by_kind().map(|(_, words)| *words));
+    let find_kind_message =
+        || MESSAGES_BY_ERROR_KIND.iter().find(|(kind, _)| *kind == error.kind());
+    let words = errno_message
+        .map(|(_, words)| *words)
+        .or_else(|| find_kind_message().map(|(_, words)| *words));
     words.map_or_else(|| strip_error_number(&error.to_string()), str::to_owned)
 }
 

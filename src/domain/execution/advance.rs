@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{
-    ConsumedCall, Decision, Event, Execution, Facts, Failure, Outcome, RecordedCall, Report, State,
-    StepState, Submission, Visit, VisitEnd,
+    ConsumedCall, Decision, DecisionContext, Event, Execution, Failure, Outcome, RecordedCall,
+    Report, State, StepState, Submission, Visit, VisitEnd,
     choice::TakenOption,
     decision::DecideResult,
-    judged::{AttemptsExhausted, HELD_STEP_NEXT_CALL, OpenTurn, ReportJudgement},
+    judged::{ExhaustionAction, HELD_STEP_NEXT_CALL, OpenTurn, ReportJudgement},
     transition::TransitionBuilder,
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The next call to suggest after a step failed for good and the execution continues without it.
-const STEP_PASSED_NEXT_CALL: NextCall = read_resource(
+const CONTINUE_WITHOUT_STEP_NEXT_CALL: NextCall = read_resource(
     address!("current_step/{execution_id}"),
     "the execution goes on without this step's output",
 );
@@ -33,12 +33,12 @@ impl Execution {
     ) -> DecideResult<Decision> {
         match self.match_token(token) {
             TokenMatch::Open(position, step, visit) => {
-                self.check_token_age(builder.facts, token, builder.row.at)?;
-                self.check_running()?;
+                self.check_token_age(builder.context, token, builder.row.at)?;
+                self.check_is_running()?;
                 if visit.is_held() {
                     return Err(self.held_step_error(step).into());
                 }
-                let report = builder.report_of_submission(position, submission);
+                let report = builder.parse_submission_report(position, submission);
                 let report = report.as_deref();
                 let consumed =
                     ConsumedCall { grant: token.grant(), call: submission.call_digest(report) };
@@ -47,20 +47,25 @@ impl Execution {
                     step,
                     visit,
                     consumed,
-                    is_of_user: matches!(report, Some(Report::Answer(_))),
+                    is_user_answer: matches!(report, Some(Report::Answer(_))),
                 };
-                let chosen =
+                let chosen_option =
                     self.find_chosen_option(&builder, &turn, submission.choice.as_deref())?;
                 match report {
-                    Some(report) => self.close_turn(builder, &turn, report, chosen.as_ref()),
-                    None => self.leave_workflow(builder, &turn, chosen.as_ref()),
+                    Some(report) => self.close_turn(builder, &turn, report, chosen_option.as_ref()),
+                    None => self.leave_workflow(builder, &turn, chosen_option.as_ref()),
                 }
             }
-            TokenMatch::Consumed(position, step, visit, used) => {
-                let report = builder.report_of_submission(position, submission);
+            TokenMatch::Consumed(position, step, visit, recorded_call) => {
+                let report = builder.parse_submission_report(position, submission);
                 let call = submission.call_digest(report.as_deref());
                 let report = report.as_deref();
-                self.replay_consumed_call(&builder, (position, step, visit), &used, (call, report))
+                self.replay_consumed_call(
+                    &builder,
+                    (position, step, visit),
+                    &recorded_call,
+                    (call, report),
+                )
             }
             TokenMatch::Superseded => {
                 let message =
@@ -79,23 +84,24 @@ impl Execution {
 
     fn match_token(&self, token: &Token) -> TokenMatch<'_> {
         let Some((position, step)) =
-            self.step(&token.step_name).filter(|_| token.execution_id == self.id)
+            self.find_step(&token.step_name).filter(|_| token.execution_id == self.id)
         else {
             return TokenMatch::Foreign;
         };
-        let is_meant = |call: &&RecordedCall| call.consumed.grant.matches(token);
-        if let Some(call) = step.past.iter().find(is_meant) {
+        let has_token = |call: &&RecordedCall| call.consumed.grant.matches(token);
+        if let Some(call) = step.past.iter().find(has_token) {
             return TokenMatch::Consumed(position, step, None, *call);
         }
         // Open visits are searched first, because a `foreach` may have thousands of closed items.
-        let mut open = step.latest_visit().into_iter().chain(step.items.open_items());
-        let is_live = |visit: &&Visit| visit.last_token().is_some_and(|grant| grant.matches(token));
-        if let Some(visit) = open.find(is_live) {
+        let mut open_visits = step.latest_visit().into_iter().chain(step.items.open_items());
+        let is_current =
+            |visit: &&Visit| visit.last_token().is_some_and(|grant| grant.matches(token));
+        if let Some(visit) = open_visits.find(is_current) {
             return TokenMatch::Open(position, step, visit);
         }
         let newest_first = step.visits.iter().rev().map(|visit| &**visit);
         for visit in newest_first.chain(step.items.iter()) {
-            if let Some(call) = visit.recorded_calls().find(|call| is_meant(&call)) {
+            if let Some(call) = visit.recorded_calls().find(|call| has_token(&call)) {
                 return TokenMatch::Consumed(position, step, Some(visit), call);
             }
             let mut retired = visit.superseded.iter();
@@ -106,7 +112,12 @@ impl Execution {
         TokenMatch::Foreign
     }
 
-    fn check_token_age(&self, facts: Facts<'_>, token: &Token, now: Timestamp) -> Result<()> {
+    fn check_token_age(
+        &self,
+        facts: DecisionContext<'_>,
+        token: &Token,
+        now: Timestamp,
+    ) -> Result<()> {
         let age = now.since(token.issued_at);
         if age < facts.token_ttl {
             return Ok(());
@@ -115,7 +126,7 @@ impl Execution {
         Err(self.step_error(Code::TokenExpired, &token.step_name, message))
     }
 
-    fn check_running(&self) -> Result<()> {
+    fn check_is_running(&self) -> Result<()> {
         match self.state {
             State::Running => Ok(()),
             State::Paused => Err(self.execution_paused_error()),
@@ -130,30 +141,30 @@ impl Execution {
         &self,
         builder: &TransitionBuilder<'_>,
         (position, step, visit): (usize, &StepState, Option<&Visit>),
-        used: &RecordedCall,
+        recorded_call: &RecordedCall,
         (call, report): (Digest, Option<&Report>),
     ) -> DecideResult<Decision> {
-        if used.consumed.call != call {
-            let stands = self.describe_open_steps();
+        if recorded_call.consumed.call != call {
+            let open_steps = self.describe_open_steps();
             let message = format!(
-                "Token already used: step '{}' was closed with another output; {stands}",
+                "Token already used: step '{}' was closed with another output; {open_steps}",
                 step.id
             );
             let error = self.step_error(Code::TokenAlreadyUsed, &step.id, message);
             return Err(error.into());
         }
         if let Some(Report::Output(value) | Report::Answer(value)) = report
-            && !used.was_accepted
-            && let violations = builder.violations_of_repeat(position, visit, value)?
+            && !recorded_call.was_accepted
+            && let violations = builder.find_repeated_call_violations(position, visit, value)?
             && !violations.is_empty()
         {
             // This repeats the call whose refusal ended the visit, so it gets the same refusal.
-            let most = limits::OUTPUT_ATTEMPTS_MAX;
+            let max_outputs = limits::OUTPUT_ATTEMPTS_MAX;
             let refusal =
-                self.invalid_output_error(step, most, AttemptsExhausted::Fails, violations);
+                self.invalid_output_error(step, max_outputs, ExhaustionAction::Fail, violations);
             return Err(self.with_next_call_after_failure(refusal).into());
         }
-        Ok(Decision::Replay(used.revision))
+        Ok(Decision::Replay(recorded_call.revision))
     }
 
     fn close_turn(
@@ -161,15 +172,15 @@ impl Execution {
         mut builder: TransitionBuilder<'_>,
         turn: &OpenTurn<'_>,
         report: &Report,
-        chosen: Option<&TakenOption>,
+        chosen_option: Option<&TakenOption>,
     ) -> DecideResult<Decision> {
         let visit_id = turn.visit_id();
         let (mut artifacts, mut references) = (Vec::new(), Vec::new());
         let (outcome, refusal) = match self.judge_report(&mut builder, turn, report)? {
             ReportJudgement::Accepted(accepted) => {
                 builder.contents.extend(accepted.contents);
-                let suggested = accepted.suggestions;
-                builder.offer_options(turn.position, &visit_id, &accepted.output, suggested)?;
+                let suggestions = accepted.suggestions;
+                builder.offer_options(turn.position, &visit_id, &accepted.output, suggestions)?;
                 builder.remember_value(&accepted.payload, accepted.output);
                 (artifacts, references) = (accepted.artifacts, accepted.references);
                 (Outcome::Completed(accepted.payload), None)
@@ -183,33 +194,38 @@ impl Execution {
                 return Ok(builder.into_decision(Some(refusal)));
             }
             ReportJudgement::Reoffered => {
-                builder.record_chosen_option(turn, chosen);
-                return builder.finish_after_choice(chosen);
+                builder.record_chosen_option(turn, chosen_option);
+                return builder.finish_after_choice(chosen_option);
             }
             ReportJudgement::Failed(failure) => (Outcome::Failed(failure), None),
-            ReportJudgement::RefusedForGood(refusal) => {
+            ReportJudgement::RefusedFinally(refusal) => {
                 let failure = Failure::from_error(&refusal, &turn.step.id);
                 (Outcome::Failed(failure), Some(refusal))
             }
         };
         // The choice of a refused call does not count.
-        let chosen = chosen.filter(|_| refusal.is_none());
-        builder.record_chosen_option(turn, chosen);
+        let chosen_option = chosen_option.filter(|_| refusal.is_none());
+        builder.record_chosen_option(turn, chosen_option);
         builder.withdraw_followed_offers(turn);
         builder.close_visit(&visit_id, turn.visit, outcome.clone(), Some(turn.consumed));
         builder.store_artifacts(&visit_id, artifacts, references);
-        if chosen.is_some_and(TakenOption::leaves_workflow) {
-            return builder.finish_after_choice(chosen);
+        if chosen_option.is_some_and(TakenOption::leaves_workflow) {
+            return builder.finish_after_choice(chosen_option);
         }
         builder.schedule_after_visit(turn.position, &visit_id, &outcome)?;
         builder.run_to_quiescence()?;
-        let refusal = refusal.map(|refusal| builder.next.with_next_call_after_failure(refusal));
+        let refusal =
+            refusal.map(|refusal| builder.execution.with_next_call_after_failure(refusal));
         Ok(builder.into_decision(refusal))
     }
 
     /// Adds the next call to the refusal of a step's last allowed output, if the execution continues without the step.
     fn with_next_call_after_failure(&self, refusal: Error) -> Error {
-        if self.state.is_final() { refusal } else { refusal.with_next(STEP_PASSED_NEXT_CALL) }
+        if self.state.is_final() {
+            refusal
+        } else {
+            refusal.with_next(CONTINUE_WITHOUT_STEP_NEXT_CALL)
+        }
     }
 
     /// The refusal of a call for a held step.
@@ -224,12 +240,12 @@ impl Execution {
     }
 
     fn describe_open_steps(&self) -> String {
-        let open: Vec<_> =
+        let open_steps: Vec<_> =
             self.open_visits().map(|(_, step, _)| format!("'{}'", step.id)).collect();
-        if open.is_empty() {
+        if open_steps.is_empty() {
             format!("the execution is {}", self.state)
         } else {
-            format!("the execution is {}, at {}", self.state, open.join(", "))
+            format!("the execution is {}, at {}", self.state, open_steps.join(", "))
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Event, Execution, Failure, Need, Visit, VisitId,
+    Event, Execution, Failure, ValueReference, Visit, VisitId,
     decide::not_an_object_violation,
     decision::DecideResult,
     judged::{AcceptedOutput, OpenTurn, ReportJudgement},
@@ -56,8 +56,12 @@ impl Question {
     }
 
     /// The question for the next attempt: the missing inputs, and the values that were refused.
-    fn for_next_attempt(asked: Vec<String>, missing: Vec<String>, taken: &ResolvedAnswers) -> Self {
-        Self { asked, missing, refused: taken.rejected.clone(), utterance: None }
+    fn for_next_attempt(
+        asked: Vec<String>,
+        missing: Vec<String>,
+        answers: &ResolvedAnswers,
+    ) -> Self {
+        Self { asked, missing, refused: answers.rejected.clone(), utterance: None }
     }
 
     /// The violations that keep the step open: refused values first, then missing inputs that have no refused value.
@@ -66,13 +70,17 @@ impl Question {
             let mut refused = self.refused.iter();
             refused.any(|refused| refused.property == *name)
         };
-        let open = self.missing.iter().filter(|name| !is_refused(name));
-        let open = open.filter_map(|name| {
+        let unanswered = self.missing.iter().filter(|name| !is_refused(name));
+        let unanswered_violations = unanswered.filter_map(|name| {
             let path = format!("/{name}");
-            let open = declared?.unanswered_violation(name);
-            open.map(|open| Violation { path, ..open })
+            let violation = declared?.unanswered_violation(name);
+            violation.map(|open| Violation { path, ..open })
         });
-        self.refused.iter().map(violation_from_refused_answer).chain(open).collect()
+        self.refused
+            .iter()
+            .map(violation_from_refused_answer)
+            .chain(unanswered_violations)
+            .collect()
     }
 
     /// Adds this question to the input of a visit.
@@ -85,9 +93,9 @@ impl Question {
 /// The result of checking answers.
 struct AnswerCheck {
     /// All inputs, including the accepted values.
-    after: Map<String, Value>,
+    inputs: Map<String, Value>,
     has_changed: bool,
-    taken: ResolvedAnswers,
+    answers: ResolvedAnswers,
     /// The question for the next attempt.
     question: Question,
     /// The violations that keep the step open.
@@ -104,13 +112,13 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         input: Value,
     ) -> DecideResult<()> {
-        let inputs = self.inputs_now()?;
+        let inputs = self.load_current_inputs()?;
         let missing = list_missing_inputs(step, &inputs);
-        let nothing_to_ask = match &step.kind {
+        let has_nothing_to_ask = match &step.kind {
             StepKind::Extract { .. } => is_blank(&input["from"]),
             _ => missing.is_empty(),
         };
-        if nothing_to_ask {
+        if has_nothing_to_ask {
             let output = build_answer_output(step, &inputs, ResolvedAnswers::default(), &missing);
             self.offer_options(position, visit_id, &output, None)?;
             return self.complete_at_once(position, visit_id, output);
@@ -121,7 +129,7 @@ impl TransitionBuilder<'_> {
         };
         let question = Question { asked, missing, ..Question::default() };
         let input = self.store_visit_input(question.add_to_input(input))?;
-        self.open_visit(visit_id.clone(), self.new_token(), Some(input));
+        self.open_visit(visit_id.clone(), self.wait_for_new_token(), Some(input));
         Ok(())
     }
 
@@ -133,49 +141,58 @@ impl TransitionBuilder<'_> {
         value: &Value,
     ) -> DecideResult<AnswerCheck> {
         let properties = step.kind.requested_inputs().unwrap_or_default();
-        let declared = self.facts.definition.workflow.inputs.as_ref();
-        let before = self.inputs_now()?;
+        let declared = self.context.definition.workflow.inputs.as_ref();
+        let inputs = self.load_current_inputs()?;
         let asked = &question.asked;
         let names = if asked.is_empty() { properties } else { asked };
         // An input that was not asked for may be repeated with its current value; that changes nothing.
-        let is_known = |name: &String, value: &Value| {
-            !names.contains(name) && before.get(name).is_some_and(|known| known == value)
+        let is_unchanged = |name: &String, value: &Value| {
+            !names.contains(name) && inputs.get(name).is_some_and(|known| known == value)
         };
         let mut answers = value.as_object().cloned().unwrap_or_default();
-        answers.retain(|name, value| !is_known(name, value));
-        let taken = match declared {
+        answers.retain(|name, value| !is_unchanged(name, value));
+        let resolved = match declared {
             Some(declared) => declared.validate_answers(names, &answers),
             None => Inputs::default().validate_answers(names, &answers),
         };
-        let mut after = before.clone();
-        after.extend(taken.accepted.clone());
-        let left =
-            Question::for_next_attempt(asked.clone(), list_missing_inputs(step, &after), &taken);
+        let mut new_inputs = inputs.clone();
+        new_inputs.extend(resolved.accepted.clone());
+        let next_question = Question::for_next_attempt(
+            asked.clone(),
+            list_missing_inputs(step, &new_inputs),
+            &resolved,
+        );
         let from_text =
             matches!(step.kind, StepKind::Extract { .. }) || question.utterance.is_some();
         let violations = match value {
             // A text cannot be corrected, so values that it lacks are part of the result and no violation.
             Value::Object(_) if from_text => Vec::new(),
-            Value::Object(_) => left.violations(declared),
+            Value::Object(_) => next_question.violations(declared),
             _ => vec![not_an_object_violation("", "the output")],
         };
-        Ok(AnswerCheck { has_changed: after != before, after, taken, question: left, violations })
+        Ok(AnswerCheck {
+            has_changed: new_inputs != inputs,
+            inputs: new_inputs,
+            answers: resolved,
+            question: next_question,
+            violations,
+        })
     }
 
     /// The violations of an output that was refused for the last time, for a repeat of that call.
-    pub(super) fn violations_of_repeat(
+    pub(super) fn find_repeated_call_violations(
         &self,
         position: usize,
         visit: Option<&Visit>,
         value: &Value,
     ) -> DecideResult<Vec<Violation>> {
-        let step = self.step(position).acting();
+        let step = self.step(position).acting_step();
         match visit {
             _ if step.kind.requested_inputs().is_none() => {
-                let taken = self.split_suggestions(position, value);
-                Ok(self.model_output_violations(position, value, taken.as_ref()))
+                let split_output = self.split_suggestions(position, value);
+                Ok(self.find_model_output_violations(position, value, split_output.as_ref()))
             }
-            Some(visit) => self.violations_of_final_refusal(visit, value),
+            Some(visit) => self.find_final_refusal_violations(visit, value),
             None => {
                 let check = self.check_answers(step, &Question::default(), value)?;
                 Ok(check.violations)
@@ -184,13 +201,13 @@ impl TransitionBuilder<'_> {
     }
 
     /// The question of a visit.
-    fn question(&self, visit: &Visit) -> DecideResult<Question> {
-        Ok(Question::from_visit_input(&*self.visit_input(visit)?))
+    fn load_question(&self, visit: &Visit) -> DecideResult<Question> {
+        Ok(Question::from_visit_input(&*self.load_visit_input(visit)?))
     }
 
     /// The violations of answers whose refusal ended the visit. The inputs may have changed since, so they are computed
     /// from the question that was stored with the visit.
-    fn violations_of_final_refusal(
+    fn find_final_refusal_violations(
         &self,
         visit: &Visit,
         value: &Value,
@@ -204,14 +221,14 @@ impl TransitionBuilder<'_> {
         if !value.is_object() {
             return Ok(vec![not_an_object_violation("", "the output")]);
         }
-        let declared = self.facts.definition.workflow.inputs.as_ref();
-        Ok(self.question(visit)?.violations(declared))
+        let declared = self.context.definition.workflow.inputs.as_ref();
+        Ok(self.load_question(visit)?.violations(declared))
     }
 
     /// Stores the accepted values as inputs of the execution.
     fn store_accepted_answers(&mut self, check: &AnswerCheck) -> DecideResult<()> {
         if check.has_changed {
-            let inputs = Value::Object(check.after.clone());
+            let inputs = Value::Object(check.inputs.clone());
             let inputs = self.store_value_by_digest(inputs, limits::INPUTS_BYTES_MAX, "inputs")?;
             self.push_event(Event::InputsChanged { inputs });
         }
@@ -220,7 +237,7 @@ impl TransitionBuilder<'_> {
 
     /// Replaces the question of the visit, if it changed.
     fn update_question(&mut self, turn: &OpenTurn<'_>, question: &Question) -> DecideResult<()> {
-        let input = Value::clone(&*self.visit_input(turn.visit)?);
+        let input = Value::clone(&*self.load_visit_input(turn.visit)?);
         let input = self.store_visit_input(question.add_to_input(input))?;
         if turn.visit.input != Some(input.digest) {
             let visit_id = turn.visit_id();
@@ -238,18 +255,18 @@ impl Execution {
         turn: &OpenTurn<'_>,
         value: &Value,
     ) -> DecideResult<ReportJudgement> {
-        let step = builder.step(turn.position).acting();
-        let via_client =
+        let step = builder.step(turn.position).acting_step();
+        let is_elicited =
             matches!(&step.kind, StepKind::Input { via, .. } if *via == InputChannel::Elicitation);
-        if via_client && !turn.is_of_user {
+        if is_elicited && !turn.is_user_answer {
             return Err(self.user_alone_error(&turn.step.id).into());
         }
-        let mut question = builder.question(turn.visit)?;
+        let mut question = builder.load_question(turn.visit)?;
         if let Some(words) = parse_utterance(step, &question, value) {
             question.refused.clear();
             question.utterance = Some(words);
             builder.update_question(turn, &question)?;
-            builder.reoffer(turn, None);
+            builder.reoffer_turn(turn, None);
             return Ok(ReportJudgement::Reoffered);
         }
         let check = builder.check_answers(step, &question, value)?;
@@ -270,9 +287,9 @@ impl Execution {
         if question.utterance.is_some() && !missing.is_empty() {
             return builder.ask_for_missing_values(turn, &check.question);
         }
-        let output = build_answer_output(step, &check.after, check.taken, missing);
-        let whole = make_payload(&output, limits::OUTPUT_BYTES_MAX, "output")?;
-        Ok(ReportJudgement::Accepted(Box::new(AcceptedOutput::without_artifacts(output, whole))))
+        let output = build_answer_output(step, &check.inputs, check.answers, missing);
+        let payload = make_payload(&output, limits::OUTPUT_BYTES_MAX, "output")?;
+        Ok(ReportJudgement::Accepted(Box::new(AcceptedOutput::without_artifacts(output, payload))))
     }
 
     fn user_alone_error(&self, step: &StepId) -> Error {
@@ -291,8 +308,8 @@ fn parse_utterance(step: &Step, question: &Question, value: &Value) -> Option<St
     if question.utterance.is_some() || properties.iter().any(|name| name == UTTERANCE_FIELD) {
         return None;
     }
-    let said = value.as_object().filter(|said| said.len() == 1);
-    let words = said.and_then(|said| said.get(UTTERANCE_FIELD)?.as_str());
+    let object = value.as_object().filter(|said| said.len() == 1);
+    let words = object.and_then(|said| said.get(UTTERANCE_FIELD)?.as_str());
     // Some clients send the words as a plain string.
     let words = words.or(value.as_str())?;
     (!words.trim().is_empty()).then(|| words.to_owned())
@@ -306,23 +323,23 @@ impl TransitionBuilder<'_> {
         turn: &OpenTurn<'_>,
         question: &Question,
     ) -> DecideResult<ReportJudgement> {
-        let left_open = question.missing.join(", ");
-        let message = format!("what the user said left open: {left_open}");
+        let missing_names = question.missing.join(", ");
+        let message = format!("what the user said left open: {missing_names}");
         let failure = Failure::new(FailureCode::InputsMissing, message, Some(&turn.step.id));
-        let retry = self.step(turn.position).acting().retry.as_ref();
-        let most = retry.map_or(limits::OUTPUT_ATTEMPTS_MAX, |retry| retry.max_attempts);
-        if turn.visit.failures + 1 >= most {
+        let retry = self.step(turn.position).acting_step().retry.as_ref();
+        let max_attempts = retry.map_or(limits::OUTPUT_ATTEMPTS_MAX, |retry| retry.max_attempts);
+        if turn.visit.failures + 1 >= max_attempts {
             return Ok(ReportJudgement::Failed(failure));
         }
         self.update_question(turn, question)?;
-        self.reoffer(turn, Some(failure));
+        self.reoffer_turn(turn, Some(failure));
         Ok(ReportJudgement::Reoffered)
     }
 
     /// The input of a visit.
-    fn visit_input(&self, visit: &Visit) -> DecideResult<Arc<Value>> {
+    fn load_visit_input(&self, visit: &Visit) -> DecideResult<Arc<Value>> {
         match visit.input {
-            Some(digest) => self.require_value(Need::by_digest(digest)),
+            Some(digest) => self.require_value(ValueReference::by_digest(digest)),
             None => Ok(Arc::default()),
         }
     }
@@ -330,9 +347,9 @@ impl TransitionBuilder<'_> {
 
 /// The inputs that a step asks for and that have no value.
 fn list_missing_inputs(step: &Step, inputs: &Map<String, Value>) -> Vec<String> {
-    let has_none = |name: &&String| inputs.get(*name).is_none_or(Value::is_null);
+    let is_missing = |name: &&String| inputs.get(*name).is_none_or(Value::is_null);
     let names = step.kind.requested_inputs().unwrap_or_default().iter();
-    names.filter(has_none).cloned().collect()
+    names.filter(is_missing).cloned().collect()
 }
 
 /// The output of the step: for `input` the values of all its properties, for `extract` the accepted, missing and
@@ -340,18 +357,18 @@ fn list_missing_inputs(step: &Step, inputs: &Map<String, Value>) -> Vec<String> 
 fn build_answer_output(
     step: &Step,
     inputs: &Map<String, Value>,
-    taken: ResolvedAnswers,
+    answers: ResolvedAnswers,
     missing: &[String],
 ) -> Value {
     if let StepKind::Extract { .. } = &step.kind {
-        let rejected = taken.rejected.into_iter().map(|rejected| {
+        let rejected = answers.rejected.into_iter().map(|rejected| {
             json!({
                 "property": rejected.property, "value": rejected.value,
                 "rule": rejected.rule, "message": rejected.message
             })
         });
         let rejected: Vec<_> = rejected.collect();
-        return json!({ "extracted": taken.accepted, "missing": missing, "rejected": rejected });
+        return json!({ "extracted": answers.accepted, "missing": missing, "rejected": rejected });
     }
     let names = step.kind.requested_inputs().unwrap_or_default().iter();
     let value = |name: &String| (name.clone(), inputs.get(name).cloned().unwrap_or_default());

@@ -26,12 +26,12 @@ impl Execution {
     }
 
     /// The state after `row`.
-    pub fn apply_row(before: Option<Self>, row: &Row) -> Option<Self> {
-        let mut execution = before.or_else(|| Self::create(row))?;
+    pub fn apply_row(previous: Option<Self>, row: &Row) -> Option<Self> {
+        let mut execution = previous.or_else(|| Self::create(row))?;
         execution.revision = row.revision;
         execution.updated_at = row.at;
         for event in &row.events {
-            execution.apply(row, event);
+            execution.apply_event(row, event);
         }
         Some(execution)
     }
@@ -80,7 +80,7 @@ impl Execution {
         })
     }
 
-    pub(super) fn apply(&mut self, row: &Row, event: &Event) {
+    pub(super) fn apply_event(&mut self, row: &Row, event: &Event) {
         match event {
             Event::Created(_) | Event::GateAnswered(_) | Event::CameLate { .. } => {}
             Event::StateChanged { to, failure, .. } => {
@@ -99,7 +99,9 @@ impl Execution {
                 self.pages.remove(visit_id);
                 self.update_visit(visit_id, |visit| visit.input = Some(input.digest));
             }
-            Event::PageKept { visit_id, items, cursor } => self.keep_page(visit_id, *items, cursor),
+            Event::PageKept { visit_id, items, cursor } => {
+                self.record_page(visit_id, *items, cursor);
+            }
             Event::SignalKept { name, payload } => {
                 self.signals.push(Signal { name: name.clone(), payload: payload.digest });
             }
@@ -129,12 +131,12 @@ impl Execution {
                 }
             }
             Event::StepFailed { visit_id, failure } => self.fail_step(visit_id, failure),
-            Event::CompensationKept { visit_id, list } => self.keep_compensation(visit_id, *list),
+            Event::CompensationKept { visit_id, list } => self.record_compensation(visit_id, *list),
             Event::EndingBegan { to } => self.ending = Some(*to),
             Event::CompensationsGivenUp { why } => {
-                let left = std::mem::take(&mut self.compensations).into_iter().rev();
+                let compensations = std::mem::take(&mut self.compensations).into_iter().rev();
                 self.not_compensated.extend(
-                    left.map(|left| UncompensatedVisit {
+                    compensations.map(|left| UncompensatedVisit {
                         visit_id: left.visit_id,
                         why: why.clone(),
                     }),
@@ -226,8 +228,8 @@ impl Execution {
         });
     }
 
-    fn keep_compensation(&mut self, visit_id: &VisitId, list: Option<Digest>) {
-        let closed = self.visit(visit_id).and_then(|(_, _, visit)| visit.closed.as_ref());
+    fn record_compensation(&mut self, visit_id: &VisitId, list: Option<Digest>) {
+        let closed = self.find_visit(visit_id).and_then(|(_, _, visit)| visit.closed.as_ref());
         self.compensations.push(Compensation {
             output: closed.and_then(VisitEnd::output_reference),
             visit_id: visit_id.clone(),
@@ -238,7 +240,7 @@ impl Execution {
     /// Lists a visit as not compensated if it is voided while the server works on it or its outcome is unknown: its
     /// effect may have happened.
     fn record_interrupted_work(&mut self, visit_id: &VisitId) {
-        let visit = self.visit(visit_id).map(|(.., visit)| visit);
+        let visit = self.find_visit(visit_id).map(|(.., visit)| visit);
         let awaiting = visit.and_then(|visit| visit.awaiting.as_ref());
         let is_in_work =
             matches!(awaiting, Some(WaitCondition::Operation { .. } | WaitCondition::Unknown));
@@ -256,8 +258,8 @@ impl Execution {
             return;
         }
         let work = visit_id.work_visit();
-        let mut left = self.compensations.iter();
-        if let Some(at) = left.rposition(|left| left.visit_id == work) {
+        let mut compensations = self.compensations.iter();
+        if let Some(at) = compensations.rposition(|left| left.visit_id == work) {
             self.compensations.remove(at);
         }
         if let Outcome::Failed(failure) = outcome {
@@ -312,7 +314,7 @@ impl Execution {
     }
 
     fn update_visit(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut Visit)) {
-        self.update_step_of_visit(visit_id, |state| state.visit_mut(visit_id, change));
+        self.update_step_of_visit(visit_id, |state| state.update_visit(visit_id, change));
     }
 
     /// Changes the step of a visit, or the pseudo-step `$workflow` for a hook of the workflow.

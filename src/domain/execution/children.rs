@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::{
-    AttemptId, BeginAttempt, ChildOrder, Decision, Effect, Event, Execution, Failure, Lifecycle,
-    LifecycleChange, OrderKind, Parent, PauseReason, State, VisitId, WaitCondition,
-    decision::DecideResult, effect::attempt_id, time::step_of_visit, transition::TransitionBuilder,
+    AttemptId, AttemptRequest, ChildOrder, Decision, Effect, Event, Execution, Failure,
+    LifecycleAction, LifecycleChange, OrderKind, Parent, PauseReason, State, VisitId,
+    WaitCondition, decision::DecideResult, effect::build_attempt_id, time::find_step_of_visit,
+    transition::TransitionBuilder,
 };
 use crate::{
     FailureCode,
@@ -22,13 +23,13 @@ impl AttemptId {
     pub fn child_execution_id(&self, parent: &ExecutionId) -> ExecutionId {
         let text = format!("{}\n{}", self.visit_id.unique_text(parent), self.attempt);
         let digest = Digest::compute(text.as_bytes()).to_string();
-        let short: String = digest.chars().take(ID_CHARS).collect();
+        let short: String = digest.chars().take(CHILD_ID_CHARS).collect();
         ExecutionId::parse(&format!("child_{short}")).expect("letters and digits")
     }
 }
 
 /// The number of hexadecimal digits in the id of a child.
-const ID_CHARS: usize = 32;
+const CHILD_ID_CHARS: usize = 32;
 
 impl Execution {
     /// Its parent, if it is a child.
@@ -45,8 +46,8 @@ impl Execution {
     ) -> Vec<(AttemptId, StepKind, Option<Digest>)> {
         let waiting = self.open_visits().filter_map(|(at, step, visit)| {
             let is_child = matches!(visit.awaiting, Some(WaitCondition::Child { .. }));
-            let attempt_id = is_child.then(|| attempt_id(step, visit))?;
-            let acting = step_of_visit(definition, at, step, visit)?;
+            let attempt_id = is_child.then(|| build_attempt_id(step, visit))?;
+            let acting = find_step_of_visit(definition, at, step, visit)?;
             Some((attempt_id, acting.kind.clone(), visit.input))
         });
         waiting.filter(|(attempt_id, ..)| !alive.contains(attempt_id)).collect()
@@ -58,7 +59,8 @@ impl Execution {
         let waits = self.open_visits().filter_map(|(.., visit)| visit.awaiting.as_ref());
         let mut waits =
             waits.filter(|awaiting| !matches!(awaiting, WaitCondition::Items { .. })).peekable();
-        waits.peek().is_some() && waits.all(|one| matches!(one, WaitCondition::Child { .. }))
+        waits.peek().is_some()
+            && waits.all(|awaiting| matches!(awaiting, WaitCondition::Child { .. }))
     }
 
     /// Its failure, if it has failed.
@@ -75,18 +77,18 @@ impl Execution {
         // Most workflows have no children, and every status call asks for them.
         let steps = steps.take_while(|_| definition.has_children());
         let visits = steps.flat_map(|(at, step)| {
-            let own = step.visits.iter().chain(&step.beside).map(|visit| &**visit);
-            let all = own.chain(step.items.iter());
+            let step_visits = step.visits.iter().chain(&step.beside).map(|visit| &**visit);
+            let all = step_visits.chain(step.items.iter());
             all.map(move |visit| (at, &**step, visit))
         });
         // A visit without an input ended before it began a child: its `if` did not hold, or `with` could not be
         // evaluated.
-        let begun = visits.filter(|(.., visit)| visit.input.is_some());
-        let of_children = begun.filter(|(at, step, visit)| {
-            let acting = step_of_visit(definition, *at, step, visit);
+        let visits_with_input = visits.filter(|(.., visit)| visit.input.is_some());
+        let child_visits = visits_with_input.filter(|(at, step, visit)| {
+            let acting = find_step_of_visit(definition, *at, step, visit);
             acting.is_some_and(|step| matches!(step.kind, StepKind::Workflow { .. }))
         });
-        of_children.flat_map(move |(_, step, visit)| {
+        child_visits.flat_map(move |(_, step, visit)| {
             let visit_id = visit.visit_id(&step.id);
             (1..=visit.attempt).map(move |attempt| {
                 let visit_id = visit_id.clone();
@@ -110,26 +112,26 @@ impl Execution {
     /// The oldest order of each child that can be delivered now: at most [`limits::ORDERS_AT_ONCE_MAX`]. `missing` are
     /// the children that were not found. If a visit waits for such a child, it is about to begin, and its orders wait.
     /// Orders to any other missing child stay due: that child never begins.
-    pub fn orders_due(&self, missing: &BTreeSet<ExecutionId>) -> Vec<ChildOrder> {
+    pub fn find_due_orders(&self, missing: &BTreeSet<ExecutionId>) -> Vec<ChildOrder> {
         let awaited: BTreeSet<_> = self.awaited_children().collect();
-        let is_to_come = |child: &ExecutionId| missing.contains(child) && awaited.contains(child);
+        let is_about_to_begin =
+            |child: &ExecutionId| missing.contains(child) && awaited.contains(child);
         let mut children = BTreeSet::new();
-        let due = self
-            .orders
-            .iter()
-            .filter(|order| !is_to_come(&order.child) && children.insert(order.child.clone()));
+        let due = self.orders.iter().filter(|order| {
+            !is_about_to_begin(&order.child) && children.insert(order.child.clone())
+        });
         due.take(limits::ORDERS_AT_ONCE_MAX).cloned().collect()
     }
 
     /// The parent record for the child that this attempt begins.
-    pub fn as_parent_of(&self, attempt_id: &AttemptId) -> Parent {
-        let above = self.parent();
+    pub fn build_parent_record(&self, attempt_id: &AttemptId) -> Parent {
+        let parent = self.parent();
         Parent {
             execution_id: self.id.clone(),
             visit_id: attempt_id.visit_id.clone(),
             attempt: attempt_id.attempt,
-            root: above.map_or_else(|| self.id.clone(), |above| above.root.clone()),
-            depth: above.map_or(0, |above| above.depth) + 1,
+            root: parent.map_or_else(|| self.id.clone(), |above| above.root.clone()),
+            depth: parent.map_or(0, |above| above.depth) + 1,
         }
     }
 
@@ -138,10 +140,10 @@ impl Execution {
         mut builder: TransitionBuilder<'_>,
         orders: &[ChildOrder],
     ) -> DecideResult<Decision> {
-        let known = orders.iter().filter(|order| self.orders.contains(order));
-        let known: Vec<_> = known.cloned().collect();
-        if !known.is_empty() {
-            for order in known {
+        let pending_orders = orders.iter().filter(|order| self.orders.contains(order));
+        let pending_orders: Vec<_> = pending_orders.cloned().collect();
+        if !pending_orders.is_empty() {
+            for order in pending_orders {
                 builder.push_event(Event::ChildTold(order));
             }
             if self.state == State::Running {
@@ -159,11 +161,12 @@ impl Execution {
         open_max: usize,
     ) -> DecideResult<Decision> {
         // The children of this execution are being ended, which frees capacity without a pause.
-        let makes_room = self.is_ending_badly() && !self.orders.is_empty();
-        if self.state.is_final() || makes_room || self.pauses.contains(&PauseReason::Budget) {
-            return Ok(Decision::Stay);
+        let is_ending_children = self.is_ending_unsuccessfully() && !self.orders.is_empty();
+        if self.state.is_final() || is_ending_children || self.pauses.contains(&PauseReason::Budget)
+        {
+            return Ok(Decision::NoChange);
         }
-        builder.pause(PauseReason::Budget)?;
+        builder.add_pause_reason(PauseReason::Budget)?;
         let text = format!("{open_max} executions below it are open, and it began one more");
         builder.push_event(Event::ReasonGiven { text });
         Ok(builder.into_decision(None))
@@ -171,7 +174,7 @@ impl Execution {
 
     /// Whether the visit waits for this child. False once the visit is closed.
     pub fn waits_for_child(&self, visit_id: &VisitId, child: &ExecutionId) -> bool {
-        let visit = self.visit(visit_id);
+        let visit = self.find_visit(visit_id);
         let awaiting = visit.and_then(|(.., visit)| visit.awaiting.as_ref());
         matches!(awaiting, Some(WaitCondition::Child { execution_id }) if execution_id == child)
     }
@@ -188,18 +191,18 @@ impl Execution {
     pub(super) fn decide_parent_order(
         &self,
         mut builder: TransitionBuilder<'_>,
-        what: OrderKind,
+        order_kind: OrderKind,
     ) -> DecideResult<Decision> {
         let is_paused = self.pauses.contains(&PauseReason::Person);
-        let is_so = match what {
+        let is_applied = match order_kind {
             OrderKind::Pause => is_paused,
             OrderKind::Resume => !is_paused,
-            OrderKind::Abandon | OrderKind::Fail => self.is_ending_badly(),
+            OrderKind::Abandon | OrderKind::Fail => self.is_ending_unsuccessfully(),
         };
-        if is_so || self.state.is_final() {
-            return Ok(Decision::Stay);
+        if is_applied || self.state.is_final() {
+            return Ok(Decision::NoChange);
         }
-        if what == OrderKind::Fail {
+        if order_kind == OrderKind::Fail {
             builder.lift_all_pauses()?;
             let message = "the execution that it is a child of failed";
             builder.fail_execution(Failure::new(FailureCode::ParentFailed, message, None))?;
@@ -207,7 +210,7 @@ impl Execution {
             return Ok(builder.into_decision(None));
         }
         let change = LifecycleChange {
-            lifecycle: what.lifecycle(),
+            action: order_kind.lifecycle_action(),
             reason: Some("its parent did".to_owned()),
         };
         self.decide_lifecycle_change(builder, &change)
@@ -215,51 +218,51 @@ impl Execution {
 }
 
 impl OrderKind {
-    const fn lifecycle(self) -> Lifecycle {
+    const fn lifecycle_action(self) -> LifecycleAction {
         match self {
-            Self::Pause => Lifecycle::Pause,
-            Self::Resume => Lifecycle::Resume,
-            Self::Abandon => Lifecycle::Abandon,
-            Self::Fail => Lifecycle::Fail,
+            Self::Pause => LifecycleAction::Pause,
+            Self::Resume => LifecycleAction::Resume,
+            Self::Abandon => LifecycleAction::Abandon,
+            Self::Fail => LifecycleAction::Fail,
         }
     }
 }
 
 impl TransitionBuilder<'_> {
     /// What a visit waits for while this attempt runs: the end of its child, or the server's work.
-    pub(super) fn awaiting_for_attempt(
+    pub(super) fn wait_condition_for_attempt(
         &self,
         step: &Step,
         attempt_id: &AttemptId,
     ) -> WaitCondition {
         match step.kind {
-            StepKind::Workflow { .. } => {
-                WaitCondition::Child { execution_id: attempt_id.child_execution_id(&self.next.id) }
-            }
-            _ => WaitCondition::Operation { owner: self.facts.owner },
+            StepKind::Workflow { .. } => WaitCondition::Child {
+                execution_id: attempt_id.child_execution_id(&self.execution.id),
+            },
+            _ => WaitCondition::Operation { owner: self.context.owner },
         }
     }
 
     /// Adds an order to a child, which is sent once the transition is durable.
     pub(super) fn push_child_order(&mut self, child: ExecutionId, what: OrderKind) {
         let order = ChildOrder { child, what };
-        self.effects.push(Effect::Order(order.clone()));
+        self.effects.push(Effect::SendOrder(order.clone()));
         self.push_event(Event::ChildOrdered(order));
     }
 
     /// Adds the same order for every child that an open visit waits for.
     pub(super) fn order_all_children(&mut self, what: OrderKind) {
-        let children: Vec<_> = self.next.awaited_children().collect();
+        let children: Vec<_> = self.execution.awaited_children().collect();
         for child in children {
             self.push_child_order(child, what);
         }
     }
 }
 
-impl BeginAttempt {
+impl AttemptRequest {
     /// The name of the workflow that the child runs, if the attempt begins a child.
     pub fn workflow(&self) -> Option<&str> {
-        match &self.kind {
+        match &self.step_kind {
             StepKind::Workflow { name } => Some(name),
             _ => None,
         }

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::{
-    Decision, Event, Execution, Need, Outcome, State, VisitId,
+    Decision, Event, Execution, Outcome, State, ValueReference, VisitId,
     decision::{DecideResult, Interrupt},
     judged::OpenTurn,
     transition::TransitionBuilder,
@@ -41,21 +41,21 @@ impl Execution {
         let Some(choice) = choice else {
             return Ok(None);
         };
-        let mut all = builder.all_offered_options()?;
-        let last = self.offers.iter().rfind(|offer| builder.follows_offer(offer, turn));
-        all.push(TakenOption {
-            offered_by: last.map(|offer| offer.visit_id.clone()),
+        let mut options = builder.load_offered_options()?;
+        let latest_offer = self.offers.iter().rfind(|offer| builder.follows_offer(offer, turn));
+        options.push(TakenOption {
+            offered_by: latest_offer.map(|offer| offer.visit_id.clone()),
             option: StepOption::new_continue_option(""),
         });
-        if let Some(at) = all.iter().position(|known| known.option.id == choice) {
-            return Ok(Some(all.swap_remove(at)));
+        if let Some(at) = options.iter().position(|known| known.option.id == choice) {
+            return Ok(Some(options.swap_remove(at)));
         }
-        let mut named = all.iter().enumerate();
+        let mut named = options.iter().enumerate();
         let mut named = named.by_ref().filter(|(_, known)| has_tool_name(&known.option, choice));
         match (named.next().map(|(at, _)| at), named.next().is_some()) {
-            (Some(at), false) => Ok(Some(all.swap_remove(at))),
+            (Some(at), false) => Ok(Some(options.swap_remove(at))),
             (_, is_ambiguous) => {
-                Err(self.unknown_choice_error(turn, choice, &all, is_ambiguous).into())
+                Err(self.unknown_choice_error(turn, choice, &options, is_ambiguous).into())
             }
         }
     }
@@ -93,9 +93,9 @@ impl Execution {
         &self,
         mut builder: TransitionBuilder<'_>,
         turn: &OpenTurn<'_>,
-        chosen: Option<&TakenOption>,
+        chosen_option: Option<&TakenOption>,
     ) -> DecideResult<Decision> {
-        if !chosen.is_some_and(TakenOption::leaves_workflow) {
+        if !chosen_option.is_some_and(TakenOption::leaves_workflow) {
             let message = "either `output` or `error` is required: only a choice that leaves the workflow \
                            (continueWorkflow false) stands alone";
             let error = self.step_error(Code::ArgumentsInvalid, &turn.step.id, message);
@@ -103,10 +103,10 @@ impl Execution {
             let violation = Violation::new("/output", "required", message);
             return Err(error.with_violations(vec![violation]).into());
         }
-        builder.record_chosen_option(turn, chosen);
+        builder.record_chosen_option(turn, chosen_option);
         let consumed = Some(turn.consumed);
         builder.close_visit(&turn.visit_id(), turn.visit, Outcome::Voided, consumed);
-        builder.finish_after_choice(chosen)
+        builder.finish_after_choice(chosen_option)
     }
 }
 
@@ -122,9 +122,9 @@ impl TransitionBuilder<'_> {
     /// the tool as the reason.
     pub(super) fn finish_after_choice(
         mut self,
-        chosen: Option<&TakenOption>,
+        chosen_option: Option<&TakenOption>,
     ) -> DecideResult<Decision> {
-        if let Some(chosen) = chosen.filter(|chosen| chosen.leaves_workflow()) {
+        if let Some(chosen) = chosen_option.filter(|chosen| chosen.leaves_workflow()) {
             self.abandon_or_diverge(State::Diverged)?;
             let text = chosen.option.tool_name.clone();
             self.push_event(Event::ReasonGiven { text });
@@ -133,10 +133,10 @@ impl TransitionBuilder<'_> {
     }
 
     /// All options that are offered now.
-    fn all_offered_options(&self) -> DecideResult<Vec<TakenOption>> {
+    fn load_offered_options(&self) -> DecideResult<Vec<TakenOption>> {
         let (mut all, mut missing) = (Vec::new(), Vec::new());
-        for offer in &self.next.offers {
-            match self.find_value(Need::by_digest(offer.options)) {
+        for offer in &self.execution.offers {
+            match self.find_value(ValueReference::by_digest(offer.options)) {
                 Ok(value) => {
                     all.extend(OfferedOptions::from_value(&value).options.into_iter().map(
                         |option| {
@@ -148,22 +148,22 @@ impl TransitionBuilder<'_> {
                 Err(need) => missing.push(need),
             }
         }
-        if missing.is_empty() { Ok(all) } else { Err(Interrupt::Needs(missing)) }
+        if missing.is_empty() { Ok(all) } else { Err(Interrupt::MissingValues(missing)) }
     }
 
     /// Records the chosen option, together with everything that was offered.
     pub(super) fn record_chosen_option(
         &mut self,
         turn: &OpenTurn<'_>,
-        chosen: Option<&TakenOption>,
+        chosen_option: Option<&TakenOption>,
     ) {
-        let Some(TakenOption { offered_by, option }) = chosen else {
+        let Some(TakenOption { offered_by, option }) = chosen_option else {
             return;
         };
-        let before = self.next.offers.iter();
+        let earlier_offers = self.execution.offers.iter();
         // Offers of this transition did not exist when the client chose.
-        let before = before.filter(|offer| offer.revision < self.row.revision);
-        let offered = before.map(|offer| offer.options).collect();
+        let earlier_offers = earlier_offers.filter(|offer| offer.revision < self.row.revision);
+        let offered = earlier_offers.map(|offer| offer.options).collect();
         self.push_event(Event::OptionChosen(Box::new(OptionChosen {
             visit_id: turn.visit_id(),
             offered_by: offered_by.clone(),

@@ -16,7 +16,7 @@ use crate::{
 
 /// The arguments of a new execution.
 #[derive(Clone, Debug)]
-pub struct Start {
+pub struct StartArguments {
     /// Its id.
     pub id: ExecutionId,
     /// The project it is started for.
@@ -44,11 +44,11 @@ pub enum Command {
     /// Replace the tokens that have expired.
     RenewTokens,
     /// Change the state.
-    Change(LifecycleChange),
+    ChangeState(LifecycleChange),
     /// Process timers, retries, expiries and time limits that are due.
     Tick,
     /// Record the outcome of an attempt that the server or a child made.
-    Outcome {
+    RecordOutcome {
         /// The attempt.
         attempt_id: AttemptId,
         /// Its result.
@@ -56,26 +56,26 @@ pub enum Command {
     },
     /// Recover attempts whose process ended: begin them again where repeating is safe, else pause the execution with
     /// `outcome_unknown`. Attempts in `alive` are left alone.
-    Recover {
+    RecoverAttempts {
         /// The attempts that this process is working on.
-        alive: Arc<BTreeSet<AttemptId>>,
+        live_attempts: Arc<BTreeSet<AttemptId>>,
     },
     /// Postpone an attempt that this process could not begin, because it is shutting down or does not execute steps of
     /// this kind.
-    PutOff {
+    PostponeAttempt {
         /// The attempt.
         attempt_id: AttemptId,
     },
     /// Take in a signal.
-    Signal(SignalRequest),
+    ReceiveSignal(SignalRequest),
     /// Take in a person's answer to a gate.
-    Answer(Arc<GateAnswer>),
+    AnswerGate(Arc<GateAnswer>),
     /// Record the decision of a caller (a person or a model) about an attempt whose outcome is unknown.
-    Resolve(Arc<Resolution>),
+    ResolveAttempt(Arc<Resolution>),
     /// Carry out an order of the parent. Ignored if the execution has ended or already is as ordered.
-    FromParent(OrderKind),
+    ApplyParentOrder(OrderKind),
     /// Record that children received these orders.
-    Told(Vec<ChildOrder>),
+    MarkOrdersDelivered(Vec<ChildOrder>),
     /// Pause a root execution because too many executions are open below it to begin another one.
     PauseForBudget {
         /// The limit on open executions.
@@ -85,25 +85,25 @@ pub enum Command {
 
 impl From<LifecycleChange> for Command {
     fn from(change: LifecycleChange) -> Self {
-        Self::Change(change)
+        Self::ChangeState(change)
     }
 }
 
 impl From<SignalRequest> for Command {
     fn from(signal: SignalRequest) -> Self {
-        Self::Signal(signal)
+        Self::ReceiveSignal(signal)
     }
 }
 
 impl From<GateAnswer> for Command {
     fn from(answer: GateAnswer) -> Self {
-        Self::Answer(Arc::new(answer))
+        Self::AnswerGate(Arc::new(answer))
     }
 }
 
 impl From<Resolution> for Command {
     fn from(resolution: Resolution) -> Self {
-        Self::Resolve(Arc::new(resolution))
+        Self::ResolveAttempt(Arc::new(resolution))
     }
 }
 
@@ -133,11 +133,11 @@ impl Command {
                 Report::Output(value) | Report::Answer(value) => Some(value),
                 Report::Error { .. } => None,
             },
-            Self::Outcome { outcome, .. } => match &**outcome {
+            Self::RecordOutcome { outcome, .. } => match &**outcome {
                 Ok(EffectOutput::Output(value)) => Some(value),
                 Ok(EffectOutput::Page(_) | EffectOutput::Attachment(_)) | Err(_) => None,
             },
-            Self::Resolve(resolution) => match &resolution.verdict {
+            Self::ResolveAttempt(resolution) => match &resolution.verdict {
                 Verdict::Output(value) => Some(value),
                 Verdict::Retry | Verdict::Failed(_) => None,
             },
@@ -189,7 +189,7 @@ impl Report {
 
 /// Changes of state that a caller may request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lifecycle {
+pub enum LifecycleAction {
     /// running → paused.
     Pause,
     /// paused → running.
@@ -203,7 +203,7 @@ pub enum Lifecycle {
     Fail,
 }
 
-impl Lifecycle {
+impl LifecycleAction {
     /// Every change.
     pub const ALL: [Self; 5] =
         [Self::Pause, Self::Resume, Self::Abandon, Self::Diverge, Self::Fail];
@@ -224,7 +224,7 @@ impl Lifecycle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LifecycleChange {
     /// The kind of change.
-    pub lifecycle: Lifecycle,
+    pub action: LifecycleAction,
     /// The reason, in the caller's words.
     pub reason: Option<String>,
 }
@@ -253,13 +253,13 @@ pub struct GateAnswer {
     /// The number of its visit.
     pub visit: u32,
     /// The digest of the question that the person saw. An answer to any other question is refused.
-    pub shown: Digest,
+    pub question_digest: Digest,
     /// Whether they approve.
-    pub approved: bool,
+    pub is_approved: bool,
     /// The person's name, as far as it is known.
-    pub by: String,
+    pub person: String,
     /// How they were asked.
-    pub via: Channel,
+    pub channel: Channel,
     /// An additional comment.
     pub comment: Option<String>,
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Command, Decision, Event, Execution, Facts, Failure, Row, Start, Transition, VisitId,
+    Command, Decision, DecisionContext, Event, Execution, Failure, Row, StartArguments, Transition,
+    VisitId,
     decision::Interrupt,
     transition::{TransitionBuilder, make_payload, move_to_contents},
 };
@@ -15,14 +16,14 @@ use crate::{
     definition::Definition,
     document::{Digest, canonical_digest},
     error::{Code, Error, Result, Violation, format_count},
-    event::Created,
+    event::ExecutionCreated,
     id::StepId,
     limits,
     schema::budget_exceeded_error,
     token::TokenGrant,
 };
 
-impl Start {
+impl StartArguments {
     /// The digest by which a repeated start is recognised: of the arguments as they were given, without the id.
     /// Defaults are left out, because they may differ when the start is repeated.
     fn start_call_digest(&self, definition: &Definition) -> Digest {
@@ -38,12 +39,12 @@ impl Start {
         let Some(declared) = &definition.workflow.inputs else {
             return Ok(self.inputs.clone());
         };
-        let none = Map::new();
+        let no_inputs = Map::new();
         let resolved = match &self.inputs {
-            None | Some(Value::Null) => declared.resolve(&none, &self.defaults),
-            Some(given @ Value::Object(map)) => {
+            None | Some(Value::Null) => declared.resolve(&no_inputs, &self.defaults),
+            Some(inputs @ Value::Object(map)) => {
                 // The size is checked before the rules are evaluated.
-                make_payload(given, limits::INPUTS_BYTES_MAX, "inputs")?;
+                make_payload(inputs, limits::INPUTS_BYTES_MAX, "inputs")?;
                 declared.resolve(map, &self.defaults)
             }
             Some(_) => Err(vec![not_an_object_violation("inputs", "the inputs")]),
@@ -75,11 +76,11 @@ fn invalid_inputs_error(definition: &Definition, violations: Vec<Violation>) -> 
 /// Checks the number of events in a row. Loops over items and steps stop at a part of the limit, so this is a safety
 /// net.
 fn check_event_count(transition: &Transition) -> Result<()> {
-    let (events, most) = (transition.row.events.len(), limits::EVENTS_PER_ROW_MAX);
-    if events <= most {
+    let (events, max_events) = (transition.row.events.len(), limits::EVENTS_PER_ROW_MAX);
+    if events <= max_events {
         return Ok(());
     }
-    let limit = format!("a transition may have {most} events");
+    let limit = format!("a transition may have {max_events} events");
     let message = format!("{limit}, this one has {events}");
     Err(Error::limit_exceeded(limit).with_message(message))
 }
@@ -92,18 +93,18 @@ fn failure_to_internal_error(failure: &Failure) -> Error {
 impl<'a> TransitionBuilder<'a> {
     /// The builder of the first transition, with a new execution to which nothing but its creation has happened.
     pub(super) fn for_new_execution(
-        facts: Facts<'a>,
-        start: Start,
+        context: DecisionContext<'a>,
+        start: StartArguments,
         inputs: Option<Value>,
         (now, ids): (Timestamp, &'a dyn IdSource),
     ) -> Result<Self> {
-        let call = start.start_call_digest(facts.definition);
+        let call = start.start_call_digest(context.definition);
         let mut contents = Vec::new();
-        let kept = inputs.as_ref().map(|inputs| {
+        let inputs_payload = inputs.as_ref().map(|inputs| {
             let payload = make_payload(inputs, limits::INPUTS_BYTES_MAX, "inputs")?;
             Ok::<_, Error>(move_to_contents(payload, &mut contents))
         });
-        let kept = kept.transpose()?;
+        let inputs_payload = inputs_payload.transpose()?;
         // A path that is not Unicode cannot be serialised: the execution then uses the server's definitions.
         let lookup = start.lookup.and_then(|lookup| serde_json::to_vec(&lookup).ok());
         let lookup = lookup.map(|bytes| {
@@ -111,25 +112,25 @@ impl<'a> TransitionBuilder<'a> {
             contents.push((digest, bytes.into()));
             digest
         });
-        let workflow = &facts.definition.workflow;
-        let created = Event::Created(Box::new(Created {
+        let workflow = &context.definition.workflow;
+        let created = Event::Created(Box::new(ExecutionCreated {
             workflow: workflow.name.clone(),
-            definition: facts.definition.digest(),
+            definition: context.definition.digest(),
             complexity: workflow.complexity,
             project: start.project,
-            inputs: kept.clone(),
+            inputs: inputs_payload.clone(),
             call,
             steps: workflow.steps.iter().map(|step| step.id.clone()).collect(),
             parent: start.parent.map(|parent| *parent),
             lookup,
         }));
         let row = Row { execution_id: start.id, revision: 1, at: now, events: vec![created] };
-        let Some(next) = Execution::apply_row(None, &row) else {
+        let Some(execution) = Execution::apply_row(None, &row) else {
             return Err(Error::internal("an execution cannot be made of its first event"));
         };
-        let mut builder = Self::new(next, row, facts, ids);
+        let mut builder = Self::new(execution, row, context, ids);
         builder.contents = contents;
-        if let Some((kept, inputs)) = kept.zip(inputs) {
+        if let Some((kept, inputs)) = inputs_payload.zip(inputs) {
             builder.remember_value(&kept, inputs);
         }
         Ok(builder)
@@ -142,13 +143,13 @@ impl Execution {
     /// # Errors
     /// `INPUTS_INVALID`, `LIMIT_EXCEEDED`.
     pub fn start(
-        facts: Facts<'_>,
-        start: Start,
+        context: DecisionContext<'_>,
+        start: StartArguments,
         now: Timestamp,
         ids: &dyn IdSource,
     ) -> Result<Transition> {
-        let inputs = start.resolve_start_inputs(facts.definition)?;
-        let mut builder = TransitionBuilder::for_new_execution(facts, start, inputs, (now, ids))?;
+        let inputs = start.resolve_start_inputs(context.definition)?;
+        let mut builder = TransitionBuilder::for_new_execution(context, start, inputs, (now, ids))?;
         match builder.begin_execution() {
             Ok(()) => {
                 let transition = builder.into_transition(None);
@@ -156,9 +157,9 @@ impl Execution {
                 Ok(transition)
             }
             Err(Interrupt::Refused(error)) => Err(error),
-            Err(Interrupt::Fails(failure)) => Err(failure_to_internal_error(&failure)),
+            Err(Interrupt::Failed(failure)) => Err(failure_to_internal_error(&failure)),
             // All values that a start may need are created in its own transition.
-            Err(Interrupt::Needs(_)) => {
+            Err(Interrupt::MissingValues(_)) => {
                 Err(Error::internal("a start asks for what there is not yet"))
             }
         }
@@ -168,16 +169,17 @@ impl Execution {
     ///
     /// # Errors
     /// `EXECUTION_ID_TAKEN` where the arguments differ or something has happened since.
-    pub fn revision_of_repeated_start(
+    pub fn check_repeated_start(
         &self,
         definition: &Definition,
-        start: &Start,
+        start: &StartArguments,
     ) -> Result<u64> {
-        let same = self.call == start.start_call_digest(definition);
-        if same && self.revision == 1 {
+        let is_same_call = self.call == start.start_call_digest(definition);
+        if is_same_call && self.revision == 1 {
             return Ok(1);
         }
-        let why = if same { "and has moved on since its start" } else { "with other arguments" };
+        let why =
+            if is_same_call { "and has moved on since its start" } else { "with other arguments" };
         let message = format!("Execution ID '{}' already exists {why}", self.id);
         Err(self.with_execution_context(Error::new(Code::ExecutionIdTaken, message)))
     }
@@ -189,60 +191,62 @@ impl Execution {
     /// counted, so it is refused by a transition with [`Transition::refusal`].
     pub fn decide(
         &self,
-        facts: Facts<'_>,
+        context: DecisionContext<'_>,
         command: &Command,
         now: Timestamp,
         ids: &dyn IdSource,
     ) -> Result<Decision> {
-        let now = self.time_at(now);
-        let builder = TransitionBuilder::from_execution(self, now, facts, ids);
-        let decided = match command {
+        let now = self.compute_transition_time(now);
+        let builder = TransitionBuilder::from_execution(self, now, context, ids);
+        let decision = match command {
             Command::Advance { token, submission } => {
                 self.decide_advance(builder, token, submission)
             }
-            Command::RenewTokens => Ok(self.decide_renewal(builder)),
-            Command::Change(change) => self.decide_lifecycle_change(builder, change),
+            Command::RenewTokens => Ok(self.decide_token_renewal(builder)),
+            Command::ChangeState(change) => self.decide_lifecycle_change(builder, change),
             Command::Tick => self.decide_tick(builder),
-            Command::Outcome { attempt_id, outcome } => {
+            Command::RecordOutcome { attempt_id, outcome } => {
                 self.decide_outcome(builder, attempt_id, outcome)
             }
-            Command::PutOff { attempt_id } => {
+            Command::PostponeAttempt { attempt_id } => {
                 Ok(self.decide_postponed_attempt(builder, attempt_id))
             }
-            Command::Recover { alive } => self.decide_recovery(builder, alive),
-            Command::Signal(signal) => self.decide_signal(builder, signal),
-            Command::Answer(answer) => self.decide_gate_answer(builder, answer),
-            Command::Resolve(resolution) => self.decide_resolution(builder, resolution),
-            Command::FromParent(what) => self.decide_parent_order(builder, *what),
-            Command::Told(orders) => self.decide_orders_delivered(builder, orders),
+            Command::RecoverAttempts { live_attempts: alive } => {
+                self.decide_recovery(builder, alive)
+            }
+            Command::ReceiveSignal(signal) => self.decide_signal(builder, signal),
+            Command::AnswerGate(answer) => self.decide_gate_answer(builder, answer),
+            Command::ResolveAttempt(resolution) => self.decide_resolution(builder, resolution),
+            Command::ApplyParentOrder(order_kind) => self.decide_parent_order(builder, *order_kind),
+            Command::MarkOrdersDelivered(orders) => self.decide_orders_delivered(builder, orders),
             Command::PauseForBudget { open_max } => self.decide_budget_pause(builder, *open_max),
         };
-        match decided {
-            Ok(Decision::Move(transition)) => {
+        match decision {
+            Ok(Decision::Transition(transition)) => {
                 check_event_count(&transition)
                     .map_err(|error| self.with_execution_context(error))?;
-                Ok(Decision::Move(transition))
+                Ok(Decision::Transition(transition))
             }
             Ok(decision) => Ok(decision),
             Err(Interrupt::Refused(error)) => Err(error),
-            Err(Interrupt::Fails(failure)) => {
+            Err(Interrupt::Failed(failure)) => {
                 Err(self.with_execution_context(failure_to_internal_error(&failure)))
             }
-            Err(Interrupt::Needs(needs)) => Ok(Decision::Need(needs)),
+            Err(Interrupt::MissingValues(needs)) => Ok(Decision::MissingValues(needs)),
         }
     }
 
     /// The time of a transition at `now`. The machine's clock may step back, but the time of an execution does not,
     /// unless its last transition is more than [`limits::CLOCK_JUMP_MAX`] ahead of `now`.
-    fn time_at(&self, now: Timestamp) -> Timestamp {
+    fn compute_transition_time(&self, now: Timestamp) -> Timestamp {
         if self.updated_at.since(now) > limits::CLOCK_JUMP_MAX {
             return now;
         }
         now.max(self.updated_at)
     }
 
-    fn decide_renewal(&self, mut builder: TransitionBuilder<'_>) -> Decision {
-        let (now, ttl) = (builder.row.at, builder.facts.token_ttl);
+    fn decide_token_renewal(&self, mut builder: TransitionBuilder<'_>) -> Decision {
+        let (now, ttl) = (builder.row.at, builder.context.token_ttl);
         for visit_id in self.visits_with_expired_token(ttl, now) {
             let grant = TokenGrant::issue(now, builder.ids);
             builder.push_event(Event::TokenRenewed { visit_id, grant });
@@ -264,7 +268,7 @@ impl Execution {
 
     /// Whether an open token has outlived `token_ttl` at `now`.
     pub fn has_expired_token(&self, token_ttl: Duration, now: Timestamp) -> bool {
-        let now = self.time_at(now);
+        let now = self.compute_transition_time(now);
         !self.state.is_final() && self.visits_with_expired_token(token_ttl, now).next().is_some()
     }
 

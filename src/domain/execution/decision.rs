@@ -7,25 +7,25 @@ use serde_json::Value;
 
 use super::{
     Execution, Failure, Row, VisitId,
-    work::{Effect, NothingSafe, Safety},
+    work::{Effect, NeverSafeToRetry, RetrySafety},
 };
 use crate::{
     FailureCode,
     definition::{Definition, Step},
     document::Digest,
     error::{Code, Error},
-    event::Owner,
+    event::OwnerEpoch,
     failure::truncate_message,
     id::StepId,
 };
 
 /// Everything that a decision may read besides the execution.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct DecisionContext<'a> {
     /// The definition of the execution.
     pub definition: &'a Definition,
     /// The opening of the store under which new attempts begin.
-    pub owner: Owner,
+    pub owner: OwnerEpoch,
     /// How long a token lives.
     pub token_ttl: Duration,
     /// Outputs, inputs and memory values that earlier [`Decision::Need`]s asked for.
@@ -35,22 +35,22 @@ pub struct Facts<'a> {
     /// The names of the known secrets.
     pub secrets: &'a [String],
     /// Says which work may be repeated although its outcome is unknown.
-    pub safety: &'a dyn Safety,
+    pub safety: &'a dyn RetrySafety,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> DecisionContext<'a> {
     /// Facts without looked-up values, environment variables and secrets, under which no work is safe to repeat.
     pub fn new(definition: &'a Definition, token_ttl: Duration) -> Self {
         static NO_VALUES_OR_ENV: (Values, BTreeMap<String, String>) =
             (Values::new(), BTreeMap::new());
         Self {
             definition,
-            owner: Owner::default(),
+            owner: OwnerEpoch::default(),
             token_ttl,
             values: &NO_VALUES_OR_ENV.0,
             env: &NO_VALUES_OR_ENV.1,
             secrets: &[],
-            safety: &NothingSafe,
+            safety: &NeverSafeToRetry,
         }
     }
 }
@@ -60,7 +60,7 @@ pub type Values = BTreeMap<Digest, Arc<Value>>;
 
 /// A reference to a value that a decision needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Need {
+pub struct ValueReference {
     /// Its digest.
     pub digest: Digest,
     /// The revision whose journal row holds the value if it is small; `None` if it is stored by digest whatever its
@@ -68,7 +68,7 @@ pub struct Need {
     pub revision: Option<u64>,
 }
 
-impl Need {
+impl ValueReference {
     /// A value that is stored by digest, whatever its size.
     pub const fn by_digest(digest: Digest) -> Self {
         Self { digest, revision: None }
@@ -81,9 +81,9 @@ pub(super) enum Interrupt {
     /// The call is refused.
     Refused(Error),
     /// These values must be looked up first.
-    Needs(Vec<Need>),
+    MissingValues(Vec<ValueReference>),
     /// The step fails with this failure.
-    Fails(Failure),
+    Failed(Failure),
 }
 
 impl From<Error> for Interrupt {
@@ -98,17 +98,17 @@ impl Interrupt {
     pub(super) fn into_step_failure(self, visit_id: &VisitId) -> Self {
         match self {
             Self::Refused(error) if error.code() == Code::LimitExceeded => {
-                Self::Fails(Failure::from_error(&error, visit_id.step()))
+                Self::Failed(Failure::from_error(&error, visit_id.step()))
             }
             interrupt => interrupt,
         }
     }
 
     /// Adds the context of `place` to a refusal that has none yet.
-    pub(super) fn with_error_context(self, place: impl FnOnce(Error) -> Error) -> Self {
+    pub(super) fn with_error_context(self, add_context: impl FnOnce(Error) -> Error) -> Self {
         match self {
             Self::Refused(error) if error.context("execution_id").is_none() => {
-                Self::Refused(place(error))
+                Self::Refused(add_context(error))
             }
             interrupt => interrupt,
         }
@@ -116,7 +116,7 @@ impl Interrupt {
 
     /// An interrupt that fails `step` with `code`.
     pub(super) fn step_failure(step: &Step, code: FailureCode, message: impl AsRef<str>) -> Self {
-        Self::Fails(Failure::new(code, message, Some(&step.id)))
+        Self::Failed(Failure::new(code, message, Some(&step.id)))
     }
 }
 
@@ -150,20 +150,20 @@ pub(super) type DecideResult<T> = Result<T, Interrupt>;
 #[derive(Clone, Debug)]
 pub enum Decision {
     /// A transition: store it, replace the state by its `next`, then reply.
-    Move(Box<Transition>),
+    Transition(Box<Transition>),
     /// The same call was answered before: reply from the state at this revision.
     Replay(u64),
     /// Nothing changes.
-    Stay,
+    NoChange,
     /// Look up these values, add them to the facts, and decide again.
-    Need(Vec<Need>),
+    MissingValues(Vec<ValueReference>),
 }
 
 /// One transition of one execution: the content to store, the next state, and the work to do afterwards.
 #[derive(Clone, Debug)]
 pub struct Transition {
     /// The state after it. Unchanged parts are shared with the state before.
-    pub next: Execution,
+    pub execution: Execution,
     /// The journal row.
     pub row: Row,
     /// Content that the row refers to by digest.
@@ -174,5 +174,5 @@ pub struct Transition {
     /// Work to begin, cancel or send to children once the row is durable.
     pub effects: Vec<Effect>,
     /// New small values, kept in memory so that the next decision need not look them up.
-    pub made: Values,
+    pub new_values: Values,
 }

@@ -6,11 +6,12 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    Attachment, AttemptId, Decision, EffectOutput, Execution, Failure, Need, OperationFailure,
-    Outcome, Owner, PauseReason, ReportedOutcome, State, StepState, Visit, VisitId, WaitCondition,
+    Attachment, AttemptId, Decision, EffectOutput, Execution, Failure, OperationFailure, Outcome,
+    OwnerEpoch, PauseReason, ReportedOutcome, State, StepState, ValueReference, Visit, VisitId,
+    WaitCondition,
     decision::{DecideResult, Interrupt},
-    scope::EvalContext,
-    time::step_of_visit,
+    scope::VisitScope,
+    time::find_step_of_visit,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -23,12 +24,12 @@ use crate::{
     id::ExecutionId,
     limits,
     schema::budget_exceeded_error,
-    span::backoff_pause,
+    span::compute_backoff,
 };
 
 impl StepKind {
     /// Whether the author declares the work idempotent; `None` if nothing is declared.
-    const fn idempotent(&self) -> Option<bool> {
+    const fn declared_idempotence(&self) -> Option<bool> {
         match self {
             Self::Run { idempotent, .. } | Self::Activity { idempotent, .. } => *idempotent,
             _ => None,
@@ -41,24 +42,24 @@ impl Execution {
     pub fn open_attempts(&self) -> impl Iterator<Item = AttemptId> {
         self.open_visits().filter_map(|(_, step, visit)| {
             let is_operation = visit.awaiting.as_ref().is_some_and(WaitCondition::is_attempt);
-            is_operation.then(|| attempt_id(step, visit))
+            is_operation.then(|| build_attempt_id(step, visit))
         })
     }
 
     /// The attempts of the server that no process works on any more, as seen by the store's opening `owner`, which
     /// works on `alive`: attempts of the same opening that are not in `alive`, and all attempts of earlier openings,
     /// whose processes are gone.
-    pub fn lost_operations(
+    pub fn find_lost_attempts(
         &self,
-        owner: Owner,
+        owner: OwnerEpoch,
         alive: &BTreeSet<AttemptId>,
     ) -> impl Iterator<Item = AttemptId> {
         self.open_visits().filter_map(move |(_, step, visit)| {
-            let Some(WaitCondition::Operation { owner: of }) = visit.awaiting else {
+            let Some(WaitCondition::Operation { owner: attempt_owner }) = visit.awaiting else {
                 return None;
             };
-            let id = attempt_id(step, visit);
-            (of < owner || of == owner && !alive.contains(&id)).then_some(id)
+            let id = build_attempt_id(step, visit);
+            (attempt_owner < owner || attempt_owner == owner && !alive.contains(&id)).then_some(id)
         })
     }
 
@@ -68,16 +69,16 @@ impl Execution {
         attempt_id: &AttemptId,
         outcome: &Result<EffectOutput, OperationFailure>,
     ) -> DecideResult<Decision> {
-        let Some((position, state, visit)) = self.visit(&attempt_id.visit_id) else {
-            return Ok(Decision::Stay);
+        let Some((position, state, visit)) = self.find_visit(&attempt_id.visit_id) else {
+            return Ok(Decision::NoChange);
         };
         let is_awaited = visit.awaiting.as_ref().is_some_and(WaitCondition::is_attempt);
         if visit.attempt != attempt_id.attempt || !is_awaited {
-            return Ok(Decision::Stay);
+            return Ok(Decision::NoChange);
         }
-        let definition = builder.facts.definition;
-        let Some(step) = step_of_visit(definition, position, state, visit) else {
-            return Ok(Decision::Stay);
+        let definition = builder.context.definition;
+        let Some(step) = find_step_of_visit(definition, position, state, visit) else {
+            return Ok(Decision::NoChange);
         };
         match outcome {
             Err(failure) => builder.handle_failed_attempt(step, attempt_id, visit, failure)?,
@@ -116,12 +117,13 @@ impl Execution {
         alive: &BTreeSet<AttemptId>,
     ) -> DecideResult<Decision> {
         let mut lost: Vec<_> = self
-            .lost_operations(builder.facts.owner, alive)
+            .find_lost_attempts(builder.context.owner, alive)
             .filter_map(|attempt_id| {
-                let (position, state, visit) = self.visit(&attempt_id.visit_id)?;
-                let step = step_of_visit(builder.facts.definition, position, state, visit)?;
-                let said = step.kind.idempotent();
-                let is_safe = said.unwrap_or_else(|| builder.facts.safety.is_safe(&step.kind));
+                let (position, state, visit) = self.find_visit(&attempt_id.visit_id)?;
+                let step = find_step_of_visit(builder.context.definition, position, state, visit)?;
+                let declared = step.kind.declared_idempotence();
+                let is_safe =
+                    declared.unwrap_or_else(|| builder.context.safety.is_safe_to_retry(&step.kind));
                 Some((is_safe, attempt_id, step, visit))
             })
             .collect();
@@ -129,14 +131,14 @@ impl Execution {
         lost.sort_by_key(|(is_safe, ..)| *is_safe);
         for (is_safe, attempt_id, step, visit) in lost {
             if is_safe {
-                if builder.next.state == State::Running {
+                if builder.execution.state == State::Running {
                     builder.retry_work(step, &attempt_id.visit_id, visit)?;
                 }
             } else {
                 let AttemptId { visit_id, attempt } = attempt_id;
                 builder.change_wait(&visit_id, attempt, WaitCondition::Unknown);
-                if !builder.next.pauses.contains(&PauseReason::OutcomeUnknown) {
-                    builder.pause(PauseReason::OutcomeUnknown)?;
+                if !builder.execution.pauses.contains(&PauseReason::OutcomeUnknown) {
+                    builder.add_pause_reason(PauseReason::OutcomeUnknown)?;
                 }
             }
         }
@@ -144,7 +146,7 @@ impl Execution {
     }
 }
 
-pub(super) fn attempt_id(step: &StepState, visit: &Visit) -> AttemptId {
+pub(super) fn build_attempt_id(step: &StepState, visit: &Visit) -> AttemptId {
     AttemptId { visit_id: visit.visit_id(&step.id), attempt: visit.attempt }
 }
 
@@ -165,7 +167,7 @@ impl TransitionBuilder<'_> {
         let attempt = visit.attempt + 1;
         let visit_id = visit_id.clone();
         let attempt_id = AttemptId { visit_id, attempt };
-        let awaiting = self.awaiting_for_attempt(step, &attempt_id);
+        let awaiting = self.wait_condition_for_attempt(step, &attempt_id);
         self.change_wait(&attempt_id.visit_id, attempt, awaiting);
         self.begin_work(step, attempt_id, input);
         Ok(())
@@ -174,7 +176,7 @@ impl TransitionBuilder<'_> {
     /// The input of a visit of the server.
     pub(super) fn read_work_input(&self, visit: &Visit) -> DecideResult<RenderedValue> {
         let input = match visit.input {
-            Some(digest) => self.require_value(Need::by_digest(digest))?,
+            Some(digest) => self.require_value(ValueReference::by_digest(digest))?,
             None => Arc::default(),
         };
         Ok(RenderedValue::from_stored_json(&input)?)
@@ -183,7 +185,7 @@ impl TransitionBuilder<'_> {
     /// The catalog that the step has to wait for, if it is missing or disabled.
     pub(super) fn missing_catalog_wait(&self, step: &Step) -> Option<WaitCondition> {
         match &step.kind {
-            StepKind::Run { catalog, .. } if self.facts.safety.lacks_catalog(&step.kind) => {
+            StepKind::Run { catalog, .. } if self.context.safety.is_catalog_missing(&step.kind) => {
                 let catalog = catalog.clone();
                 Some(WaitCondition::Catalog { catalog })
             }
@@ -205,23 +207,23 @@ impl TransitionBuilder<'_> {
         }
         let code = failure.code.clone();
         let code = code.unwrap_or_else(|| failure.class.to_uppercase());
-        let told = Failure {
+        let step_failure = Failure {
             response: failure.response.clone(),
-            is_retryable: failure.retryable,
+            is_retryable: failure.is_retryable,
             ..Failure::new(code, &failure.message, attempt_id.visit_id.step.as_ref())
         };
         if let Some(retry) = &step.retry
             && visit.failures + 1 < retry.max_attempts
             && retry.is_retryable_failure(failure)
         {
-            let pause = retry
-                .retry_pause(visit.failures + 1, self.ids.random())
+            let delay = retry
+                .compute_retry_delay(visit.failures + 1, self.ids.random())
                 .max(failure.retry_after.unwrap_or_default());
-            let due = self.row.at.after(pause.min(limits::SPAN_MAX));
-            self.schedule_next_attempt(attempt_id, Some(told), due);
+            let due = self.row.at.plus(delay.min(limits::SPAN_MAX));
+            self.schedule_next_attempt(attempt_id, Some(step_failure), due);
             return Ok(());
         }
-        self.conclude_visit(&attempt_id.visit_id, ReportedOutcome::Failure(told))
+        self.conclude_visit(&attempt_id.visit_id, ReportedOutcome::Failure(step_failure))
     }
 
     /// Ends an attempt and schedules the next one for `due`.
@@ -244,9 +246,9 @@ impl TransitionBuilder<'_> {
         visit: &Visit,
         attachment: &Attachment,
     ) -> DecideResult<()> {
-        match attachment.build_artifact(self.next.artifacts) {
+        match attachment.build_artifact(self.execution.artifacts) {
             Ok(stored) => {
-                let output = attachment.output_with_artifact(&stored.0, &self.next.id);
+                let output = attachment.build_output_with_artifact(&stored.0, &self.execution.id);
                 self.handle_successful_attempt(
                     position,
                     step,
@@ -276,22 +278,23 @@ impl TransitionBuilder<'_> {
         stored: Option<(Artifact, Arc<[u8]>)>,
     ) -> DecideResult<()> {
         let visit_id = &attempt_id.visit_id;
-        let taken = self.split_server_suggestions(position, visit_id, output);
-        let output = taken.as_ref().map_or(output, |taken| &taken.output);
-        if let Err(interrupt) = self.check_schema(position, step, visit_id, output) {
-            let Interrupt::Fails(Failure { code, message, .. }) = interrupt else {
+        let split_output = self.split_server_suggestions(position, visit_id, output);
+        let output = split_output.as_ref().map_or(output, |taken| &taken.output);
+        if let Err(interrupt) = self.check_output_schema(position, step, visit_id, output) {
+            let Interrupt::Failed(Failure { code, message, .. }) = interrupt else {
                 return Err(interrupt);
             };
             // The call was carried out, so it is retried only if it is safe to repeat.
-            let retryable = code == FailureCode::OutputInvalid.as_str() && self.may_repeat(step);
+            let retryable = code == FailureCode::OutputInvalid.as_str() && self.can_repeat(step);
             let failure = OperationFailure {
                 code: Some(code),
-                retryable,
+                is_retryable: retryable,
                 ..OperationFailure::new("output_invalid", message)
             };
             return self.handle_failed_attempt(step, attempt_id, visit, &failure);
         }
-        let reported = match self.next_repeat_time(position, step, visit_id, visit, output) {
+        let reported = match self.compute_next_repeat_time(position, step, visit_id, visit, output)
+        {
             Ok(Some(due)) => {
                 self.schedule_next_attempt(attempt_id, None, due);
                 return Ok(());
@@ -303,7 +306,12 @@ impl TransitionBuilder<'_> {
                             self.contents.push((artifact.digest, content));
                             self.store_artifacts(visit_id, vec![artifact], Vec::new());
                         }
-                        self.offer_server_step_options(position, visit_id, output, taken.as_ref())?;
+                        self.offer_server_step_options(
+                            position,
+                            visit_id,
+                            output,
+                            split_output.as_ref(),
+                        )?;
                         ReportedOutcome::Output(payload)
                     }
                     Err(error) => {
@@ -311,45 +319,45 @@ impl TransitionBuilder<'_> {
                     }
                 }
             }
-            Err(Interrupt::Fails(failure)) => ReportedOutcome::Failure(failure),
+            Err(Interrupt::Failed(failure)) => ReportedOutcome::Failure(failure),
             Err(interrupt) => return Err(interrupt),
         };
         self.conclude_visit(visit_id, reported)
     }
 
     /// Whether a step that was carried out may be retried. The author of an activity or a child decides that by declaring `retry`.
-    fn may_repeat(&self, step: &Step) -> bool {
-        let usual = || match &step.kind {
-            StepKind::Run { .. } => self.facts.safety.is_safe(&step.kind),
+    fn can_repeat(&self, step: &Step) -> bool {
+        let default_for_kind = || match &step.kind {
+            StepKind::Run { .. } => self.context.safety.is_safe_to_retry(&step.kind),
             _ => true,
         };
-        step.kind.idempotent().unwrap_or_else(usual)
+        step.kind.declared_idempotence().unwrap_or_else(default_for_kind)
     }
 
     /// The violations of an output of the server. A step without a schema accepts anything.
-    pub(super) fn output_violations(
+    pub(super) fn find_output_violations(
         &self,
         position: usize,
         step: &Step,
         output: &Value,
     ) -> Vec<Violation> {
-        let schema = self.facts.definition.output_schema(position);
+        let schema = self.context.definition.output_schema(position);
         match step.result {
-            Some(_) => schema.violations(output),
+            Some(_) => schema.find_violations(output),
             None => Vec::new(),
         }
     }
 
     /// Fails with `OUTPUT_INVALID`, or `LIMIT_EXCEEDED` if the check exceeds its budget, unless the output satisfies
     /// the schema of the step.
-    fn check_schema(
+    fn check_output_schema(
         &self,
         position: usize,
         step: &Step,
         visit_id: &VisitId,
         output: &Value,
     ) -> DecideResult<()> {
-        let violations = self.output_violations(position, step, output);
+        let violations = self.find_output_violations(position, step, output);
         let Some(first) = violations.first() else {
             return Ok(());
         };
@@ -368,7 +376,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// When a step with `repeat` is to be executed again; `None` once its `until` holds.
-    fn next_repeat_time(
+    fn compute_next_repeat_time(
         &self,
         position: usize,
         step: &Step,
@@ -379,11 +387,11 @@ impl TransitionBuilder<'_> {
         let Some(repeat) = &step.repeat else {
             return Ok(None);
         };
-        let compiled = self.facts.definition.compiled_step(position);
+        let compiled = self.context.definition.compiled_step(position);
         let compiled = compiled.body.as_deref().unwrap_or(compiled);
-        let here = EvalContext { own: Some(output), ..EvalContext::for_visit(visit_id) };
+        let scope = VisitScope { own_output: Some(output), ..VisitScope::for_visit(visit_id) };
         if let Some(until) = &compiled.until
-            && self.evaluate_condition(until, &here)?
+            && self.evaluate_condition(until, &scope)?
         {
             return Ok(None);
         }
@@ -393,10 +401,10 @@ impl TransitionBuilder<'_> {
             let code = FailureCode::RepeatExhausted;
             return Err(Interrupt::step_failure(step, code, message));
         }
-        let due = self.row.at.after(repeat.every.duration());
+        let due = self.row.at.plus(repeat.every.duration());
         match repeat.timeout {
-            Some(most) if due > visit.opened_at.after(most.duration()) => {
-                let message = format!("`{}` did not hold within {most}", repeat.until);
+            Some(timeout) if due > visit.opened_at.plus(timeout.duration()) => {
+                let message = format!("`{}` did not hold within {timeout}", repeat.until);
                 Err(Interrupt::step_failure(step, FailureCode::RepeatTimedOut, message))
             }
             _ => Ok(Some(due)),
@@ -410,7 +418,7 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         reported: ReportedOutcome,
     ) -> DecideResult<()> {
-        if self.next.state == State::Paused {
+        if self.execution.state == State::Paused {
             let attempt = self.attempt_number(visit_id);
             self.change_wait(visit_id, attempt, WaitCondition::Deferred(Box::new(reported)));
             return Ok(());
@@ -424,17 +432,21 @@ impl TransitionBuilder<'_> {
 }
 
 impl Attachment {
-    fn build_artifact(&self, taken: u32) -> Result<(Artifact, Arc<[u8]>)> {
-        artifact::artifact_from_response((&self.name, &self.content_type), &self.content, taken)
+    fn build_artifact(&self, artifact_count: u32) -> Result<(Artifact, Arc<[u8]>)> {
+        artifact::artifact_from_response(
+            (&self.name, &self.content_type),
+            &self.content,
+            artifact_count,
+        )
     }
 
     /// The output: the artifact alone, or together with the rest of the response.
-    fn output_with_artifact(&self, artifact: &Artifact, execution: &ExecutionId) -> Value {
-        let mut output = self.around.clone().unwrap_or_else(|| json!({}));
+    fn build_output_with_artifact(&self, artifact: &Artifact, execution: &ExecutionId) -> Value {
+        let mut output = self.envelope.clone().unwrap_or_else(|| json!({}));
         if let Some(output) = output.as_object_mut() {
             output.remove("payload");
-            let located = artifact::reference_with_uri(artifact, execution);
-            output.insert("artifact".to_owned(), located);
+            let reference = artifact::build_reference_with_uri(artifact, execution);
+            output.insert("artifact".to_owned(), reference);
         }
         output
     }
@@ -444,7 +456,7 @@ impl RetryPolicy {
     /// Whether this failure of the server's work is retried.
     fn is_retryable_failure(&self, failure: &OperationFailure) -> bool {
         if self.on.is_empty() {
-            return failure.retryable;
+            return failure.is_retryable;
         }
         let code = failure.code.as_deref().unwrap_or(&failure.class);
         self.on.contains(&failure.class) || self.has_failure_code(code)
@@ -460,13 +472,14 @@ impl RetryPolicy {
 
     /// The pause after this number of failures in a row. It doubles each time, up to `max_backoff`. With jitter it is
     /// spread by `random` between half of its length and the whole.
-    pub fn retry_pause(&self, failures: u32, random: u128) -> Duration {
-        let whole = backoff_pause(failures, self.backoff.duration(), self.max_backoff.duration());
+    pub fn compute_retry_delay(&self, failures: u32, random: u128) -> Duration {
+        let max_delay =
+            compute_backoff(failures, self.backoff.duration(), self.max_backoff.duration());
         if !self.jitter {
-            return whole;
+            return max_delay;
         }
-        let half = whole.as_millis() / 2;
-        let spread = half + random % (half + 1);
-        Duration::from_millis(u64::try_from(spread).unwrap_or(u64::MAX))
+        let half = max_delay.as_millis() / 2;
+        let delay_ms = half + random % (half + 1);
+        Duration::from_millis(u64::try_from(delay_ms).unwrap_or(u64::MAX))
     }
 }

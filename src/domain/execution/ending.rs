@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    BodyKind, Compensation, Event, Failure, Need, SkipReason, State, StepStatus, VisitId,
+    BodyKind, Compensation, Event, Failure, SkipReason, State, StepStatus, ValueReference, VisitId,
     WaitCondition,
     decision::{DecideResult, Interrupt},
-    scope::EvalContext,
+    scope::VisitScope,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -24,14 +24,16 @@ impl TransitionBuilder<'_> {
     /// Fails a step whose `count` new visits would exceed [`limits::COMPENSATIONS_MAX`], counting the visits that are
     /// open.
     pub(super) fn check_compensations(&self, step: &Step, count: usize) -> DecideResult<()> {
-        let most = limits::COMPENSATIONS_MAX;
-        let is_kept = step.bodies.contains_key(&BodyKind::Compensation);
-        if !is_kept || self.next.compensations.len() + self.compensations_to_come() + count <= most
+        let max_compensations = limits::COMPENSATIONS_MAX;
+        let has_compensation = step.bodies.contains_key(&BodyKind::Compensation);
+        if !has_compensation
+            || self.execution.compensations.len() + self.count_upcoming_compensations() + count
+                <= max_compensations
         {
             return Ok(());
         }
         let message = format!(
-            "an execution remembers {most} visits that `compensate` would take back; step '{}' would be one more",
+            "an execution remembers {max_compensations} visits that `compensate` would take back; step '{}' would be one more",
             step.id
         );
         let code = FailureCode::LimitExceeded;
@@ -39,39 +41,42 @@ impl TransitionBuilder<'_> {
     }
 
     /// How many more compensations will be kept if all open visits complete.
-    fn compensations_to_come(&self) -> usize {
-        let is_kept = |step: &Step| step.bodies.contains_key(&BodyKind::Compensation);
-        let open = self.next.open_visits();
-        let works = open.filter(|(.., visit)| visit.body == BodyKind::Work && visit.item.is_none());
-        let counts = works.map(|(position, state, visit)| {
+    fn count_upcoming_compensations(&self) -> usize {
+        let has_compensation = |step: &Step| step.bodies.contains_key(&BodyKind::Compensation);
+        let open = self.execution.open_visits();
+        let work_visits =
+            open.filter(|(.., visit)| visit.body == BodyKind::Work && visit.item.is_none());
+        let counts = work_visits.map(|(position, state, visit)| {
             let step = self.step(position);
             let items = match visit.awaiting {
-                Some(WaitCondition::Items { total, .. }) if is_kept(step.acting()) => {
+                Some(WaitCondition::Items { total, .. })
+                    if has_compensation(step.acting_step()) =>
+                {
                     let ended = state.items.len() - state.items.open_count();
                     total as usize - ended
                 }
                 _ => 0,
             };
-            items + usize::from(is_kept(step))
+            items + usize::from(has_compensation(step))
         });
         counts.sum()
     }
 
     /// Keeps the compensation of a step that completed, whatever happens to its hooks later.
-    pub(super) fn keep_step_compensation(&mut self, visit_id: &VisitId) {
+    pub(super) fn record_step_compensation(&mut self, visit_id: &VisitId) {
         let is_step = visit_id.body == BodyKind::Work && visit_id.item.is_none();
         let position =
-            is_step.then(|| self.facts.definition.graph().step_position(visit_id.step()));
-        let Some(position) = position.flatten().filter(|_| !self.rehearses) else {
+            is_step.then(|| self.context.definition.graph().step_position(visit_id.step()));
+        let Some(position) = position.flatten().filter(|_| !self.is_dry_run) else {
             return;
         };
-        if self.next.steps[position].status == StepStatus::Completed {
-            self.keep_compensation(self.step(position), visit_id, None);
+        if self.execution.steps[position].status == StepStatus::Completed {
+            self.record_compensation(self.step(position), visit_id, None);
         }
     }
 
     /// Keeps the compensation of a completed visit, if `step` has one.
-    pub(super) fn keep_compensation(
+    pub(super) fn record_compensation(
         &mut self,
         step: &Step,
         visit_id: &VisitId,
@@ -85,35 +90,35 @@ impl TransitionBuilder<'_> {
 
     /// Whether compensations, hooks of the workflow or orders are left before the execution can become `to`.
     pub(super) fn has_work_before_end(&self, to: State) -> bool {
-        self.compensation_due(to).is_some()
-            || self.workflow_hook_due(to).is_some()
-            || !self.next.orders.is_empty()
+        self.find_due_compensation(to).is_some()
+            || self.find_due_workflow_hook(to).is_some()
+            || !self.execution.orders.is_empty()
     }
 
     /// Called when nothing is open. Starts the next compensation or hook of the workflow, or else enters the final
     /// state. Returns true if more may follow in this transition.
     pub(super) fn run_end_phase(&mut self) -> DecideResult<bool> {
-        let to = self.next.ending_state().unwrap_or(State::Completed);
-        if self.next.ending_state().is_none() {
+        let to = self.execution.ending_state().unwrap_or(State::Completed);
+        if self.execution.ending_state().is_none() {
             self.compute_final_output()?;
         }
         // The transition is full: the deadline of the execution is now, so the next tick continues.
         let is_full = self.row.events.len() > limits::EVENTS_PER_ROW_MAX / 2
-            || self.done_at_once >= limits::ITEMS_AT_ONCE_MAX;
+            || self.instant_step_count >= limits::ITEMS_AT_ONCE_MAX;
         if is_full && self.has_work_before_end(to) {
             return Ok(false);
         }
-        if let Some(left) = self.compensation_due(to).cloned() {
-            self.compensate(&left)?;
+        if let Some(compensation) = self.find_due_compensation(to).cloned() {
+            self.begin_compensation(&compensation)?;
             return Ok(true);
         }
-        if let Some(hook) = self.workflow_hook_due(to) {
-            let outside = self.next.steps.len();
-            self.enter_hook_or_compensation(outside, &hook, EvalContext::default())?;
+        if let Some(hook) = self.find_due_workflow_hook(to) {
+            let position = self.execution.steps.len();
+            self.enter_hook_or_compensation(position, &hook, VisitScope::default())?;
             return Ok(true);
         }
         // The final state waits until the children have received their orders.
-        if self.next.orders.is_empty() {
+        if self.execution.orders.is_empty() {
             self.become_final(to)?;
         }
         Ok(false)
@@ -121,7 +126,7 @@ impl TransitionBuilder<'_> {
 
     /// Every step is done: computes the final output, which the hooks of the workflow can read.
     fn compute_final_output(&mut self) -> DecideResult<()> {
-        if let Some((value, faults)) = self.final_output()? {
+        if let Some((value, faults)) = self.evaluate_final_output()? {
             self.push_event(Event::FinalOutput { value, faults });
         }
         let to = State::Completed;
@@ -133,7 +138,7 @@ impl TransitionBuilder<'_> {
 
     fn become_final(&mut self, to: State) -> DecideResult<()> {
         let failure = match to {
-            State::Failed => self.next.failing.clone(),
+            State::Failed => self.execution.failing.clone(),
             _ => None,
         };
         if to == State::Completed {
@@ -144,9 +149,9 @@ impl TransitionBuilder<'_> {
 
     /// Skips the steps of `on_failure`, because the execution did not fail.
     fn skip_on_failure_steps(&mut self) {
-        let steps = self.facts.definition.workflow.steps.iter();
+        let steps = self.context.definition.workflow.steps.iter();
         for (position, step) in steps.enumerate() {
-            let is_pending = self.next.steps[position].status == StepStatus::Pending;
+            let is_pending = self.execution.steps[position].status == StepStatus::Pending;
             if step.run_when == RunWhen::Failing && is_pending {
                 let (step, why) = (step.id.clone(), SkipReason::RunWhen);
                 self.push_event(Event::StepSkipped { step, why });
@@ -156,42 +161,49 @@ impl TransitionBuilder<'_> {
 
     /// The next compensation to run before the execution becomes `to`: the newest one, if the workflow compensates for
     /// that end.
-    fn compensation_due(&self, to: State) -> Option<&Compensation> {
-        let when = &self.facts.definition.workflow.compensate_when;
-        let left = self.next.compensations.last();
-        left.filter(|_| when.contains(&to))
+    fn find_due_compensation(&self, to: State) -> Option<&Compensation> {
+        let when = &self.context.definition.workflow.compensate_when;
+        let compensation = self.execution.compensations.last();
+        compensation.filter(|_| when.contains(&to))
     }
 
-    fn compensate(&mut self, left: &Compensation) -> DecideResult<()> {
-        let output = self.compensated_output(left)?;
-        let here = EvalContext {
-            own: output.as_deref(),
-            item: self.compensated_item(left)?,
-            ..EvalContext::default()
+    fn begin_compensation(&mut self, compensation: &Compensation) -> DecideResult<()> {
+        let output = self.load_compensated_output(compensation)?;
+        let scope = VisitScope {
+            own_output: output.as_deref(),
+            item: self.load_compensated_item(compensation)?,
+            ..VisitScope::default()
         };
-        let position = self.facts.definition.graph().step_position(left.visit_id.step());
-        let visit_id = left.visit_id.with_body(BodyKind::Compensation);
-        self.enter_hook_or_compensation(position.unwrap_or_default(), &visit_id, here)
+        let position = self.context.definition.graph().step_position(compensation.visit_id.step());
+        let visit_id = compensation.visit_id.with_body(BodyKind::Compensation);
+        self.enter_hook_or_compensation(position.unwrap_or_default(), &visit_id, scope)
     }
 
     /// The output of the visit that is compensated next. A decision starts over after each lookup, so this one also
     /// requests the outputs of as many further compensations as this transition has handled already.
-    fn compensated_output(&self, left: &Compensation) -> DecideResult<Option<Arc<Value>>> {
-        let Some(need) = left.output else {
+    fn load_compensated_output(
+        &self,
+        compensation: &Compensation,
+    ) -> DecideResult<Option<Arc<Value>>> {
+        let Some(need) = compensation.output else {
             return Ok(None);
         };
         self.find_value(need).map(Some).map_err(|_| {
-            let next = self.next.compensations.iter().rev();
-            let needs = next.take(self.done_at_once + 1).filter_map(|left| left.output);
-            Interrupt::Needs(needs.filter(|need| self.find_value(*need).is_err()).collect())
+            let newest_first = self.execution.compensations.iter().rev();
+            let needs =
+                newest_first.take(self.instant_step_count + 1).filter_map(|left| left.output);
+            Interrupt::MissingValues(needs.filter(|need| self.find_value(*need).is_err()).collect())
         })
     }
 
-    fn compensated_item(&self, left: &Compensation) -> DecideResult<Option<ForeachItem>> {
-        let Some((list, item)) = left.list.zip(left.visit_id.item) else {
+    fn load_compensated_item(
+        &self,
+        compensation: &Compensation,
+    ) -> DecideResult<Option<ForeachItem>> {
+        let Some((list, item)) = compensation.list.zip(compensation.visit_id.item) else {
             return Ok(None);
         };
-        let list = self.require_value(Need::by_digest(list))?;
+        let list = self.require_value(ValueReference::by_digest(list))?;
         let index = item as usize;
         let value = list.get(index).cloned().unwrap_or_default();
         Ok(Some(ForeachItem { value, index }))
@@ -200,12 +212,12 @@ impl TransitionBuilder<'_> {
     /// Abandons or diverges the execution. Open visits are voided at once; compensations and hooks come before the
     /// final state. If another end than `Completed` had begun already, the execution ends at once without them.
     pub(super) fn abandon_or_diverge(&mut self, to: State) -> DecideResult<()> {
-        self.next
+        self.execution
             .state
             .check_transition(to)
-            .map_err(|error| self.next.with_execution_context(error))?;
-        if self.next.is_ending_badly() {
-            return self.end_now(to, None);
+            .map_err(|error| self.execution.with_execution_context(error))?;
+        if self.execution.is_ending_unsuccessfully() {
+            return self.end_execution_now(to, None);
         }
         self.void_all_visits();
         if !self.has_work_before_end(to) {
@@ -220,25 +232,29 @@ impl TransitionBuilder<'_> {
 
     /// Ends the execution at once and gives up the compensations that are left. If another end than `Completed` had
     /// begun, the execution keeps that state.
-    pub(super) fn end_now(&mut self, to: State, failure: Option<Failure>) -> DecideResult<()> {
-        self.fails = to == State::Failed;
+    pub(super) fn end_execution_now(
+        &mut self,
+        to: State,
+        failure: Option<Failure>,
+    ) -> DecideResult<()> {
+        self.should_fail_children = to == State::Failed;
         self.void_all_visits();
-        let had_begun = self.next.ending_state().filter(|to| *to != State::Completed);
-        if had_begun.is_some() {
+        let ending_state = self.execution.ending_state().filter(|to| *to != State::Completed);
+        if ending_state.is_some() {
             self.lift_all_pauses()?;
         }
-        let to = had_begun.unwrap_or(to);
-        if self.compensation_due(to).is_some() {
+        let to = ending_state.unwrap_or(to);
+        if self.find_due_compensation(to).is_some() {
             let why = "the end of the execution was not waited for".to_owned();
             self.push_event(Event::CompensationsGivenUp { why });
         }
-        let failing = self.next.failing.clone();
+        let failing = self.execution.failing.clone();
         let failure = failing.or(failure).filter(|_| to == State::Failed);
         Ok(self.become_state(to, failure)?)
     }
 
     pub(super) fn lift_all_pauses(&mut self) -> DecideResult<()> {
-        for reason in self.next.pauses.clone() {
+        for reason in self.execution.pauses.clone() {
             self.lift_pause_reason(reason)?;
         }
         Ok(())

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{
-    AttemptId, BeginAttempt, Effect, Event, Failure, Outcome, Payload, SkipReason, VisitId,
+    AttemptId, AttemptRequest, Effect, Event, Failure, Outcome, Payload, SkipReason, VisitId,
     WaitCondition,
     decision::{DecideResult, Interrupt},
-    scope::EvalContext,
+    scope::VisitScope,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -23,9 +23,9 @@ use crate::{
 impl TransitionBuilder<'_> {
     /// Enters a step. An error in entering it is a failure of the step itself.
     pub(super) fn enter_step(&mut self, position: usize) -> DecideResult<()> {
-        let visit_id = self.next.steps[position].next_visit();
-        let entered = self.try_enter_step(position, &visit_id);
-        self.fail_if_entry_failed(position, &visit_id, entered)
+        let visit_id = self.execution.steps[position].next_visit_id();
+        let result = self.try_enter_step(position, &visit_id);
+        self.fail_if_entry_failed(position, &visit_id, result)
     }
 
     /// Turns an error in entering a step or an item into its own failure.
@@ -33,10 +33,10 @@ impl TransitionBuilder<'_> {
         &mut self,
         position: usize,
         visit_id: &VisitId,
-        entered: DecideResult<()>,
+        result: DecideResult<()>,
     ) -> DecideResult<()> {
-        match entered.map_err(|interrupt| interrupt.into_step_failure(visit_id)) {
-            Err(Interrupt::Fails(failure)) => {
+        match result.map_err(|interrupt| interrupt.into_step_failure(visit_id)) {
+            Err(Interrupt::Failed(failure)) => {
                 self.record_instant_end(position, visit_id, &Outcome::Failed(failure))
             }
             entered => entered,
@@ -44,7 +44,7 @@ impl TransitionBuilder<'_> {
     }
 
     fn try_enter_step(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
-        if self.is_admitted(position, visit_id)? {
+        if self.admit_step(position, visit_id)? {
             self.execute_step(position, visit_id)?;
         }
         Ok(())
@@ -52,20 +52,16 @@ impl TransitionBuilder<'_> {
 
     /// Whether the step may be entered: its condition holds, and it has visits left. If its condition does not hold, it
     /// is skipped.
-    pub(super) fn is_admitted(
-        &mut self,
-        position: usize,
-        visit_id: &VisitId,
-    ) -> DecideResult<bool> {
+    pub(super) fn admit_step(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<bool> {
         let step = self.step(position);
-        let compiled = self.facts.definition.compiled_step(position);
-        let applies = self.is_condition_met(step, compiled, &EvalContext::for_visit(visit_id))?;
-        if applies {
-            self.check_visits(step, visit_id)?;
+        let compiled = self.context.definition.compiled_step(position);
+        let is_met = self.is_condition_met(step, compiled, &VisitScope::for_visit(visit_id))?;
+        if is_met {
+            self.check_visit_limits(step, visit_id)?;
         } else {
-            self.skip(position, SkipReason::Condition);
+            self.skip_step(position, SkipReason::Condition);
         }
-        Ok(applies)
+        Ok(is_met)
     }
 
     /// Whether the condition of a step or an item holds. Fails the step if one of its expressions does not compile.
@@ -73,15 +69,15 @@ impl TransitionBuilder<'_> {
         &self,
         step: &Step,
         compiled: &CompiledStep,
-        here: &EvalContext<'_>,
+        scope: &VisitScope<'_>,
     ) -> DecideResult<bool> {
-        if let Some(text) = &compiled.broken {
+        if let Some(text) = &compiled.invalid_expression {
             let message = format!("`{text}` is not an expression");
             let code = FailureCode::ExpressionFailed;
             return Err(Interrupt::step_failure(step, code, message));
         }
         match &compiled.condition {
-            Some(condition) => self.evaluate_condition(condition, here),
+            Some(condition) => self.evaluate_condition(condition, scope),
             None => Ok(true),
         }
     }
@@ -89,32 +85,32 @@ impl TransitionBuilder<'_> {
     /// Executes a step.
     pub(super) fn execute_step(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
         let step = self.step(position);
-        let compiled = self.facts.definition.compiled_step(position);
-        let here = EvalContext::for_visit(visit_id);
-        self.execute_kind(position, step, compiled, visit_id, &here)
+        let compiled = self.context.definition.compiled_step(position);
+        let scope = VisitScope::for_visit(visit_id);
+        self.execute_step_kind(position, step, compiled, visit_id, &scope)
     }
 
     /// Executes a step, or the body of a `foreach` for an item.
-    pub(super) fn execute_kind(
+    pub(super) fn execute_step_kind(
         &mut self,
         position: usize,
         step: &Step,
         compiled: &CompiledStep,
         visit_id: &VisitId,
-        here: &EvalContext<'_>,
+        scope: &VisitScope<'_>,
     ) -> DecideResult<()> {
-        let input = self.render_with_secret_places(&compiled.input, here)?;
+        let input = self.render_with_secret_places(&compiled.input, scope)?;
         match &step.kind {
             StepKind::Set { .. } => self.execute_set(position, visit_id, input.value),
             StepKind::Branch { arms } => {
-                self.execute_branch(position, visit_id, arms, compiled, here)
+                self.execute_branch(position, visit_id, arms, compiled, scope)
             }
             StepKind::Fail { code, .. } => {
                 self.execute_fail(position, visit_id, code, &input.value)
             }
             StepKind::Wait(wait) => self.execute_wait(position, visit_id, wait, &input.value),
             StepKind::Gate { expires, .. } => self.open_gate(visit_id, *expires, input.value),
-            StepKind::Foreach { .. } => self.fan_out(position, visit_id, compiled, here),
+            StepKind::Foreach { .. } => self.open_foreach(position, visit_id, compiled, scope),
             StepKind::Input { .. } | StepKind::Extract { .. } => {
                 self.open_question(position, step, visit_id, input.value)
             }
@@ -122,25 +118,26 @@ impl TransitionBuilder<'_> {
                 self.offer_to_model(compiled, visit_id, input.value)
             }
             StepKind::Run { .. } | StepKind::Activity { .. } | StepKind::Workflow { .. } => {
-                self.open_work(step, visit_id, input)
+                self.open_work_visit(step, visit_id, input)
             }
         }
     }
 
-    fn check_visits(&self, step: &Step, visit_id: &VisitId) -> DecideResult<()> {
+    fn check_visit_limits(&self, step: &Step, visit_id: &VisitId) -> DecideResult<()> {
         self.check_compensations(step, 1)?;
-        let workflow = &self.facts.definition.workflow;
-        let most = step.max_visits.or(workflow.max_visits).unwrap_or(limits::VISITS_DEFAULT);
-        if visit_id.visit > most {
+        let workflow = &self.context.definition.workflow;
+        let max_visits = step.max_visits.or(workflow.max_visits).unwrap_or(limits::VISITS_DEFAULT);
+        if visit_id.visit > max_visits {
             let message = format!(
-                "step '{}' may be entered {most} times and was to be entered once more",
+                "step '{}' may be entered {max_visits} times and was to be entered once more",
                 step.id
             );
             return Err(Interrupt::step_failure(step, FailureCode::MaxVisits, message));
         }
-        let most = workflow.max_steps.unwrap_or(limits::EXECUTION_VISITS_DEFAULT);
-        if self.next.visits >= most {
-            let message = format!("the steps of an execution may be entered {most} times together");
+        let max_steps = workflow.max_steps.unwrap_or(limits::EXECUTION_VISITS_DEFAULT);
+        if self.execution.visits >= max_steps {
+            let message =
+                format!("the steps of an execution may be entered {max_steps} times together");
             return Err(Interrupt::step_failure(step, FailureCode::MaxSteps, message));
         }
         Ok(())
@@ -173,7 +170,7 @@ impl TransitionBuilder<'_> {
     pub(super) fn write_memory(&mut self, name: &str, value: Value) -> DecideResult<()> {
         let value =
             self.store_value_by_digest(value, limits::MEMORY_VALUE_BYTES_MAX, "value for memory")?;
-        if self.next.memory.get(name) != Some(&value.digest) {
+        if self.execution.memory.get(name) != Some(&value.digest) {
             let name = name.to_owned();
             self.push_event(Event::MemoryWritten { name, value });
         }
@@ -181,11 +178,12 @@ impl TransitionBuilder<'_> {
     }
 
     /// Fills memory with the initial values of the workflow.
-    pub(super) fn fill_memory(&mut self) -> DecideResult<()> {
-        let here = EvalContext::default();
-        let memory = self.render_template(&self.facts.definition.compiled_workflow().memory, &here);
+    pub(super) fn initialize_memory(&mut self) -> DecideResult<()> {
+        let scope = VisitScope::default();
+        let memory =
+            self.render_template(&self.context.definition.compiled_workflow().memory, &scope);
         let memory = match memory {
-            Err(Interrupt::Fails(failure)) => return self.fail_execution(failure),
+            Err(Interrupt::Failed(failure)) => return self.fail_execution(failure),
             memory => memory?,
         };
         for (name, value) in memory.as_object().into_iter().flatten() {
@@ -200,21 +198,21 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         arms: &[BranchArm],
         compiled: &CompiledStep,
-        here: &EvalContext<'_>,
+        scope: &VisitScope<'_>,
     ) -> DecideResult<()> {
-        let mut taken = None;
+        let mut taken_arm = None;
         for (at, (arm, condition)) in arms.iter().zip(&compiled.arms).enumerate() {
             let holds = match condition {
-                Some(condition) => self.evaluate_condition(condition, here)?,
+                Some(condition) => self.evaluate_condition(condition, scope)?,
                 None => true,
             };
             if holds {
-                taken = Some((at, &arm.next));
+                taken_arm = Some((at, &arm.next));
                 break;
             }
         }
-        let next = taken.map(|(_, next)| next).or(self.step(position).next.as_ref());
-        let output = branch_output(taken.map(|(at, _)| at), next);
+        let next = taken_arm.map(|(_, next)| next).or(self.step(position).next.as_ref());
+        let output = build_branch_output(taken_arm.map(|(at, _)| at), next);
         let output = self.store_value(output, limits::OUTPUT_BYTES_MAX, "output")?;
         self.push_event(Event::StepDone {
             visit_id: visit_id.clone(),
@@ -241,7 +239,7 @@ impl TransitionBuilder<'_> {
         }
         let visit_id = visit_id.clone();
         self.push_event(Event::StepDone { visit_id, outcome });
-        if self.is_late(position) {
+        if self.is_late_loser(position) {
             self.pass_control(position, None);
             return Ok(());
         }
@@ -257,23 +255,23 @@ impl TransitionBuilder<'_> {
         input: &Value,
     ) -> DecideResult<()> {
         let step = self.step(position);
-        let said = to_plain_text(&input["wait"]);
+        let text = to_plain_text(&input["wait"]);
         let due = match wait {
-            WaitTrigger::Signal(_) => return self.wait_for_signal(position, visit_id, said),
+            WaitTrigger::Signal(_) => return self.wait_for_signal(position, visit_id, text),
             WaitTrigger::For(_) => {
-                said.parse().map(|span: HumanDuration| self.row.at.after(span.duration()))
+                text.parse().map(|span: HumanDuration| self.row.at.plus(span.duration()))
             }
-            WaitTrigger::Until(_) => said.parse::<Timestamp>().map_err(|_| {
+            WaitTrigger::Until(_) => text.parse::<Timestamp>().map_err(|_| {
                 format!(
                     "`{}` is not an instant: write one like 2030-01-31T09:00:00Z",
-                    shorten_span_text(&said)
+                    shorten_span_text(&text)
                 )
             }),
         };
         let due =
             due.map_err(|fault| Interrupt::step_failure(step, FailureCode::WaitInvalid, fault))?;
         if due <= self.row.at {
-            return self.complete_at_once(position, visit_id, timer_output(due));
+            return self.complete_at_once(position, visit_id, build_timer_output(due));
         }
         self.open_visit(visit_id.clone(), WaitCondition::Timer { due }, None);
         Ok(())
@@ -291,7 +289,7 @@ impl TransitionBuilder<'_> {
             input["item"] = json!(item);
         }
         let input = self.store_value_by_digest(input, limits::INPUTS_BYTES_MAX, "question")?;
-        let due = expires.map(|span| self.row.at.after(span.duration()));
+        let due = expires.map(|span| self.row.at.plus(span.duration()));
         let shown = input.digest;
         self.open_visit(visit_id.clone(), WaitCondition::Gate { shown, due }, Some(input));
         Ok(())
@@ -307,29 +305,29 @@ impl TransitionBuilder<'_> {
         // A constant input is not stored; views read it from the definition.
         let is_constant = compiled.input.is_constant();
         let input = (!is_constant).then(|| self.store_visit_input(input)).transpose()?;
-        self.open_visit(visit_id.clone(), self.new_token(), input);
+        self.open_visit(visit_id.clone(), self.wait_for_new_token(), input);
         Ok(())
     }
 
     /// Opens a step or an item for the server or a child, and begins its first attempt, unless its catalog is missing.
-    fn open_work(
+    fn open_work_visit(
         &mut self,
         step: &Step,
         visit_id: &VisitId,
         mut input: RenderedValue,
     ) -> DecideResult<()> {
         if matches!(step.kind, StepKind::Activity { .. }) && input.value.get("with").is_none() {
-            input.value["with"] = self.default_activity_input(visit_id)?;
+            input.value["with"] = self.build_default_activity_input(visit_id)?;
         }
-        let kept = self.store_work_input(&input)?;
+        let stored_input = self.store_work_input(&input)?;
         if let Some(awaiting) = self.missing_catalog_wait(step) {
-            self.open_visit(visit_id.clone(), awaiting.clone(), Some(kept));
+            self.open_visit(visit_id.clone(), awaiting.clone(), Some(stored_input));
             self.change_wait(visit_id, 0, awaiting);
             return Ok(());
         }
         let attempt_id = AttemptId { visit_id: visit_id.clone(), attempt: 1 };
-        let awaiting = self.awaiting_for_attempt(step, &attempt_id);
-        self.open_visit(visit_id.clone(), awaiting, Some(kept));
+        let awaiting = self.wait_condition_for_attempt(step, &attempt_id);
+        self.open_visit(visit_id.clone(), awaiting, Some(stored_input));
         self.begin_work(step, attempt_id, input);
         Ok(())
     }
@@ -346,11 +344,11 @@ impl TransitionBuilder<'_> {
     }
 
     pub(super) fn begin_work(&mut self, step: &Step, attempt_id: AttemptId, input: RenderedValue) {
-        let pages = self.next.pages.get(&attempt_id.visit_id);
-        self.effects.push(Effect::Begin(Box::new(BeginAttempt {
+        let pages = self.execution.pages.get(&attempt_id.visit_id);
+        self.effects.push(Effect::BeginAttempt(Box::new(AttemptRequest {
             cursor: pages.map(|pages| pages.cursor.clone()),
             attempt_id,
-            kind: step.kind.clone(),
+            step_kind: step.kind.clone(),
             input,
             timeout: step.timeout.map(HumanDuration::duration),
         })));
@@ -358,7 +356,7 @@ impl TransitionBuilder<'_> {
 }
 
 /// The output of a branch that took `arm` (`None` for the default) and jumped to `next`.
-pub(super) fn branch_output(arm: Option<usize>, next: Option<&JumpTarget>) -> Value {
+pub(super) fn build_branch_output(arm: Option<usize>, next: Option<&JumpTarget>) -> Value {
     let next = next.map(|next| match next {
         JumpTarget::Step(step) => step.as_str(),
         JumpTarget::End => "$end",
@@ -367,7 +365,7 @@ pub(super) fn branch_output(arm: Option<usize>, next: Option<&JumpTarget>) -> Va
 }
 
 /// The output of a timer.
-pub(super) fn timer_output(due: Timestamp) -> Value {
+pub(super) fn build_timer_output(due: Timestamp) -> Value {
     json!({ "due": due.to_string() })
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     BodyKind, ConsumedCall, Event, Failure, Outcome, PauseReason, SkipReason, State, StepState,
-    StepStatus, Visit, VisitId, WaitCondition, decision::DecideResult, enter::branch_output,
+    StepStatus, Visit, VisitId, WaitCondition, decision::DecideResult, enter::build_branch_output,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -21,23 +21,23 @@ pub(super) enum Readiness {
     Ready,
     Skips(SkipReason),
     /// All dependencies ended, but fewer of them than its join requires ended in the required way: the step fails.
-    Misses,
+    JoinUnsatisfied,
 }
 
 impl<'a> TransitionBuilder<'a> {
     /// Starts the execution: fills memory and enters the steps without dependencies.
     pub(super) fn begin_execution(&mut self) -> DecideResult<()> {
         self.become_state(State::Running, None)?;
-        self.fill_memory()?;
-        self.queue.extend(self.facts.definition.graph().roots());
+        self.initialize_memory()?;
+        self.queue.extend(self.context.definition.graph().roots());
         self.run_to_quiescence()
     }
 
     /// The scheduler loop: enters or skips every step that is ready, until all open steps wait for something outside.
     pub(super) fn run_to_quiescence(&mut self) -> DecideResult<()> {
-        while !self.next.state.is_final() {
+        while !self.execution.state.is_final() {
             if let Some(target) = self.targets.pop_front() {
-                if self.next.steps[target].status == StepStatus::Pending {
+                if self.execution.steps[target].status == StepStatus::Pending {
                     self.enter_step(target)?;
                 }
             } else if let Some(position) = self.queue.pop_first() {
@@ -59,60 +59,60 @@ impl<'a> TransitionBuilder<'a> {
 
     /// Whether the step is to be entered now. If it never will be, it is skipped or fails.
     pub(super) fn is_ready(&mut self, position: usize) -> DecideResult<bool> {
-        if self.next.steps[position].status != StepStatus::Pending {
+        if self.execution.steps[position].status != StepStatus::Pending {
             return Ok(false);
         }
-        match self.readiness(position) {
+        match self.compute_readiness(position) {
             Readiness::Waits => {}
             Readiness::Ready => return Ok(true),
-            Readiness::Misses => self.fail_missed_join(position)?,
-            Readiness::Skips(why) => self.skip(position, why),
+            Readiness::JoinUnsatisfied => self.fail_unsatisfied_join(position)?,
+            Readiness::Skips(why) => self.skip_step(position, why),
         }
         Ok(false)
     }
 
     /// Whether the step is pending or running, or one of its hooks or its compensation is open.
     pub(super) fn is_open(&self, position: usize) -> bool {
-        let step = &self.next.steps[position];
+        let step = &self.execution.steps[position];
         let is_open = matches!(step.status, StepStatus::Pending | StepStatus::Running);
         is_open || step.open_hook_visit().is_some()
     }
 
-    fn readiness(&self, position: usize) -> Readiness {
+    fn compute_readiness(&self, position: usize) -> Readiness {
         let step = self.step(position);
-        let graph = self.facts.definition.graph();
-        let status = |at: &usize| self.next.steps[*at].status;
+        let graph = self.context.definition.graph();
+        let status = |at: &usize| self.execution.steps[*at].status;
         if let JoinRule::Quorum(wanted) = step.join {
-            return self.join_readiness(position, wanted);
+            return self.compute_join_readiness(position, wanted);
         }
-        let before = graph.dependencies(position);
-        if before.iter().any(|at| self.is_open(*at)) {
+        let dependencies = graph.dependencies(position);
+        if dependencies.iter().any(|at| self.is_open(*at)) {
             return Readiness::Waits;
         }
-        let failed = |at: &usize| status(at) == StepStatus::Failed;
-        let is_failing = self.next.failing.is_some();
+        let has_failed = |at: &usize| status(at) == StepStatus::Failed;
+        let is_failing = self.execution.failing.is_some();
         match step.run_when {
             RunWhen::Succeeded if is_failing => Readiness::Skips(SkipReason::Failing),
             RunWhen::Succeeded | RunWhen::Finished => Readiness::Ready,
             RunWhen::Failed | RunWhen::Failing if is_failing => Readiness::Ready,
-            RunWhen::Failed if graph.ancestors(position).iter().any(failed) => Readiness::Ready,
+            RunWhen::Failed if graph.ancestors(position).iter().any(has_failed) => Readiness::Ready,
             RunWhen::Failed => Readiness::Skips(SkipReason::RunWhen),
             RunWhen::Failing => Readiness::Waits,
         }
     }
 
     pub(super) fn step(&self, position: usize) -> &'a Step {
-        &self.facts.definition.workflow.steps[position]
+        &self.context.definition.workflow.steps[position]
     }
 
-    pub(super) fn skip(&mut self, position: usize, why: SkipReason) {
+    pub(super) fn skip_step(&mut self, position: usize, why: SkipReason) {
         let step = self.step(position).id.clone();
         self.push_event(Event::StepSkipped { step, why });
         self.queue_dependents(position);
     }
 
     pub(super) fn queue_dependents(&mut self, position: usize) {
-        let dependents = self.facts.definition.graph().dependents(position);
+        let dependents = self.context.definition.graph().dependents(position);
         self.queue.extend(dependents.iter().copied());
     }
 
@@ -124,7 +124,7 @@ impl<'a> TransitionBuilder<'a> {
         consumed: Option<ConsumedCall>,
     ) -> DecideResult<()> {
         // An earlier event of this transition may have closed the visit.
-        let visit = self.next.visit(visit_id);
+        let visit = self.execution.find_visit(visit_id);
         let Some((position, _, visit)) = visit.filter(|(_, _, visit)| visit.awaiting.is_some())
         else {
             return Ok(());
@@ -132,8 +132,8 @@ impl<'a> TransitionBuilder<'a> {
         let visit = visit.clone();
         self.close_visit(visit_id, &visit, outcome.clone(), consumed);
         // A `foreach` whose items all ended when they were entered has ended in the transition that opened it.
-        let is_at_once = visit_id.item.is_none() && visit.is_of_revision(self.row.revision);
-        if is_at_once && !self.count_instant_step(visit_id)? {
+        let is_instant = visit_id.item.is_none() && visit.was_opened_in_revision(self.row.revision);
+        if is_instant && !self.count_instant_step(visit_id)? {
             return Ok(());
         }
         self.schedule_after_visit(position, visit_id, outcome)
@@ -162,7 +162,7 @@ impl<'a> TransitionBuilder<'a> {
         outcome: &Outcome,
     ) -> DecideResult<()> {
         self.push_event(Event::StepDone { visit_id: visit_id.clone(), outcome: outcome.clone() });
-        self.keep_step_compensation(visit_id);
+        self.record_step_compensation(visit_id);
         if visit_id.body == BodyKind::Work && visit_id.item.is_some() {
             return self.apply_item_end(position, visit_id, outcome);
         }
@@ -175,18 +175,19 @@ impl<'a> TransitionBuilder<'a> {
     /// Counts a step that ended when it was entered. Returns false, and fails the execution, if one transition has more
     /// of them than [`limits::STEPS_AT_ONCE_MAX`] or its row is half full.
     pub(super) fn count_instant_step(&mut self, visit_id: &VisitId) -> DecideResult<bool> {
-        self.done_at_once += 1;
+        self.instant_step_count += 1;
         let is_full = self.row.events.len() > limits::EVENTS_PER_ROW_MAX / 2;
-        if self.done_at_once <= limits::STEPS_AT_ONCE_MAX && !is_full {
+        if self.instant_step_count <= limits::STEPS_AT_ONCE_MAX && !is_full {
             return Ok(true);
         }
-        let most = limits::STEPS_AT_ONCE_MAX;
-        let message =
-            format!("more than {most} steps of the server followed each other without a pause");
+        let max_steps = limits::STEPS_AT_ONCE_MAX;
+        let message = format!(
+            "more than {max_steps} steps of the server followed each other without a pause"
+        );
         let step = visit_id.step.as_ref();
         self.fail_execution(Failure::new(FailureCode::StepsAtOnce, message, step))?;
         // Steps that run after the failure get a count of their own.
-        self.done_at_once = 0;
+        self.instant_step_count = 0;
         Ok(false)
     }
 
@@ -205,7 +206,7 @@ impl<'a> TransitionBuilder<'a> {
             OnError::Step(target) => {
                 self.pass_control(position, Some(&JumpTarget::Step(target.clone())));
             }
-            OnError::Fail if !step.optional && !self.is_late(position) => {
+            OnError::Fail if !step.optional && !self.is_late_loser(position) => {
                 self.queue_dependents(position);
                 self.fail_execution(failure.clone())?;
             }
@@ -215,13 +216,13 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// Passes control from an ended step to `next`, or to its dependents if there is no jump.
-    pub(super) fn pass_control(&mut self, from: usize, next: Option<&JumpTarget>) {
+    pub(super) fn pass_control(&mut self, from: usize, jump: Option<&JumpTarget>) {
         // While the execution is failing only the steps of `on_failure` may jump.
-        let is_provision = self.step(from).run_when == RunWhen::Failing;
-        let next = next.filter(|_| is_provision || self.next.failing.is_none());
-        match next {
-            _ if self.is_late(from) => self.handle_late_loser(from, next),
-            Some(next) => self.jump(from, next),
+        let is_on_failure_step = self.step(from).run_when == RunWhen::Failing;
+        let jump = jump.filter(|_| is_on_failure_step || self.execution.failing.is_none());
+        match jump {
+            _ if self.is_late_loser(from) => self.handle_late_loser(from, jump),
+            Some(next) => self.jump_to_step(from, next),
             None => self.queue_dependents(from),
         }
     }
@@ -229,59 +230,59 @@ impl<'a> TransitionBuilder<'a> {
     /// Fails the execution because a required step failed. Open visits are voided; steps that run after a failure,
     /// compensations and hooks come before the final state.
     pub(super) fn fail_execution(&mut self, failure: Failure) -> DecideResult<()> {
-        if self.next.is_ending_badly() || self.next.state.is_final() {
+        if self.execution.is_ending_unsuccessfully() || self.execution.state.is_final() {
             return Ok(());
         }
         // Children of the visits voided here are ordered to fail; children of visits voided later in this transition
         // are abandoned.
-        self.fails = true;
+        self.should_fail_children = true;
         self.void_all_visits();
-        self.fails = false;
+        self.should_fail_children = false;
         self.targets.clear();
-        let has_more = self.facts.definition.graph().has_steps_after_failure()
+        let has_remaining_work = self.context.definition.graph().has_steps_after_failure()
             || self.has_work_before_end(State::Failed);
-        if !has_more {
+        if !has_remaining_work {
             self.queue.clear();
             return Ok(self.become_state(State::Failed, Some(failure))?);
         }
         self.push_event(Event::FailureBegan { failure });
-        self.queue.extend(0..self.next.steps.len());
+        self.queue.extend(0..self.execution.steps.len());
         Ok(())
     }
 
     /// The position of the step that `next` names; `None` for the end.
-    pub(super) fn jump_target(&self, next: &JumpTarget) -> Option<usize> {
+    pub(super) fn jump_target_position(&self, next: &JumpTarget) -> Option<usize> {
         match next {
             JumpTarget::End => None,
-            JumpTarget::Step(id) => self.facts.definition.graph().step_position(id),
+            JumpTarget::Step(id) => self.context.definition.graph().step_position(id),
         }
     }
 
     /// Jumps from an ended step to another step, forward or back, or to the end.
-    fn jump(&mut self, from: usize, next: &JumpTarget) {
-        let target = self.jump_target(next);
+    fn jump_to_step(&mut self, from: usize, next: &JumpTarget) {
+        let target = self.jump_target_position(next);
         if let Some(target) =
-            target.filter(|target| self.next.steps[*target].status != StepStatus::Pending)
+            target.filter(|target| self.execution.steps[*target].status != StepStatus::Pending)
         {
             return self.jump_back(from, target);
         }
-        self.bypass(from, target);
+        self.skip_bypassed_steps(from, target);
         self.queue.extend(target);
     }
 
     /// Skips the pending steps that no path leads to after the step at `from` jumped to `target`.
-    pub(super) fn bypass(&mut self, from: usize, target: Option<usize>) {
-        let graph = self.facts.definition.graph();
+    pub(super) fn skip_bypassed_steps(&mut self, from: usize, target: Option<usize>) {
+        let graph = self.context.definition.graph();
         // A dependent that is still reachable may have been waiting for this step alone.
         self.queue_dependents(from);
-        let is_failing = self.next.failing.is_some();
-        let reached = self.reachable_steps(from, target);
+        let is_failing = self.execution.failing.is_some();
+        let reachable = self.find_reachable_steps(from, target);
         for position in graph.ordered_dependents(from) {
-            let goes_past = !reached.contains(&position)
-                && self.next.steps[position].status == StepStatus::Pending
+            let is_bypassed = !reachable.contains(&position)
+                && self.execution.steps[position].status == StepStatus::Pending
                 && (self.step(position).run_when != RunWhen::Failing || is_failing);
-            if goes_past {
-                self.skip(position, SkipReason::Bypassed);
+            if is_bypassed {
+                self.skip_step(position, SkipReason::Bypassed);
             }
         }
     }
@@ -289,31 +290,31 @@ impl<'a> TransitionBuilder<'a> {
     /// The positions that were entered or can still be entered after the step at `from` jumped to `target`. Jumps of
     /// earlier steps count too, so steps that can be reached only through paths that such jumps skipped are not
     /// included.
-    fn reachable_steps(&self, from: usize, target: Option<usize>) -> BTreeSet<usize> {
-        let graph = self.facts.definition.graph();
-        let entered = |at: &usize| {
-            let status = self.next.steps[*at].status;
+    fn find_reachable_steps(&self, from: usize, target: Option<usize>) -> BTreeSet<usize> {
+        let graph = self.context.definition.graph();
+        let is_entered = |at: &usize| {
+            let status = self.execution.steps[*at].status;
             !matches!(status, StepStatus::Pending | StepStatus::Skipped)
         };
-        let mut open: Vec<_> = (0..self.next.steps.len()).filter(entered).collect();
-        open.extend(graph.roots().chain(target));
-        let mut reached = BTreeSet::new();
-        while let Some(at) = open.pop() {
-            if !reached.insert(at) || at == from {
+        let mut unvisited: Vec<_> = (0..self.execution.steps.len()).filter(is_entered).collect();
+        unvisited.extend(graph.roots().chain(target));
+        let mut reachable = BTreeSet::new();
+        while let Some(at) = unvisited.pop() {
+            if !reachable.insert(at) || at == from {
                 continue;
             }
-            match self.jump_of_closed_step(at) {
-                Some(next) => open.extend(self.jump_target(&next)),
-                None => open.extend(graph.dependents(at)),
+            match self.find_jump_of_closed_step(at) {
+                Some(next) => unvisited.extend(self.jump_target_position(&next)),
+                None => unvisited.extend(graph.dependents(at)),
             }
         }
-        reached
+        reachable
     }
 
     /// The jump that a closed step made; `None` if its dependents follow it.
-    fn jump_of_closed_step(&self, at: usize) -> Option<JumpTarget> {
-        let (step, state) = (self.step(at), &self.next.steps[at]);
-        if self.next.failing.is_some() && step.run_when != RunWhen::Failing {
+    fn find_jump_of_closed_step(&self, at: usize) -> Option<JumpTarget> {
+        let (step, state) = (self.step(at), &self.execution.steps[at]);
+        if self.execution.failing.is_some() && step.run_when != RunWhen::Failing {
             return None;
         }
         let closed = state.latest_visit().and_then(|visit| visit.closed.as_ref());
@@ -325,11 +326,11 @@ impl<'a> TransitionBuilder<'a> {
             (StepStatus::Completed, _, StepKind::Branch { arms }) => {
                 let mut arms = arms.iter().map(|arm| &arm.next).enumerate();
                 let is_taken = |(at, next): &(usize, &JumpTarget)| {
-                    let chosen = JsonText::from_value(&branch_output(Some(*at), Some(next)));
+                    let chosen = JsonText::from_value(&build_branch_output(Some(*at), Some(next)));
                     Some(chosen.digest()) == closed.output
                 };
-                let taken = arms.find(is_taken).map(|(_, next)| next);
-                taken.or(step.next.as_ref()).cloned()
+                let taken_target = arms.find(is_taken).map(|(_, next)| next);
+                taken_target.or(step.next.as_ref()).cloned()
             }
             (StepStatus::Completed, ..) => step.next.clone(),
             _ => None,
@@ -338,22 +339,23 @@ impl<'a> TransitionBuilder<'a> {
 
     /// Makes the target and all steps that depend on it pending again, and voids the open visits among them.
     fn jump_back(&mut self, from: usize, target: usize) {
-        let again = self.facts.definition.graph().downstream(target);
-        self.void_visits_of_steps(|position| again.contains(&position));
-        let entered = |position: &&usize| self.next.steps[**position].status != StepStatus::Pending;
-        let steps = again.iter().filter(entered).map(|at| self.step(*at).id.clone());
+        let reset_positions = self.context.definition.graph().descendants(target);
+        self.void_visits_of_steps(|position| reset_positions.contains(&position));
+        let is_entered =
+            |position: &&usize| self.execution.steps[**position].status != StepStatus::Pending;
+        let steps = reset_positions.iter().filter(is_entered).map(|at| self.step(*at).id.clone());
         let steps = steps.collect();
         self.push_event(Event::StepsReset { steps });
-        self.queue.retain(|position| !again.contains(position));
-        self.targets.retain(|position| !again.contains(position));
+        self.queue.retain(|position| !reset_positions.contains(position));
+        self.targets.retain(|position| !reset_positions.contains(position));
         // A join among them may be satisfied already by dependencies that were not reset.
-        let steps = &self.facts.definition.workflow.steps;
+        let steps = &self.context.definition.workflow.steps;
         let is_join = |at: &&usize| steps[**at].join != JoinRule::All;
-        self.queue.extend(again.iter().filter(is_join));
+        self.queue.extend(reset_positions.iter().filter(is_join));
         // The jumping step is outside of the loop, so the dependents that only it led to are skipped as in a forward
         // jump.
-        if !again.contains(&from) {
-            self.bypass(from, Some(target));
+        if !reset_positions.contains(&from) {
+            self.skip_bypassed_steps(from, Some(target));
         }
         // `run_to_quiescence` enters the target later. Entering it here would recurse without bound when steps of the
         // server jump in a cycle.
@@ -363,25 +365,25 @@ impl<'a> TransitionBuilder<'a> {
     /// Ends the execution if nothing is open, or updates the pauses that depend on which steps are open. Returns true
     /// if there may be more to schedule.
     fn conclude_transition(&mut self) -> DecideResult<bool> {
-        if self.next.open_visits().next().is_none() {
+        if self.execution.open_visits().next().is_none() {
             // Safety net: nothing is open, so enter any step that is still eligible. Scheduling should never have
             // missed one.
-            let left: Vec<_> = self.settleable_pending_steps().collect();
-            if !left.is_empty() && self.next.ending.is_none() {
-                self.queue.extend(left);
+            let ready_steps: Vec<_> = self.find_decidable_steps().collect();
+            if !ready_steps.is_empty() && self.execution.ending.is_none() {
+                self.queue.extend(ready_steps);
                 return Ok(true);
             }
             return self.run_end_phase();
         }
-        let wanted = self.pauses_of_waiting_visits();
-        let had = self.next.pauses.clone();
-        for reason in wanted.iter().filter(|reason| !had.contains(reason)) {
-            self.pause(*reason)?;
+        let required_reasons = self.collect_wait_pause_reasons();
+        let previous_reasons = self.execution.pauses.clone();
+        for reason in required_reasons.iter().filter(|reason| !previous_reasons.contains(reason)) {
+            self.add_pause_reason(*reason)?;
         }
         // Reasons are added before others are lifted, so an execution that changes its pause reason does not run in
         // between.
-        for reason in had {
-            if reason.is_set_by_scheduler() && !wanted.contains(&reason) {
+        for reason in previous_reasons {
+            if reason.is_set_by_scheduler() && !required_reasons.contains(&reason) {
                 self.lift_pause_reason(reason)?;
             }
         }
@@ -389,21 +391,23 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// The pause reasons of the open visits; empty if any open visit can continue without a person.
-    fn pauses_of_waiting_visits(&self) -> BTreeSet<PauseReason> {
+    fn collect_wait_pause_reasons(&self) -> BTreeSet<PauseReason> {
         // A `foreach` visit waits for the same as its items, unless it can open another item now.
-        let is_of_items = |(position, step, visit): &(usize, &StepState, &Visit)| {
+        let is_waiting_for_items = |(position, step, visit): &(usize, &StepState, &Visit)| {
             matches!(visit.awaiting, Some(WaitCondition::Items { .. }))
                 && !step.has_room_for_item(self.step(*position))
         };
-        let open = self.next.open_visits().filter(|open| !is_of_items(open));
-        let reasons: Option<_> = open.map(|(_, _, visit)| visit.pauses_for()).collect();
+        let open_visits = self.execution.open_visits().filter(|open| !is_waiting_for_items(open));
+        let reasons: Option<_> = open_visits.map(|(_, _, visit)| visit.pause_reason()).collect();
         reasons.unwrap_or_default()
     }
 
     /// The pending steps that need not wait: those that can be entered or skipped now.
-    fn settleable_pending_steps(&self) -> impl Iterator<Item = usize> {
-        let steps = self.next.steps.iter().enumerate();
+    fn find_decidable_steps(&self) -> impl Iterator<Item = usize> {
+        let steps = self.execution.steps.iter().enumerate();
         let pending = steps.filter(|(_, step)| step.status == StepStatus::Pending);
-        pending.map(|(at, _)| at).filter(|at| !matches!(self.readiness(*at), Readiness::Waits))
+        pending
+            .map(|(at, _)| at)
+            .filter(|at| !matches!(self.compute_readiness(*at), Readiness::Waits))
     }
 }

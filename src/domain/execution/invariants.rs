@@ -8,8 +8,9 @@ impl Execution {
     pub(super) fn assert_invariants(&self) {
         self.assert_state();
         self.assert_offers();
-        let is_open =
-            |visit_id| (self.visit(visit_id)).is_some_and(|(.., visit)| visit.awaiting.is_some());
+        let is_open = |visit_id| {
+            (self.find_visit(visit_id)).is_some_and(|(.., visit)| visit.awaiting.is_some())
+        };
         assert!(self.pages.keys().all(is_open), "pages are kept for open visits");
         let visits: usize = self.steps.iter().map(|step| step.visits.len()).sum();
         assert_eq!(self.visits as usize, visits, "every visit is counted");
@@ -33,13 +34,13 @@ impl Execution {
 
     fn assert_offers(&self) {
         assert!(self.offers.len() <= limits::OFFERS_MAX);
-        let may_stand = !self.state.is_final() || self.state == State::Completed;
+        let can_have_offers = !self.state.is_final() || self.state == State::Completed;
         assert!(
-            may_stand || self.offers.is_empty(),
+            can_have_offers || self.offers.is_empty(),
             "an execution that ended otherwise than completed offers nothing"
         );
         for offer in &self.offers {
-            assert!(offer.revision <= self.revision && self.visit(&offer.visit_id).is_some());
+            assert!(offer.revision <= self.revision && self.find_visit(&offer.visit_id).is_some());
         }
     }
 
@@ -63,7 +64,7 @@ impl StepState {
     fn assert_visits(&self) {
         let id = &self.id;
         let is_open = |visit: &Visit| visit.awaiting.is_some();
-        let (last, before) = match self.visits.split_last() {
+        let (last, previous) = match self.visits.split_last() {
             Some((last, before)) => (Some(last), before.last()),
             None => (None, None),
         };
@@ -73,7 +74,7 @@ impl StepState {
             "step '{id}' is running exactly while its latest visit is open"
         );
         assert!(
-            !before.is_some_and(|visit| is_open(visit)),
+            !previous.is_some_and(|visit| is_open(visit)),
             "step '{id}' has one open visit at most"
         );
         for visit in last.into_iter().map(|visit| &**visit).chain(self.items.open_items()) {

@@ -4,9 +4,10 @@
 use serde_json::Value;
 
 use super::{
-    BodyKind, Event, Failure, Need, Outcome, StepState, StepStatus, VisitId, WaitCondition,
+    BodyKind, Event, Failure, Outcome, StepState, StepStatus, ValueReference, VisitId,
+    WaitCondition,
     decision::{DecideResult, Interrupt},
-    scope::EvalContext,
+    scope::VisitScope,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -34,16 +35,16 @@ impl StepState {
 }
 
 impl TransitionBuilder<'_> {
-    pub(super) fn fan_out(
+    pub(super) fn open_foreach(
         &mut self,
         position: usize,
         visit_id: &VisitId,
         compiled: &CompiledStep,
-        here: &EvalContext<'_>,
+        scope: &VisitScope<'_>,
     ) -> DecideResult<()> {
         let step = self.step(position);
         let list = match &compiled.items {
-            Some(items) => self.render_template(items, here)?,
+            Some(items) => self.render_template(items, scope)?,
             None => Value::Null,
         };
         let Value::Array(items) = &list else {
@@ -62,7 +63,7 @@ impl TransitionBuilder<'_> {
             );
             return Err(Interrupt::step_failure(step, FailureCode::LimitExceeded, message));
         }
-        self.check_compensations(step.acting(), items.len())?;
+        self.check_compensations(step.acting_step(), items.len())?;
         let total = u32::try_from(items.len()).unwrap_or(u32::MAX);
         let list = self.store_value_by_digest(list, limits::OUTPUT_BYTES_MAX, "list")?.digest;
         self.open_visit(visit_id.clone(), WaitCondition::Items { list, total }, None);
@@ -71,7 +72,7 @@ impl TransitionBuilder<'_> {
 
     /// Opens the items that did not fit into an earlier transition.
     pub(super) fn open_remaining_items(&mut self) -> DecideResult<()> {
-        let open = self.next.open_visits();
+        let open = self.execution.open_visits();
         let with_room = open.filter(|(position, step, visit)| {
             let is_whole = visit.item.is_none() && visit.body == BodyKind::Work;
             is_whole && step.has_room_for_item(self.step(*position))
@@ -91,11 +92,11 @@ impl TransitionBuilder<'_> {
         let StepKind::Foreach { body, .. } = &step.kind else {
             return Ok(());
         };
-        let Some(compiled) = &self.facts.definition.compiled_step(position).body else {
+        let Some(compiled) = &self.context.definition.compiled_step(position).body else {
             return Ok(());
         };
         for _ in 0..limits::ITEMS_AT_ONCE_MAX {
-            let state = &self.next.steps[position];
+            let state = &self.execution.steps[position];
             let is_current =
                 state.latest_visit().is_some_and(|visit| visit.number == visit_id.visit);
             let is_full = self.row.events.len() >= limits::EVENTS_PER_ROW_MAX / 4;
@@ -103,8 +104,8 @@ impl TransitionBuilder<'_> {
                 return Ok(());
             }
             let item = VisitId { item: u32::try_from(state.items.len()).ok(), ..visit_id.clone() };
-            let entered = self.enter_item(position, body, compiled, &item);
-            self.fail_if_entry_failed(position, &item, entered)?;
+            let result = self.enter_item(position, body, compiled, &item);
+            self.fail_if_entry_failed(position, &item, result)?;
         }
         Ok(())
     }
@@ -117,30 +118,30 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
     ) -> DecideResult<()> {
         let index = visit_id.item.unwrap_or_default() as usize;
-        let here = EvalContext {
-            item: Some(ForeachItem { value: self.item_value(visit_id)?, index }),
-            ..EvalContext::for_visit(visit_id)
+        let scope = VisitScope {
+            item: Some(ForeachItem { value: self.load_item_value(visit_id)?, index }),
+            ..VisitScope::for_visit(visit_id)
         };
-        if !self.is_condition_met(body, compiled, &here)? {
+        if !self.is_condition_met(body, compiled, &scope)? {
             return self.complete_skipped_item(visit_id);
         }
-        self.execute_kind(position, body, compiled, visit_id, &here)
+        self.execute_step_kind(position, body, compiled, visit_id, &scope)
     }
 
     /// An item whose condition does not hold completes with null. No compensation is kept for it, because nothing was
     /// done.
     fn complete_skipped_item(&mut self, visit_id: &VisitId) -> DecideResult<()> {
-        let null = self.store_value(Value::Null, limits::OUTPUT_BYTES_MAX, "output")?;
+        let payload = self.store_value(Value::Null, limits::OUTPUT_BYTES_MAX, "output")?;
         self.push_event(Event::StepDone {
             visit_id: visit_id.clone(),
-            outcome: Outcome::Completed(null),
+            outcome: Outcome::Completed(payload),
         });
         self.complete_foreach(visit_id)
     }
 
     /// The list of the `foreach` that an item belongs to, and the number of its items.
-    fn list_of_item(&self, visit_id: &VisitId) -> Option<(Digest, u32)> {
-        let (_, _, visit) = self.next.visit(&visit_id.foreach_visit())?;
+    fn find_item_list(&self, visit_id: &VisitId) -> Option<(Digest, u32)> {
+        let (_, _, visit) = self.execution.find_visit(&visit_id.foreach_visit())?;
         match visit.awaiting {
             Some(WaitCondition::Items { list, total }) => Some((list, total)),
             _ => None,
@@ -148,11 +149,11 @@ impl TransitionBuilder<'_> {
     }
 
     /// The element of the list for an item.
-    fn item_value(&self, visit_id: &VisitId) -> DecideResult<Value> {
-        let Some((list, _)) = self.list_of_item(visit_id) else {
+    fn load_item_value(&self, visit_id: &VisitId) -> DecideResult<Value> {
+        let Some((list, _)) = self.find_item_list(visit_id) else {
             return Ok(Value::Null);
         };
-        let list = self.require_value(Need::by_digest(list))?;
+        let list = self.require_value(ValueReference::by_digest(list))?;
         let index = visit_id.item.unwrap_or_default() as usize;
         Ok(list.get(index).cloned().unwrap_or_default())
     }
@@ -176,14 +177,14 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         outcome: &Outcome,
     ) -> DecideResult<()> {
-        let body = self.step(position).acting();
+        let body = self.step(position).acting_step();
         if matches!(outcome, Outcome::Completed(_)) {
-            let list = self.list_of_item(visit_id).map(|(list, _)| list);
-            self.keep_compensation(body, visit_id, list);
+            let list = self.find_item_list(visit_id).map(|(list, _)| list);
+            self.record_compensation(body, visit_id, list);
         }
         match outcome {
             Outcome::Failed(failure) if !body.optional && body.on_error != OnError::Continue => {
-                let failure = self.item_failure_for_foreach(visit_id, failure)?;
+                let failure = self.build_foreach_failure(visit_id, failure)?;
                 self.void_items(position);
                 self.finish_visit(&visit_id.foreach_visit(), &Outcome::Failed(failure), None)
             }
@@ -192,15 +193,15 @@ impl TransitionBuilder<'_> {
     }
 
     /// The failure of an item as the failure of its `foreach`, with the item in its message.
-    fn item_failure_for_foreach(
+    fn build_foreach_failure(
         &self,
         visit_id: &VisitId,
         failure: &Failure,
     ) -> DecideResult<Failure> {
-        let total = self.list_of_item(visit_id).map_or(0, |(_, total)| total);
+        let total = self.find_item_list(visit_id).map_or(0, |(_, total)| total);
         let number = visit_id.item.unwrap_or_default() + 1;
-        let which = item_label(&self.item_value(visit_id)?);
-        let message = format!("item {number} of {total} (`{which}`): {}", failure.message);
+        let label = item_label(&self.load_item_value(visit_id)?);
+        let message = format!("item {number} of {total} (`{label}`): {}", failure.message);
         Ok(Failure {
             item: visit_id.item,
             response: failure.response.clone(),
@@ -210,7 +211,7 @@ impl TransitionBuilder<'_> {
     }
 
     pub(super) fn void_items(&mut self, position: usize) {
-        let step = self.next.steps[position].clone();
+        let step = self.execution.steps[position].clone();
         for item in step.items.open_items() {
             self.close_visit(&item.visit_id(&step.id), item, Outcome::Voided, None);
         }
@@ -219,7 +220,7 @@ impl TransitionBuilder<'_> {
     /// Completes a `foreach` once all its items have ended.
     fn complete_foreach(&mut self, visit_id: &VisitId) -> DecideResult<()> {
         let parent = visit_id.foreach_visit();
-        let Some((_, step, visit)) = self.next.visit(&parent) else {
+        let Some((_, step, visit)) = self.execution.find_visit(&parent) else {
             return Ok(());
         };
         let Some(WaitCondition::Items { total, .. }) = visit.awaiting else {
@@ -237,7 +238,7 @@ impl TransitionBuilder<'_> {
             }
         }
         if !missing.is_empty() {
-            return Err(Interrupt::Needs(missing));
+            return Err(Interrupt::MissingValues(missing));
         }
         let output =
             self.store_value(Value::Array(outputs), limits::OUTPUT_BYTES_MAX, "list of outputs");

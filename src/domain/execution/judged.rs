@@ -39,11 +39,11 @@ pub(super) const HELD_STEP_NEXT_CALL: NextCall = call_tool(
 
 /// What happens to a visit after [`limits::OUTPUT_ATTEMPTS_MAX`] malformed outputs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum AttemptsExhausted {
+pub(super) enum ExhaustionAction {
     /// It is held until a resume.
-    Holds,
+    Hold,
     /// It fails, because the workflow handles the failure or is failing already.
-    Fails,
+    Fail,
 }
 
 impl Execution {
@@ -63,29 +63,32 @@ impl Execution {
                 return builder.judge_failure(turn, failure, *retryable);
             }
         };
-        let placed = |error: Error| {
+        let with_step_context = |error: Error| {
             self.with_execution_context(error.with_context("step_id", turn.step.id.as_str()))
         };
-        let whole = make_payload(value, limits::OUTPUT_BYTES_MAX, "output").map_err(placed)?;
-        if builder.step(turn.position).acting().kind.requested_inputs().is_some() {
-            let judged = self.judge_answers(builder, turn, value);
-            return judged.map_err(|interrupt| interrupt.with_error_context(placed));
+        let payload =
+            make_payload(value, limits::OUTPUT_BYTES_MAX, "output").map_err(with_step_context)?;
+        if builder.step(turn.position).acting_step().kind.requested_inputs().is_some() {
+            let judgement = self.judge_answers(builder, turn, value);
+            return judgement.map_err(|interrupt| interrupt.with_error_context(with_step_context));
         }
-        let taken = builder.split_suggestions(turn.position, value);
-        let violations = builder.model_output_violations(turn.position, value, taken.as_ref());
+        let split_output = builder.split_suggestions(turn.position, value);
+        let violations =
+            builder.find_model_output_violations(turn.position, value, split_output.as_ref());
         if !violations.is_empty() {
             return Ok(self.judge_malformed_output(builder, turn, value, violations)?);
         }
-        let Some(taken) = taken else {
-            let accepted =
-                AcceptedOutput::from_output(value, whole, self.artifacts).map_err(placed)?;
+        let Some(split_output) = split_output else {
+            let accepted = AcceptedOutput::from_output(value, payload, self.artifacts)
+                .map_err(with_step_context)?;
             return Ok(ReportJudgement::Accepted(Box::new(accepted)));
         };
-        let whole =
-            make_payload(&taken.output, limits::OUTPUT_BYTES_MAX, "output").map_err(placed)?;
+        let payload = make_payload(&split_output.output, limits::OUTPUT_BYTES_MAX, "output")
+            .map_err(with_step_context)?;
         let mut accepted =
-            AcceptedOutput::from_output(&taken.output, whole, self.artifacts).map_err(placed)?;
-        accepted.suggestions = taken.suggestions.ok();
+            AcceptedOutput::from_output(&split_output.output, payload, self.artifacts)
+                .map_err(with_step_context)?;
+        accepted.suggestions = split_output.suggestions.ok();
         Ok(ReportJudgement::Accepted(Box::new(accepted)))
     }
 
@@ -100,18 +103,24 @@ impl Execution {
     ) -> Result<ReportJudgement> {
         let (step, refused) = (turn.step, &turn.visit.refused);
         let output = canonical_digest(value);
-        let seen = u32::try_from(refused.len()).unwrap_or(u32::MAX);
-        let at_last = builder.action_on_attempts_exhausted(turn.position);
+        let refusal_count = u32::try_from(refused.len()).unwrap_or(u32::MAX);
+        let exhaustion_action = builder.action_on_attempts_exhausted(turn.position);
         if refused.contains(&output) {
-            return Err(self.invalid_output_error(step, seen, at_last, violations));
+            return Err(self.invalid_output_error(
+                step,
+                refusal_count,
+                exhaustion_action,
+                violations,
+            ));
         }
-        let refusal = self.invalid_output_error(step, seen + 1, at_last, violations);
-        Ok(if seen + 1 < limits::OUTPUT_ATTEMPTS_MAX {
+        let refusal =
+            self.invalid_output_error(step, refusal_count + 1, exhaustion_action, violations);
+        Ok(if refusal_count + 1 < limits::OUTPUT_ATTEMPTS_MAX {
             ReportJudgement::Refused(refusal, output)
-        } else if at_last == AttemptsExhausted::Holds {
+        } else if exhaustion_action == ExhaustionAction::Hold {
             ReportJudgement::Held(refusal, output)
         } else {
-            ReportJudgement::RefusedForGood(refusal)
+            ReportJudgement::RefusedFinally(refusal)
         })
     }
 
@@ -119,29 +128,31 @@ impl Execution {
     pub(super) fn invalid_output_error(
         &self,
         step: &StepState,
-        seen: u32,
-        at_last: AttemptsExhausted,
+        refusal_count: u32,
+        exhaustion_action: ExhaustionAction,
         violations: Vec<Violation>,
     ) -> Error {
-        let most = limits::OUTPUT_ATTEMPTS_MAX;
-        let (what, action) = match at_last {
-            _ if seen < most => ("the token stays valid", None),
-            AttemptsExhausted::Holds => (
+        let max_outputs = limits::OUTPUT_ATTEMPTS_MAX;
+        let (what, action) = match exhaustion_action {
+            _ if refusal_count < max_outputs => ("the token stays valid", None),
+            ExhaustionAction::Hold => (
                 "that was the last one: the step is held until execution.resume",
                 Some(HELD_STEP_NEXT_CALL),
             ),
-            AttemptsExhausted::Fails => {
+            ExhaustionAction::Fail => {
                 ("that was the last one: the step failed", Some(STEP_FAILED_NEXT_CALL))
             }
         };
         let count = format_count(violations.len(), "place");
         let message = format!(
-            "the output of step '{}' breaks its schema in {count} (malformed output {seen} of {most}; {what})",
+            "the output of step '{}' breaks its schema in {count} (malformed output {refusal_count} of {max_outputs}; {what})",
             step.id
         );
-        let whose =
-            format!("the output of step '{}' (malformed output {seen} of {most}; {what})", step.id);
-        let error = budget_exceeded_error(&whose, &violations)
+        let subject = format!(
+            "the output of step '{}' (malformed output {refusal_count} of {max_outputs}; {what})",
+            step.id
+        );
+        let error = budget_exceeded_error(&subject, &violations)
             .unwrap_or_else(|| Error::new(Code::StepOutputInvalid, message))
             .with_context("step_id", step.id.as_str());
         let error = match action {
@@ -155,11 +166,13 @@ impl Execution {
 impl TransitionBuilder<'_> {
     /// A step with a failure branch, and an optional one, fails. Without one, its failure would end the execution, so
     /// it is held for a person, unless the execution is failing already.
-    pub(super) fn action_on_attempts_exhausted(&self, position: usize) -> AttemptsExhausted {
+    pub(super) fn action_on_attempts_exhausted(&self, position: usize) -> ExhaustionAction {
         let step = self.step(position);
-        let leads_on = |step: &Step| step.optional || step.on_error != OnError::Fail;
-        let fails = leads_on(step) || leads_on(step.acting()) || self.next.failing.is_some();
-        if fails { AttemptsExhausted::Fails } else { AttemptsExhausted::Holds }
+        let can_continue = |step: &Step| step.optional || step.on_error != OnError::Fail;
+        let should_fail = can_continue(step)
+            || can_continue(step.acting_step())
+            || self.execution.failing.is_some();
+        if should_fail { ExhaustionAction::Fail } else { ExhaustionAction::Hold }
     }
 
     /// Holds the visit until a resume. Other open visits are not affected.
@@ -172,7 +185,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// The report of a submission, with text parsed as JSON where [`Self::parse_text_report`] does so.
-    pub(super) fn report_of_submission<'a>(
+    pub(super) fn parse_submission_report<'a>(
         &self,
         position: usize,
         submission: &'a Submission,
@@ -187,23 +200,23 @@ impl TransitionBuilder<'_> {
         let Report::Output(Value::String(text)) = report else {
             return Cow::Borrowed(report);
         };
-        let step = self.step(position).acting();
-        let fits = |value: &Value| {
-            let schema = self.facts.definition.output_schema(position);
-            schema.violations(value).is_empty()
+        let step = self.step(position).acting_step();
+        let is_valid = |value: &Value| {
+            let schema = self.context.definition.output_schema(position);
+            schema.find_violations(value).is_empty()
         };
-        let takes_text = match &step.kind {
+        let accepts_text = match &step.kind {
             // A plain string may be the user's own words.
             StepKind::Input { reextract, .. } => *reextract,
             StepKind::Extract { .. } => false,
-            _ => fits(&Value::String(text.clone())),
+            _ => is_valid(&Value::String(text.clone())),
         };
-        if takes_text || text.len() > limits::OUTPUT_BYTES_MAX {
+        if accepts_text || text.len() > limits::OUTPUT_BYTES_MAX {
             return Cow::Borrowed(report);
         }
         match serde_json::from_str(text) {
             Ok(value @ (Value::Object(_) | Value::Array(_))) => Cow::Owned(Report::Output(value)),
-            Ok(value) if fits(&value) => Cow::Owned(Report::Output(value)),
+            Ok(value) if is_valid(&value) => Cow::Owned(Report::Output(value)),
             _ => Cow::Borrowed(report),
         }
     }
@@ -215,14 +228,14 @@ impl TransitionBuilder<'_> {
         failure: Failure,
         retryable: Option<bool>,
     ) -> DecideResult<ReportJudgement> {
-        let step = self.step(turn.position).acting();
-        let pause = self.pause_before_retry(step, turn.visit, &failure);
-        let Some(pause) = pause.filter(|_| retryable != Some(false)) else {
+        let step = self.step(turn.position).acting_step();
+        let delay = self.compute_retry_delay(step, turn.visit, &failure);
+        let Some(delay) = delay.filter(|_| retryable != Some(false)) else {
             return Ok(ReportJudgement::Failed(failure));
         };
-        let ended = (Some(failure), Some(turn.consumed));
-        self.reoffer_after_pause(&turn.visit_id(), turn.visit.attempt, ended, pause);
-        if !pause.is_zero() {
+        let ended_attempt = (Some(failure), Some(turn.consumed));
+        self.reoffer_after_delay(&turn.visit_id(), turn.visit.attempt, ended_attempt, delay);
+        if !delay.is_zero() {
             self.run_to_quiescence()?;
         }
         Ok(ReportJudgement::Reoffered)
@@ -230,37 +243,42 @@ impl TransitionBuilder<'_> {
 
     /// The pause before the next attempt of a model's step; `None` if `retry` does not cover the failure or has no
     /// attempt left.
-    pub(super) fn pause_before_retry(
+    pub(super) fn compute_retry_delay(
         &self,
         step: &Step,
         visit: &Visit,
         failure: &Failure,
     ) -> Option<Duration> {
         let retry = step.retry.as_ref()?;
-        let covers = retry.on.is_empty() || retry.has_failure_code(&failure.code);
-        let has_more = covers && visit.failures + 1 < retry.max_attempts;
-        has_more.then(|| retry.retry_pause(visit.failures + 1, self.ids.random()))
+        let is_covered = retry.on.is_empty() || retry.has_failure_code(&failure.code);
+        let can_retry = is_covered && visit.failures + 1 < retry.max_attempts;
+        can_retry.then(|| retry.compute_retry_delay(visit.failures + 1, self.ids.random()))
     }
 
     /// Ends the attempt and begins the next one at once, with a new token.
-    pub(super) fn reoffer(&mut self, turn: &OpenTurn<'_>, failure: Option<Failure>) {
-        let ended = (failure, Some(turn.consumed));
-        self.reoffer_after_pause(&turn.visit_id(), turn.visit.attempt, ended, Duration::ZERO);
+    pub(super) fn reoffer_turn(&mut self, turn: &OpenTurn<'_>, failure: Option<Failure>) {
+        let ended_attempt = (failure, Some(turn.consumed));
+        self.reoffer_after_delay(
+            &turn.visit_id(),
+            turn.visit.attempt,
+            ended_attempt,
+            Duration::ZERO,
+        );
     }
 
     /// Ends an attempt of a model and begins the next one after `pause`, with a new token.
-    pub(super) fn reoffer_after_pause(
+    pub(super) fn reoffer_after_delay(
         &mut self,
         visit_id: &VisitId,
         attempt: u32,
         (failure, consumed): (Option<Failure>, Option<ConsumedCall>),
-        pause: Duration,
+        delay: Duration,
     ) {
-        let due = self.row.at.after(pause);
+        let due = self.row.at.plus(delay);
         let awaiting =
-            if pause.is_zero() { self.new_token() } else { WaitCondition::Retry { due } };
+            if delay.is_zero() { self.wait_for_new_token() } else { WaitCondition::Retry { due } };
         self.end_attempt(visit_id, attempt, failure, consumed, awaiting.clone());
-        if pause.is_zero() {
+        if delay.is_zero() {
             self.change_wait(visit_id, attempt + 1, awaiting);
         }
     }
@@ -273,7 +291,7 @@ pub(super) struct OpenTurn<'a> {
     pub(super) visit: &'a Visit,
     pub(super) consumed: ConsumedCall,
     /// Whether the report is an answer that the client got from the user.
-    pub(super) is_of_user: bool,
+    pub(super) is_user_answer: bool,
 }
 
 impl OpenTurn<'_> {
@@ -306,12 +324,16 @@ impl AcceptedOutput {
         }
     }
 
-    fn from_output(value: &Value, whole: (Payload, Content), taken: u32) -> Result<Self> {
-        let Some(extracted) = extract_artifacts(value, taken)? else {
-            return Ok(Self::without_artifacts(value.clone(), whole));
+    fn from_output(
+        value: &Value,
+        payload: (Payload, Content),
+        artifact_count: u32,
+    ) -> Result<Self> {
+        let Some(extracted) = extract_artifacts(value, artifact_count)? else {
+            return Ok(Self::without_artifacts(value.clone(), payload));
         };
-        let kept = make_payload(&extracted.output, limits::OUTPUT_BYTES_MAX, "output")?;
-        let mut accepted = Self::without_artifacts(extracted.output, kept);
+        let payload = make_payload(&extracted.output, limits::OUTPUT_BYTES_MAX, "output")?;
+        let mut accepted = Self::without_artifacts(extracted.output, payload);
         accepted.references = extracted.references;
         for (artifact, content) in extracted.artifacts {
             accepted.contents.push((artifact.digest, content));
@@ -326,7 +348,7 @@ pub(super) enum ReportJudgement {
     Accepted(Box<AcceptedOutput>),
     /// Malformed; the token stays valid.
     Refused(Error, Digest),
-    RefusedForGood(Error),
+    RefusedFinally(Error),
     /// Malformed for the last time; the visit is held until a resume.
     Held(Error, Digest),
     /// The visit continues with a new attempt, under a new token or after a pause.

@@ -1,7 +1,7 @@
 //! Requested changes of state: pause, resume, abandon, diverge, fail (see [`State`]).
 
 use super::{
-    Decision, Event, Execution, Failure, Lifecycle, LifecycleChange, OrderKind, State,
+    Decision, Event, Execution, Failure, LifecycleAction, LifecycleChange, OrderKind, State,
     WaitCondition, decision::DecideResult, transition::TransitionBuilder,
 };
 use crate::{
@@ -18,12 +18,12 @@ impl Execution {
         change: &LifecycleChange,
     ) -> DecideResult<Decision> {
         check_reason(change)?;
-        match change.lifecycle {
-            Lifecycle::Pause => self.pause(&mut builder)?,
-            Lifecycle::Resume => self.resume(&mut builder)?,
-            Lifecycle::Fail => self.fail(&mut builder, change)?,
-            Lifecycle::Abandon | Lifecycle::Diverge => {
-                builder.abandon_or_diverge(change.lifecycle.target_state())?;
+        match change.action {
+            LifecycleAction::Pause => self.decide_pause(&mut builder)?,
+            LifecycleAction::Resume => self.decide_resume(&mut builder)?,
+            LifecycleAction::Fail => self.decide_fail(&mut builder, change)?,
+            LifecycleAction::Abandon | LifecycleAction::Diverge => {
+                builder.abandon_or_diverge(change.action.target_state())?;
             }
         }
         if let Some(text) = &change.reason {
@@ -32,53 +32,53 @@ impl Execution {
         Ok(builder.into_decision(None))
     }
 
-    fn fail(
+    fn decide_fail(
         &self,
         builder: &mut TransitionBuilder<'_>,
         change: &LifecycleChange,
     ) -> DecideResult<()> {
-        if self.state != State::Running || self.is_ending_badly() {
-            return builder.end_now(State::Failed, Some(requested_failure(change)));
+        if self.state != State::Running || self.is_ending_unsuccessfully() {
+            return builder.end_execution_now(State::Failed, Some(build_requested_failure(change)));
         }
-        builder.fail_execution(requested_failure(change))?;
+        builder.fail_execution(build_requested_failure(change))?;
         builder.run_to_quiescence()
     }
 
     /// Adds the pause reason `person`, also to an execution that is paused for another reason.
-    fn pause(&self, builder: &mut TransitionBuilder<'_>) -> Result<()> {
+    fn decide_pause(&self, builder: &mut TransitionBuilder<'_>) -> Result<()> {
         if self.pauses.contains(&PauseReason::Person) {
             builder.become_state(State::Paused, None)?;
         }
         builder.order_all_children(OrderKind::Pause);
-        builder.pause(PauseReason::Person)
+        builder.add_pause_reason(PauseReason::Person)
     }
 
     /// Lifts the pause reasons that a resume lifts, and releases held visits. Other reasons stay until they are
     /// resolved.
-    fn resume(&self, builder: &mut TransitionBuilder<'_>) -> DecideResult<()> {
-        let has_held = self.open_visits().any(|(_, _, visit)| visit.is_held());
-        if !has_held {
+    fn decide_resume(&self, builder: &mut TransitionBuilder<'_>) -> DecideResult<()> {
+        let has_held_visit = self.open_visits().any(|(_, _, visit)| visit.is_held());
+        if !has_held_visit {
             self.state
                 .check_transition(State::Running)
                 .map_err(|error| self.with_execution_context(error))?;
         }
-        let mut lifted = self.pauses.clone();
-        lifted.retain(|reason| reason.is_lifted_by_resume());
-        if lifted.is_empty() && !has_held {
+        let mut lifted_reasons = self.pauses.clone();
+        lifted_reasons.retain(|reason| reason.is_lifted_by_resume());
+        if lifted_reasons.is_empty() && !has_held_visit {
             return Err(self.execution_paused_error().into());
         }
-        if lifted.contains(&PauseReason::Person) {
+        if lifted_reasons.contains(&PauseReason::Person) {
             builder.order_all_children(OrderKind::Resume);
         }
-        for reason in lifted {
+        for reason in lifted_reasons {
             builder.lift_pause_reason(reason)?;
         }
-        if has_held {
+        if has_held_visit {
             builder.release_held_visits();
             builder.lift_open_visit_pauses()?;
         }
-        if builder.next.state == State::Running {
-            builder.drain_deferred()?;
+        if builder.execution.state == State::Running {
+            builder.apply_deferred_outcomes()?;
         }
         Ok(())
     }
@@ -94,11 +94,11 @@ impl Execution {
 impl TransitionBuilder<'_> {
     /// Releases the held visits: their tokens are accepted again, and their malformed outputs are counted anew.
     fn release_held_visits(&mut self) {
-        let held = self.next.visits_awaiting(|awaiting| match awaiting {
+        let held_visits = self.execution.visits_awaiting(|awaiting| match awaiting {
             WaitCondition::OutputInvalid(grant) => Some(WaitCondition::Model(*grant)),
             _ => None,
         });
-        for (visit_id, awaiting) in held {
+        for (visit_id, awaiting) in held_visits {
             let attempt = self.attempt_number(&visit_id);
             self.change_wait(&visit_id, attempt, awaiting);
         }
@@ -115,7 +115,7 @@ fn check_reason(change: &LifecycleChange) -> Result<()> {
     Err(Error::limit_exceeded(limit).with_message(message))
 }
 
-fn requested_failure(change: &LifecycleChange) -> Failure {
+fn build_requested_failure(change: &LifecycleChange) -> Failure {
     let reason = change.reason.as_deref();
     let message = reason.unwrap_or("somebody asked for it to fail");
     Failure::new(FailureCode::FailedOnRequest, message, None)

@@ -14,12 +14,12 @@ const ITEMS_PER_BLOCK: usize = 128;
 /// Invariant: every block but the last holds `ITEMS_PER_BLOCK` items, and `open` holds the numbers of the items that are open. So
 /// the cost of a transition depends on the number of items that it changes, not on the length of the list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Items {
+pub struct ItemVisits {
     blocks: Vec<Arc<Vec<Arc<Visit>>>>,
     open: BTreeSet<u32>,
 }
 
-impl Items {
+impl ItemVisits {
     /// The number of items.
     pub fn len(&self) -> usize {
         let last = self.blocks.last().map_or(0, |block| block.len());
@@ -108,7 +108,7 @@ mod tests {
     }
 
     /// The number of blocks that the two lists do not share.
-    fn count_unshared_blocks(one: &Items, other: &Items) -> usize {
+    fn count_unshared_blocks(one: &ItemVisits, other: &ItemVisits) -> usize {
         let blocks = one.blocks.iter().zip(&other.blocks);
         blocks.filter(|(one, other)| !Arc::ptr_eq(one, other)).count()
     }
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_change_copies_one_block_however_many_items_there_are() {
         let most = u32::try_from(limits::FOREACH_ITEMS_MAX).unwrap();
-        let mut items = Items::default();
+        let mut items = ItemVisits::default();
         for item in 0..most {
             items.push(open_item_visit(item));
             items.update_item(item, |visit| visit.awaiting = None);

@@ -8,7 +8,7 @@ use super::{
     BodyKind, Event, Execution, VisitId,
     decision::{DecideResult, Interrupt},
     judged::OpenTurn,
-    scope::EvalContext,
+    scope::VisitScope,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -44,8 +44,8 @@ impl Execution {
     pub(super) fn add_offer(&mut self, revision: u64, visit_id: &VisitId, options: Digest) {
         self.offers.retain(|offer| offer.visit_id.step() != visit_id.step());
         self.offers.push(Offer { visit_id: visit_id.clone(), revision, options });
-        let too_many = self.offers.len().saturating_sub(limits::OFFERS_MAX);
-        self.offers.drain(..too_many);
+        let excess_count = self.offers.len().saturating_sub(limits::OFFERS_MAX);
+        self.offers.drain(..excess_count);
     }
 }
 
@@ -64,33 +64,34 @@ impl TransitionBuilder<'_> {
     /// Separates an output from the calls that it suggests; `None` if it suggests none or the step may not. The items
     /// of a `foreach` may not, because no step follows an item.
     pub(super) fn split_suggestions(&self, position: usize, output: &Value) -> Option<SplitOutput> {
-        let may = matches!(
+        let can_suggest = matches!(
             self.step(position).kind,
             StepKind::Agent { .. }
                 | StepKind::Guidance { .. }
                 | StepKind::Tool { .. }
                 | StepKind::Activity { .. }
         );
-        may.then(|| split_suggestions(output))?
+        can_suggest.then(|| split_suggestions(output))?
     }
 
     /// The violations of a model's output, including malformed suggestions. If the schema itself declares
     /// `toolCallSuggestions`, it is applied to the output with them, else to the output without them.
-    pub(super) fn model_output_violations(
+    pub(super) fn find_model_output_violations(
         &self,
         position: usize,
         value: &Value,
-        taken: Option<&SplitOutput>,
+        split_output: Option<&SplitOutput>,
     ) -> Vec<Violation> {
-        let schema = self.facts.definition.output_schema(position);
-        let Some(taken) = taken else {
-            return schema.violations(value);
+        let schema = self.context.definition.output_schema(position);
+        let Some(split_output) = split_output else {
+            return schema.find_violations(value);
         };
-        let result = self.step(position).acting().result.as_ref();
-        let speaks =
+        let result = self.step(position).acting_step().result.as_ref();
+        let declares_suggestions =
             result.is_some_and(|result| result["properties"].get(SUGGESTIONS_KEY).is_some());
-        let mut violations = schema.violations(if speaks { value } else { &taken.output });
-        violations.extend(taken.suggestions.clone().err().unwrap_or_default());
+        let mut violations =
+            schema.find_violations(if declares_suggestions { value } else { &split_output.output });
+        violations.extend(split_output.suggestions.clone().err().unwrap_or_default());
         violations
     }
 
@@ -101,13 +102,13 @@ impl TransitionBuilder<'_> {
         position: usize,
         visit_id: &VisitId,
         output: &Value,
-        taken: Option<&SplitOutput>,
+        split_output: Option<&SplitOutput>,
     ) -> DecideResult<()> {
         if visit_id.body != BodyKind::Work {
             return Ok(());
         }
         let mut offered = OfferedOptions::default();
-        let suggestions = match taken.map(|taken| &taken.suggestions) {
+        let suggestions = match split_output.map(|taken| &taken.suggestions) {
             None => None,
             Some(Ok(suggestions)) => Some(suggestions.clone()),
             Some(Err(violations)) => {
@@ -143,29 +144,31 @@ impl TransitionBuilder<'_> {
         suggestions: Option<Vec<SuggestedCall>>,
     ) -> DecideResult<()> {
         let step = self.step(position);
-        let says_nothing = step.branches.is_empty() && suggestions.is_none() && offered.is_empty();
-        if says_nothing && self.next.offers.is_empty() {
+        let has_no_options =
+            step.branches.is_empty() && suggestions.is_none() && offered.is_empty();
+        if has_no_options && self.execution.offers.is_empty() {
             return Ok(());
         }
-        let compiled = &self.facts.definition.compiled_step(position).branches;
+        let compiled = &self.context.definition.compiled_step(position).branches;
         for (branch, compiled) in step.branches.iter().zip(compiled) {
             if compiled.pattern.matches(output) {
-                let here = EvalContext { own: Some(output), ..EvalContext::for_visit(visit_id) };
-                let parameters = self.render_template(&compiled.parameters, &here);
-                add_branch(&mut offered, &step.id, branch, parameters)?;
+                let scope =
+                    VisitScope { own_output: Some(output), ..VisitScope::for_visit(visit_id) };
+                let parameters = self.render_template(&compiled.parameters, &scope);
+                add_branch_option(&mut offered, &step.id, branch, parameters)?;
             }
         }
         for suggestion in suggestions.unwrap_or_default() {
-            let option = option_from_suggestion(&step.id, offered.options.len(), suggestion);
+            let option = build_suggested_option(&step.id, offered.options.len(), suggestion);
             let what = format!("the suggestion of {}", option.tool_name);
             offered.add_option(option, &what);
         }
         if offered.is_empty() {
-            self.withdraw(vec![step.id.clone()]);
+            self.withdraw_offers(vec![step.id.clone()]);
             return Ok(());
         }
-        let (most, what) = (limits::INPUTS_BYTES_MAX, "list of options");
-        let options = self.store_value_by_digest(json!(offered), most, what)?;
+        let (max_bytes, what) = (limits::INPUTS_BYTES_MAX, "list of options");
+        let options = self.store_value_by_digest(json!(offered), max_bytes, what)?;
         let visit_id = visit_id.clone();
         self.push_event(Event::OptionsOffered { visit_id, options });
         Ok(())
@@ -173,13 +176,15 @@ impl TransitionBuilder<'_> {
 
     /// Withdraws the offers that this turn follows, because its step is done.
     pub(super) fn withdraw_followed_offers(&mut self, turn: &OpenTurn<'_>) {
-        let past = self.next.offers.iter().filter(|offer| self.follows_offer(offer, turn));
-        let past: Vec<_> = past.map(|offer| offer.visit_id.step().clone()).collect();
-        self.withdraw(past);
+        let followed_offers =
+            self.execution.offers.iter().filter(|offer| self.follows_offer(offer, turn));
+        let followed_steps: Vec<_> =
+            followed_offers.map(|offer| offer.visit_id.step().clone()).collect();
+        self.withdraw_offers(followed_steps);
     }
 
-    fn withdraw(&mut self, mut steps: Vec<StepId>) {
-        let offers = &self.next.offers;
+    fn withdraw_offers(&mut self, mut steps: Vec<StepId>) {
+        let offers = &self.execution.offers;
         steps.retain(|step| offers.iter().any(|offer| offer.visit_id.step() == step));
         if !steps.is_empty() {
             self.push_event(Event::OptionsWithdrawn { steps });
@@ -190,25 +195,25 @@ impl TransitionBuilder<'_> {
     /// from the offering step.
     pub(super) fn follows_offer(&self, offer: &Offer, turn: &OpenTurn<'_>) -> bool {
         let opened = turn.visit.opened_revision;
-        opened == offer.revision || opened > offer.revision && self.leads_to(offer, turn.position)
+        opened == offer.revision || opened > offer.revision && self.can_reach(offer, turn.position)
     }
 
     /// Whether control can reach the step at `position` from the step that made the offer.
-    fn leads_to(&self, offer: &Offer, position: usize) -> bool {
-        let definition = self.facts.definition;
+    fn can_reach(&self, offer: &Offer, position: usize) -> bool {
+        let definition = self.context.definition;
         let from = definition.graph().step_position(offer.visit_id.step());
         from.is_some_and(|from| definition.is_reachable(from, position))
     }
 }
 
 /// The id of the next option of a step.
-fn option_id(step: &StepId, before: usize) -> String {
-    format!("{step}.{}", before + 1)
+fn build_option_id(step: &StepId, option_count: usize) -> String {
+    format!("{step}.{}", option_count + 1)
 }
 
 /// Adds a matching branch as an option. A branch whose parameters cannot be evaluated is left out with a note, so that
 /// the output of the step is not lost.
-fn add_branch(
+fn add_branch_option(
     offered: &mut OfferedOptions,
     step: &StepId,
     branch: &BranchOffer,
@@ -218,14 +223,14 @@ fn add_branch(
     let parameters = match parameters {
         Ok(Value::Object(parameters)) => parameters,
         Ok(_) => serde_json::Map::new(),
-        Err(Interrupt::Fails(failure)) => {
+        Err(Interrupt::Failed(failure)) => {
             offered.add_omission_note(&format!("{what}: {}", failure.message));
             return Ok(());
         }
         Err(interrupt) => return Err(interrupt),
     };
     let option = StepOption {
-        id: option_id(step, offered.options.len()),
+        id: build_option_id(step, offered.options.len()),
         tool_name: branch.tool_name.clone(),
         parameters,
         priority: STEP_OPTION_PRIORITY,
@@ -238,9 +243,13 @@ fn add_branch(
     Ok(())
 }
 
-fn option_from_suggestion(step: &StepId, before: usize, suggestion: SuggestedCall) -> StepOption {
+fn build_suggested_option(
+    step: &StepId,
+    option_count: usize,
+    suggestion: SuggestedCall,
+) -> StepOption {
     StepOption {
-        id: option_id(step, before),
+        id: build_option_id(step, option_count),
         tool_name: suggestion.tool_name,
         parameters: suggestion.parameters,
         priority: suggestion.priority,

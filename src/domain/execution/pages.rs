@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Attachment, AttemptId, Event, Execution, Need, OutputPage, State, Visit, VisitId,
+    Attachment, AttemptId, Event, Execution, OutputPage, State, ValueReference, Visit, VisitId,
     WaitCondition,
     decision::{DecideResult, Interrupt},
     transition::TransitionBuilder,
 };
 use crate::{
-    cursor::Cursor,
+    cursor::PageCursor,
     definition::Step,
     document::{Digest, JsonText},
     error::Error,
@@ -28,7 +28,7 @@ pub struct FetchedPages {
     /// The digests of the fetched pages, each a list of items.
     pub kept: Vec<Digest>,
     /// The next page.
-    pub cursor: Cursor,
+    pub cursor: PageCursor,
 }
 
 /// The key in the input of a visit under which earlier versions kept its pages.
@@ -42,7 +42,7 @@ struct PagesInInput {
 }
 
 impl Execution {
-    pub(super) fn keep_page(&mut self, visit_id: &VisitId, items: Digest, cursor: &Cursor) {
+    pub(super) fn record_page(&mut self, visit_id: &VisitId, items: Digest, cursor: &PageCursor) {
         if let Some(pages) = self.pages.get_mut(visit_id).map(Arc::make_mut) {
             pages.kept.push(items);
             pages.cursor.advance(cursor.clone());
@@ -64,20 +64,20 @@ impl TransitionBuilder<'_> {
         visit: &Visit,
         page: &OutputPage,
     ) -> DecideResult<()> {
-        if let Some(next) = &page.next {
-            return self.turn_page(step, attempt_id, &page.items, next);
+        if let Some(next_cursor) = &page.next_cursor {
+            return self.fetch_next_page(step, attempt_id, &page.items, next_cursor);
         }
-        let before = self.next.pages.get(&attempt_id.visit_id).cloned();
-        let items = self.join_pages(before.as_deref(), page)?;
-        if before.is_some() {
+        let fetched_pages = self.execution.pages.get(&attempt_id.visit_id).cloned();
+        let items = self.join_pages(fetched_pages.as_deref(), page)?;
+        if fetched_pages.is_some() {
             // If the step is executed again, it starts at the first page.
             let input = self.read_work_input(visit)?;
             self.replace_work_input(&attempt_id.visit_id, &input)?;
         }
-        let output = match page.around.clone() {
+        let output = match page.envelope.clone() {
             Some(around) if json_length(&items) > limits::CALL_REPLY_SHOWN_MAX => {
-                let list = list_attachment(&items, around);
-                return self.store_attachment(position, step, attempt_id, visit, &list);
+                let attachment = build_list_attachment(&items, around);
+                return self.store_attachment(position, step, attempt_id, visit, &attachment);
             }
             Some(mut around) => {
                 around["payload"] = items;
@@ -88,12 +88,12 @@ impl TransitionBuilder<'_> {
         self.handle_successful_attempt(position, step, attempt_id, visit, &output, None)
     }
 
-    fn turn_page(
+    fn fetch_next_page(
         &mut self,
         step: &Step,
         attempt_id: &AttemptId,
         items: &[Value],
-        next: &Cursor,
+        next_cursor: &PageCursor,
     ) -> DecideResult<()> {
         let items =
             self.store_value_by_digest(Value::from(items), limits::OUTPUT_BYTES_MAX, "page")?;
@@ -101,15 +101,15 @@ impl TransitionBuilder<'_> {
         self.push_event(Event::PageKept {
             visit_id: visit_id.clone(),
             items: items.digest,
-            cursor: next.clone(),
+            cursor: next_cursor.clone(),
         });
-        let owner = self.facts.owner;
+        let owner = self.context.owner;
         self.end_attempt(visit_id, *attempt, None, None, WaitCondition::Operation { owner });
-        if self.next.state != State::Running {
+        if self.execution.state != State::Running {
             self.postpone_attempt(visit_id, *attempt);
             return Ok(());
         }
-        let visit = self.next.visit(visit_id).map(|(_, _, visit)| visit.clone());
+        let visit = self.execution.find_visit(visit_id).map(|(_, _, visit)| visit.clone());
         visit.map_or(Ok(()), |visit| self.retry_work(step, visit_id, &visit))
     }
 
@@ -129,7 +129,7 @@ impl TransitionBuilder<'_> {
         for (at, items) in kept.iter().enumerate() {
             let is_last = at + 1 == kept.len();
             let next = if is_last { &next } else { &Value::Null };
-            let cursor = Cursor { next: JsonText::from_value(next), seen: Vec::new() };
+            let cursor = PageCursor { next: JsonText::from_value(next), seen: Vec::new() };
             self.push_event(Event::PageKept { visit_id: visit_id.clone(), items: *items, cursor });
         }
         Ok(())
@@ -147,27 +147,32 @@ impl TransitionBuilder<'_> {
     }
 
     /// The items of all pages, with those of the last one.
-    fn join_pages(&self, before: Option<&FetchedPages>, last: &OutputPage) -> DecideResult<Value> {
-        let kept = before.map_or(&[][..], |pages| &pages.kept).iter();
-        let (found, needed): (Vec<_>, Vec<_>) =
-            kept.map(|digest| self.find_value(Need::by_digest(*digest))).partition(Result::is_ok);
-        let needed: Vec<_> = needed.into_iter().filter_map(Result::err).collect();
-        if !needed.is_empty() {
-            return Err(Interrupt::Needs(needed));
+    fn join_pages(
+        &self,
+        fetched_pages: Option<&FetchedPages>,
+        last: &OutputPage,
+    ) -> DecideResult<Value> {
+        let digests = fetched_pages.map_or(&[][..], |pages| &pages.kept).iter();
+        let (loaded, missing): (Vec<_>, Vec<_>) = digests
+            .map(|digest| self.find_value(ValueReference::by_digest(*digest)))
+            .partition(Result::is_ok);
+        let missing: Vec<_> = missing.into_iter().filter_map(Result::err).collect();
+        if !missing.is_empty() {
+            return Err(Interrupt::MissingValues(missing));
         }
-        let found: Vec<Arc<Value>> = found.into_iter().flatten().collect();
-        let before = found.iter().filter_map(|page| page.as_array()).flatten();
-        Ok(before.chain(&last.items).cloned().collect())
+        let pages: Vec<Arc<Value>> = loaded.into_iter().flatten().collect();
+        let earlier_items = pages.iter().filter_map(|page| page.as_array()).flatten();
+        Ok(earlier_items.chain(&last.items).cloned().collect())
     }
 }
 
 /// A list that is too long for an output, as an attachment. Its pages came in several responses, so none of their names
 /// fits.
-fn list_attachment(items: &Value, around: Value) -> Attachment {
+fn build_list_attachment(items: &Value, envelope: Value) -> Attachment {
     Attachment {
         name: "items.json".to_owned(),
         content_type: "application/json".to_owned(),
         content: items.to_string().into_bytes(),
-        around: Some(around),
+        envelope: Some(envelope),
     }
 }

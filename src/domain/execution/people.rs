@@ -6,7 +6,7 @@ use super::{
     Decision, Event, Execution, Failure, GateAnswer, PauseReason, ReportedOutcome, Resolution,
     State, StepState, Verdict, Visit, VisitId, WaitCondition,
     decision::{DecideResult, Interrupt},
-    time::step_of_visit,
+    time::find_step_of_visit,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -26,7 +26,7 @@ impl Execution {
         answer: &GateAnswer,
     ) -> DecideResult<Decision> {
         self.check_not_ended()?;
-        let (by, comment) = (&answer.by, answer.comment.as_deref().unwrap_or_default());
+        let (by, comment) = (&answer.person, answer.comment.as_deref().unwrap_or_default());
         check_text_length("the name of who answers", by, limits::PERSON_BYTES_MAX)
             .and_then(|()| check_text_length("a comment", comment, limits::COMMENT_BYTES_MAX))
             .map_err(|error| {
@@ -36,17 +36,17 @@ impl Execution {
         let visit_id = visit.visit_id(&step.id);
         builder.push_event(Event::GateAnswered(Box::new(GateAnswered {
             visit_id: visit_id.clone(),
-            shown: answer.shown,
-            approved: answer.approved,
-            by: answer.by.clone(),
-            via: answer.via,
+            shown: answer.question_digest,
+            approved: answer.is_approved,
+            by: answer.person.clone(),
+            via: answer.channel,
             comment: answer.comment.clone(),
         })));
         builder.lift_open_visit_pauses()?;
-        let reported = if answer.approved {
+        let reported = if answer.is_approved {
             let at = builder.row.at.to_string();
             let output = json!({
-                "approved": true, "by": answer.by, "via": answer.via, "comment": answer.comment, "at": at
+                "approved": true, "by": answer.person, "via": answer.channel, "comment": answer.comment, "at": at
             });
             ReportedOutcome::Output(builder.store_value(
                 output,
@@ -56,7 +56,7 @@ impl Execution {
         } else {
             let why = answer.comment.as_deref().map(|why| format!(": {why}"));
             let why = why.unwrap_or_default();
-            let message = format!("{} rejected '{}'{why}", answer.by, step.id);
+            let message = format!("{} rejected '{}'{why}", answer.person, step.id);
             let code = FailureCode::GateRejected;
             ReportedOutcome::Failure(Failure::new(code, message, Some(&step.id)))
         };
@@ -74,15 +74,15 @@ impl Execution {
         let refuse = |code, message: String| {
             Interrupt::Refused(self.step_error(code, &answer.step, message))
         };
-        let of_step = || self.open_visits().filter(|(_, step, _)| step.id == answer.step);
+        let open_visits = || self.open_visits().filter(|(_, step, _)| step.id == answer.step);
         let is_gate = |visit: &Visit| matches!(visit.awaiting, Some(WaitCondition::Gate { .. }));
-        let asks = |visit: &Visit| matches!(visit.awaiting, Some(WaitCondition::Gate { shown, .. }) if shown == answer.shown);
+        let has_question = |visit: &Visit| matches!(visit.awaiting, Some(WaitCondition::Gate { shown, .. }) if shown == answer.question_digest);
         // A `foreach` may have several open gates: the digest of the question tells them apart.
-        let found = of_step()
-            .find(|(_, _, visit)| asks(visit))
-            .or_else(|| of_step().find(|(_, _, visit)| is_gate(visit)))
-            .or_else(|| of_step().next());
-        let (_, step, visit) = found.ok_or_else(|| {
+        let candidate = open_visits()
+            .find(|(_, _, visit)| has_question(visit))
+            .or_else(|| open_visits().find(|(_, _, visit)| is_gate(visit)))
+            .or_else(|| open_visits().next());
+        let (_, step, visit) = candidate.ok_or_else(|| {
             let message = format!("step '{}' is not open", answer.step);
             refuse(Code::GateNotOpen, message)
         })?;
@@ -94,7 +94,7 @@ impl Execution {
             let message = format!("gate '{}' has expired", answer.step);
             return Err(refuse(Code::GateNotOpen, message));
         }
-        if *shown != answer.shown || visit.number != answer.visit {
+        if *shown != answer.question_digest || visit.number != answer.visit {
             let message = format!(
                 "gate '{}' asks something else than what was answered, or asks anew",
                 answer.step
@@ -110,9 +110,9 @@ impl Execution {
         resolution: &Resolution,
     ) -> DecideResult<Decision> {
         self.check_not_ended()?;
-        let (position, step, visit) = self.find_unknown_outcome(resolution)?;
+        let (position, step, visit) = self.find_visit_with_unknown_outcome(resolution)?;
         let visit_id = visit.visit_id(&step.id);
-        let acting = step_of_visit(builder.facts.definition, position, step, visit);
+        let acting = find_step_of_visit(builder.context.definition, position, step, visit);
         let acting = acting.unwrap_or_else(|| builder.step(position));
         let reported = match &resolution.verdict {
             Verdict::Retry => None,
@@ -122,10 +122,15 @@ impl Execution {
                 Some(ReportedOutcome::Failure(failure))
             }
             Verdict::Output(output) => {
-                let taken = builder.split_server_suggestions(position, &visit_id, output);
-                let output = taken.as_ref().map_or(&**output, |taken| &taken.output);
-                builder.check_output(position, acting, &visit_id, output)?;
-                builder.offer_server_step_options(position, &visit_id, output, taken.as_ref())?;
+                let split_output = builder.split_server_suggestions(position, &visit_id, output);
+                let output = split_output.as_ref().map_or(&**output, |taken| &taken.output);
+                builder.check_resolved_output(position, acting, &visit_id, output)?;
+                builder.offer_server_step_options(
+                    position,
+                    &visit_id,
+                    output,
+                    split_output.as_ref(),
+                )?;
                 let output = output.clone();
                 let output = builder.store_value(output, limits::OUTPUT_BYTES_MAX, "output")?;
                 Some(ReportedOutcome::Output(output))
@@ -137,13 +142,13 @@ impl Execution {
         }
         match reported {
             Some(reported) => builder.conclude_visit(&visit_id, reported)?,
-            None if builder.next.state == State::Running => {
+            None if builder.execution.state == State::Running => {
                 builder.retry_work(acting, &visit_id, visit)?;
             }
             None => builder.postpone_attempt(&visit_id, visit.attempt),
         }
-        if builder.next.state == State::Running {
-            builder.drain_deferred()?;
+        if builder.execution.state == State::Running {
+            builder.apply_deferred_outcomes()?;
         }
         builder.run_to_quiescence()?;
         Ok(builder.into_decision(None))
@@ -155,19 +160,19 @@ impl Execution {
         self.open_visits().filter(move |(_, _, visit)| is_unknown(visit))
     }
 
-    fn find_unknown_outcome(
+    fn find_visit_with_unknown_outcome(
         &self,
         resolution: &Resolution,
     ) -> DecideResult<(usize, &StepState, &Visit)> {
-        let meant = |step: &StepState, visit: &Visit| {
+        let is_match = |step: &StepState, visit: &Visit| {
             let is_item = resolution.item.is_none() || visit.item == resolution.item;
             let attempt = (visit.number, visit.attempt);
             let is_attempt = resolution.attempt.is_none_or(|meant| meant == attempt);
             step.id == resolution.step && is_item && is_attempt
         };
-        let mut found =
-            self.visits_with_unknown_outcome().filter(|(_, step, visit)| meant(step, visit));
-        let first = found.next();
+        let mut candidates =
+            self.visits_with_unknown_outcome().filter(|(_, step, visit)| is_match(step, visit));
+        let first = candidates.next();
         let refuse = |message: String| {
             Interrupt::Refused(self.step_error(Code::OutcomeKnown, &resolution.step, message))
         };
@@ -177,7 +182,7 @@ impl Execution {
                 resolution.step
             )));
         };
-        if found.next().is_some() {
+        if candidates.next().is_some() {
             return Err(refuse(format!(
                 "what came of several items of step '{}' is not known: name one with item",
                 resolution.step
@@ -197,25 +202,25 @@ impl Execution {
     }
 }
 
-fn check_text_length(what: &str, words: &str, bytes_max: usize) -> Result<()> {
-    if words.len() <= bytes_max {
+fn check_text_length(what: &str, text: &str, bytes_max: usize) -> Result<()> {
+    if text.len() <= bytes_max {
         return Ok(());
     }
     let limit = format!("{what} may have {bytes_max} bytes");
-    let message = format!("{limit}, this one has {}", words.len());
+    let message = format!("{limit}, this one has {}", text.len());
     Err(Error::limit_exceeded(limit).with_message(message))
 }
 
 impl TransitionBuilder<'_> {
     /// Refuses the output of a [`Resolution`] if it breaks the schema of the step.
-    fn check_output(
+    fn check_resolved_output(
         &self,
         position: usize,
         step: &Step,
         visit_id: &VisitId,
         output: &Value,
     ) -> DecideResult<()> {
-        let violations = self.output_violations(position, step, output);
+        let violations = self.find_output_violations(position, step, output);
         if violations.is_empty() {
             return Ok(());
         }
@@ -232,7 +237,7 @@ impl TransitionBuilder<'_> {
         .with_context("step_id", visit_id.step().as_str())
         .with_next(repeat_call("correct every violation of the output"))
         .with_violations(violations);
-        Err(self.next.with_execution_context(error).into())
+        Err(self.execution.with_execution_context(error).into())
     }
 
     /// Postpones the next attempt until the execution runs and time is processed. `attempt` is the number of the

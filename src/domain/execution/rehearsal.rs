@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    Event, Failure, Outcome, Payload, SkipReason, Start, State, StepStatus, VisitId,
-    decision::{DecideResult, Facts, Interrupt},
-    scope::EvalContext,
+    Event, Failure, Outcome, Payload, SkipReason, StartArguments, State, StepStatus, VisitId,
+    decision::{DecideResult, DecisionContext, Interrupt},
+    scope::VisitScope,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -28,9 +28,9 @@ use crate::{
 
 /// The result of a dry run.
 #[derive(Clone, Debug, Default)]
-pub struct Rehearsal {
+pub struct DryRun {
     /// Each step, in authoring order.
-    pub steps: Vec<RehearsedStep>,
+    pub steps: Vec<DryRunStep>,
     /// The final output, as far as it is known; null if the workflow declares none.
     pub final_output: Value,
     /// The parts of the final output that are not known.
@@ -39,7 +39,7 @@ pub struct Rehearsal {
 
 /// The part of a dry run that is about one step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct RehearsedStep {
+pub struct DryRunStep {
     /// Whether it is entered if the steps before it complete; `None` if that is not known.
     pub will_run: Option<bool>,
     /// Why.
@@ -53,19 +53,19 @@ pub struct RehearsedStep {
 /// The reason why a value is not known, by the name of the value.
 type UnknownReasons = BTreeMap<String, String>;
 
-impl Rehearsal {
+impl DryRun {
     /// Rehearses an execution with `inputs`. The inputs named in `open` have no known value.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` where the inputs are too large.
-    pub fn rehearse(
-        facts: Facts<'_>,
+    pub fn simulate(
+        context: DecisionContext<'_>,
         inputs: Map<String, Value>,
-        open: impl IntoIterator<Item = String>,
+        inputs_without_value: impl IntoIterator<Item = String>,
         now: Timestamp,
         ids: &dyn IdSource,
     ) -> Result<Self> {
-        let start = Start {
+        let start = StartArguments {
             id: ExecutionId::generate(now, ids),
             project: None,
             inputs: None,
@@ -74,77 +74,80 @@ impl Rehearsal {
             lookup: None,
         };
         let inputs = Some(Value::Object(inputs));
-        let mut builder = TransitionBuilder::for_new_execution(facts, start, inputs, (now, ids))?;
+        let mut builder = TransitionBuilder::for_new_execution(context, start, inputs, (now, ids))?;
         builder.become_state(State::Running, None)?;
-        builder.rehearses = true;
-        let losers = builder.all_losers();
-        let count = facts.definition.workflow.steps.len();
-        let rehearsing = RehearsalRun {
+        builder.is_dry_run = true;
+        let losers = builder.find_all_losers();
+        let count = context.definition.workflow.steps.len();
+        let dry_runner = DryRunner {
             builder,
             steps: vec![None; count],
             blocked: BTreeSet::new(),
-            opaque: BTreeSet::new(),
-            open: BTreeMap::new(),
-            inputs: open.into_iter().map(|name| (name, NO_INPUT_VALUE_REASON.to_owned())).collect(),
-            memory: UnknownReasons::new(),
-            set_beside: memory_names_set_by_hooks(facts.definition),
+            unknown_outputs: BTreeSet::new(),
+            open_visits: BTreeMap::new(),
+            unknown_inputs: inputs_without_value
+                .into_iter()
+                .map(|name| (name, NO_INPUT_VALUE_REASON.to_owned()))
+                .collect(),
+            unknown_memory: UnknownReasons::new(),
+            memory_set_by_hooks: collect_memory_names_set_by_hooks(context.definition),
             losers,
         };
-        Ok(rehearsing.run())
+        Ok(dry_runner.simulate_workflow())
     }
 }
 
 const NO_INPUT_VALUE_REASON: &str = "the input has no value yet";
 
-struct RehearsalRun<'a> {
+struct DryRunner<'a> {
     builder: TransitionBuilder<'a>,
-    steps: Vec<Option<RehearsedStep>>,
+    steps: Vec<Option<DryRunStep>>,
     /// Steps whose condition or branch arm is not known: the dry run does not continue past them.
     blocked: BTreeSet<usize>,
     /// Steps whose output is not known.
-    opaque: BTreeSet<usize>,
+    unknown_outputs: BTreeSet<usize>,
     /// Opaque steps that are entered and not yet ended, with their visits.
-    open: BTreeMap<usize, VisitId>,
-    inputs: UnknownReasons,
-    memory: UnknownReasons,
+    open_visits: BTreeMap<usize, VisitId>,
+    unknown_inputs: UnknownReasons,
+    unknown_memory: UnknownReasons,
     /// Names in memory that hooks write. Which hooks run is not known, so these values are not known either.
-    set_beside: BTreeSet<&'a str>,
+    memory_set_by_hooks: BTreeSet<&'a str>,
     /// Losers of joins, of which it is not known whether they are entered.
     losers: BTreeSet<usize>,
 }
 
 /// The names in memory that hooks write.
-fn memory_names_set_by_hooks(definition: &Definition) -> BTreeSet<&str> {
-    let sets = definition.beside().filter_map(|step| match &step.kind {
+fn collect_memory_names_set_by_hooks(definition: &Definition) -> BTreeSet<&str> {
+    let sets = definition.hook_and_compensation_steps().filter_map(|step| match &step.kind {
         StepKind::Set { entries } => Some(entries.keys()),
         _ => None,
     });
     sets.flatten().map(String::as_str).collect()
 }
 
-impl RehearsalRun<'_> {
-    fn run(mut self) -> Rehearsal {
-        self.fill_memory();
-        let roots = self.builder.facts.definition.graph().roots();
+impl DryRunner<'_> {
+    fn simulate_workflow(mut self) -> DryRun {
+        self.initialize_memory();
+        let roots = self.builder.context.definition.graph().roots();
         self.builder.queue.extend(roots);
-        while !self.builder.next.state.is_final() && self.builder.next.failing.is_none() {
-            let entered = if let Some(target) = self.builder.targets.pop_front() {
+        while !self.builder.execution.state.is_final() && self.builder.execution.failing.is_none() {
+            let result = if let Some(target) = self.builder.targets.pop_front() {
                 self.enter_step(target)
             } else if let Some(position) = self.builder.queue.pop_first() {
                 self.consider_step(position)
-            } else if let Some((_, visit_id)) = self.open.pop_first() {
+            } else if let Some((_, visit_id)) = self.open_visits.pop_first() {
                 // Opaque steps end only after all steps that end when they are entered.
                 self.complete_with_unknown_output(&visit_id)
             } else {
                 break;
             };
             // The engine would refuse this, so nothing after it is known.
-            if entered.is_err() {
+            if result.is_err() {
                 break;
             }
-            self.note_skipped();
+            self.note_skipped_steps();
         }
-        self.finish_rehearsal()
+        self.finish_dry_run()
     }
 
     fn consider_step(&mut self, position: usize) -> DecideResult<()> {
@@ -155,19 +158,19 @@ impl RehearsalRun<'_> {
     }
 
     fn enter_step(&mut self, position: usize) -> DecideResult<()> {
-        let state = &self.builder.next.steps[position];
+        let state = &self.builder.execution.steps[position];
         if state.status != StepStatus::Pending {
             return Ok(());
         }
-        let visit_id = state.next_visit();
-        let entered = self.try_enter_step(position, &visit_id);
-        if let Err(Interrupt::Fails(failure)) = &entered {
-            self.note_failed(position, failure);
+        let visit_id = state.next_visit_id();
+        let result = self.try_enter_step(position, &visit_id);
+        if let Err(Interrupt::Failed(failure)) = &result {
+            self.note_failed_step(position, failure);
         }
-        self.builder.fail_if_entry_failed(position, &visit_id, entered)
+        self.builder.fail_if_entry_failed(position, &visit_id, result)
     }
 
-    fn note_failed(&mut self, position: usize, failure: &Failure) {
+    fn note_failed_step(&mut self, position: usize, failure: &Failure) {
         if !failure.message.is_empty() {
             let step = self.steps[position].get_or_insert_default();
             step.why = format!("it fails as it is entered: {}", failure.message);
@@ -175,13 +178,13 @@ impl RehearsalRun<'_> {
     }
 
     fn try_enter_step(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
-        let compiled = self.builder.facts.definition.compiled_step(position);
-        if let Some(why) = self.why_unknown(compiled.condition.as_ref(), position) {
-            self.block(position, None, format!("its condition is not known: {why}"));
+        let compiled = self.builder.context.definition.compiled_step(position);
+        if let Some(why) = self.explain_unknown_expression(compiled.condition.as_ref(), position) {
+            self.block_step(position, None, format!("its condition is not known: {why}"));
             return Ok(());
         }
-        if self.builder.is_admitted(position, visit_id)? {
-            self.note_entered(position);
+        if self.builder.admit_step(position, visit_id)? {
+            self.note_entered_step(position);
             self.simulate_step(position, visit_id)?;
         }
         Ok(())
@@ -191,20 +194,20 @@ impl RehearsalRun<'_> {
     /// that is not known.
     fn simulate_step(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
         let step = self.builder.step(position);
-        let compiled = self.builder.facts.definition.compiled_step(position);
+        let compiled = self.builder.context.definition.compiled_step(position);
         match &step.kind {
             StepKind::Set { entries } => self.simulate_set(position, entries, visit_id),
             StepKind::Branch { .. } => {
                 for arm in compiled.arms.iter().flatten() {
-                    if let Some(why) = self.why_unknown(Some(arm), position) {
+                    if let Some(why) = self.explain_unknown_expression(Some(arm), position) {
                         let why = format!(
                             "{}; which arm is taken is not known: {why}",
                             self.step_reason(position)
                         );
-                        self.block(position, Some(true), why);
+                        self.block_step(position, Some(true), why);
                         return Ok(());
                     }
-                    if self.builder.evaluate_condition(arm, &EvalContext::for_visit(visit_id))? {
+                    if self.builder.evaluate_condition(arm, &VisitScope::for_visit(visit_id))? {
                         break;
                     }
                 }
@@ -216,7 +219,7 @@ impl RehearsalRun<'_> {
             kind => {
                 for name in kind.requested_inputs().into_iter().flatten() {
                     let why = format!("step `{}` asks for it", step.id);
-                    self.inputs.entry(name.clone()).or_insert(why);
+                    self.unknown_inputs.entry(name.clone()).or_insert(why);
                 }
                 self.open_with_unknown_output(position, visit_id);
                 Ok(())
@@ -226,17 +229,17 @@ impl RehearsalRun<'_> {
 
     /// Opens the step as one whose output is not known.
     fn open_with_unknown_output(&mut self, position: usize, visit_id: &VisitId) {
-        self.opaque.insert(position);
-        let waiting = self.builder.new_token();
+        self.unknown_outputs.insert(position);
+        let waiting = self.builder.wait_for_new_token();
         self.builder.open_visit(visit_id.clone(), waiting, None);
-        self.open.insert(position, visit_id.clone());
+        self.open_visits.insert(position, visit_id.clone());
     }
 
     /// Completes the step with an unknown output.
     fn complete_with_unknown_output(&mut self, visit_id: &VisitId) -> DecideResult<()> {
         // A real execution starts a new transition when such a step ends, so the count starts anew.
-        self.builder.done_at_once = 0;
-        let outcome = unknown_output(visit_id);
+        self.builder.instant_step_count = 0;
+        let outcome = build_unknown_output(visit_id);
         self.builder.finish_visit(visit_id, &outcome, None)
     }
 
@@ -246,41 +249,43 @@ impl RehearsalRun<'_> {
         entries: &Map<String, Value>,
         visit_id: &VisitId,
     ) -> DecideResult<()> {
-        let compiled = self.builder.facts.definition.compiled_step(position);
-        let (_, unresolved) = self.preview(&compiled.input, position);
+        let compiled = self.builder.context.definition.compiled_step(position);
+        let (_, unresolved) = self.preview_template(&compiled.input, position);
         if unresolved.is_empty() {
-            self.memory.retain(|name, _| !entries.contains_key(name));
+            self.unknown_memory.retain(|name, _| !entries.contains_key(name));
             return self.builder.execute_step(position, visit_id);
         }
         let why = format!("step `{}` sets it to what is not known yet", visit_id.step());
-        self.memory.extend(entries.keys().map(|name| (name.clone(), why.clone())));
-        self.opaque.insert(position);
-        self.builder.record_instant_end(position, visit_id, &unknown_output(visit_id))
+        self.unknown_memory.extend(entries.keys().map(|name| (name.clone(), why.clone())));
+        self.unknown_outputs.insert(position);
+        self.builder.record_instant_end(position, visit_id, &build_unknown_output(visit_id))
     }
 
     /// Fills memory with its initial values, one name at a time, so that an unknown value affects no other.
-    fn fill_memory(&mut self) {
-        for (name, value) in &self.builder.facts.definition.workflow.memory {
+    fn initialize_memory(&mut self) {
+        for (name, value) in &self.builder.context.definition.workflow.memory {
             let Ok(template) = Template::parse(value) else {
                 continue;
             };
             // A position outside of all steps.
-            let (value, unresolved) = self.preview(&template, usize::MAX);
+            let (value, unresolved) = self.preview_template(&template, usize::MAX);
             match unresolved.into_iter().next() {
-                Some(unresolved) => drop(self.memory.insert(name.clone(), unresolved.why)),
+                Some(unresolved) => drop(self.unknown_memory.insert(name.clone(), unresolved.why)),
                 None if self.builder.write_memory(name, value).is_ok() => {}
-                None => drop(self.memory.insert(name.clone(), "it is too large".to_owned())),
+                None => {
+                    drop(self.unknown_memory.insert(name.clone(), "it is too large".to_owned()));
+                }
             }
         }
     }
 
-    fn block(&mut self, position: usize, will_run: Option<bool>, why: String) {
+    fn block_step(&mut self, position: usize, will_run: Option<bool>, why: String) {
         self.blocked.insert(position);
         let step = self.steps[position].get_or_insert_default();
         (step.will_run, step.why) = (step.will_run.or(will_run), why);
     }
 
-    fn note_entered(&mut self, position: usize) {
+    fn note_entered_step(&mut self, position: usize) {
         // In a loop only the first visit of a step is reported.
         if self.steps[position].as_ref().is_some_and(|known| known.will_run == Some(true)) {
             return;
@@ -293,16 +298,17 @@ impl RehearsalRun<'_> {
         };
         let (rendered, unresolved) = self.preview_step_input(position);
         self.steps[position] =
-            Some(RehearsedStep { will_run: Some(true), why: why.to_owned(), rendered, unresolved });
+            Some(DryRunStep { will_run: Some(true), why: why.to_owned(), rendered, unresolved });
     }
 
     /// Records the steps that were skipped since the last call, and empties the row.
-    fn note_skipped(&mut self) {
+    fn note_skipped_steps(&mut self) {
         for event in std::mem::take(&mut self.builder.row.events) {
             let Event::StepSkipped { step, why } = event else {
                 continue;
             };
-            let Some(position) = self.builder.facts.definition.graph().step_position(&step) else {
+            let Some(position) = self.builder.context.definition.graph().step_position(&step)
+            else {
                 continue;
             };
             let (will_run, why) = match why {
@@ -316,9 +322,9 @@ impl RehearsalRun<'_> {
             if self.blocked.contains(&position) {
                 continue;
             }
-            let known = self.steps[position].get_or_insert_default();
-            if known.will_run != Some(true) {
-                (known.will_run, known.why) = (will_run, why.to_owned());
+            let rehearsed = self.steps[position].get_or_insert_default();
+            if rehearsed.will_run != Some(true) {
+                (rehearsed.will_run, rehearsed.why) = (will_run, why.to_owned());
             }
         }
     }
@@ -327,54 +333,61 @@ impl RehearsalRun<'_> {
         self.steps[position].as_ref().map_or("", |step| step.why.as_str())
     }
 
-    fn finish_rehearsal(mut self) -> Rehearsal {
-        self.doubt_skipped_steps();
-        self.doubt_crossing_jumps();
-        self.doubt_steps_parallel_to_jumps();
-        self.doubt_losers();
-        self.doubt_failure_branches();
-        let definition = self.builder.facts.definition;
+    fn finish_dry_run(mut self) -> DryRun {
+        self.mark_skipped_steps_uncertain();
+        self.mark_crossing_jumps_uncertain();
+        self.mark_parallel_steps_uncertain();
+        self.mark_losers_uncertain();
+        self.mark_failure_branches_uncertain();
+        let definition = self.builder.context.definition;
         let mut steps = Vec::new();
         for position in 0..self.steps.len() {
-            let known = self.steps[position].take();
-            let mut step = known.unwrap_or_else(|| RehearsedStep {
-                why: self.why_not_reached(position),
-                ..RehearsedStep::default()
+            let rehearsed = self.steps[position].take();
+            let mut step = rehearsed.unwrap_or_else(|| DryRunStep {
+                why: self.explain_unreached_step(position),
+                ..DryRunStep::default()
             });
             if step.rendered.is_null() {
                 (step.rendered, step.unresolved) = self.preview_step_input(position);
             }
             steps.push(step);
         }
-        let (final_output, final_output_unresolved) =
-            match &definition.compiled_workflow().final_output {
-                None => (Value::Null, Vec::new()),
-                Some(CompiledOutput::Whole(template)) => self.preview(template, usize::MAX),
-                Some(CompiledOutput::Keys(parts)) => self.preview_parts(parts),
-            };
-        Rehearsal { steps, final_output, final_output_unresolved }
+        let (final_output, final_output_unresolved) = match &definition
+            .compiled_workflow()
+            .final_output
+        {
+            None => (Value::Null, Vec::new()),
+            Some(CompiledOutput::Whole(template)) => self.preview_template(template, usize::MAX),
+            Some(CompiledOutput::Keys(parts)) => self.preview_final_output(parts),
+        };
+        DryRun { steps, final_output, final_output_unresolved }
     }
 
-    fn preview_parts(&self, parts: &[(String, Template)]) -> (Value, Vec<UnresolvedExpression>) {
+    fn preview_final_output(
+        &self,
+        parts: &[(String, Template)],
+    ) -> (Value, Vec<UnresolvedExpression>) {
         let (mut value, mut all) = (Map::new(), Vec::new());
         for (key, template) in parts {
-            let (part, unresolved) = self.preview(template, usize::MAX);
-            value.insert(key.clone(), part);
+            let (preview, unresolved) = self.preview_template(template, usize::MAX);
+            value.insert(key.clone(), preview);
             all.extend(unresolved.into_iter().map(|one| prefix_unresolved_path(key, one)));
         }
         (Value::Object(value), all)
     }
 
-    fn why_not_reached(&self, position: usize) -> String {
+    fn explain_unreached_step(&self, position: usize) -> String {
         if self.builder.step(position).run_when == RunWhen::Failing {
             return "it runs where the execution fails".to_owned();
         }
-        let graph = self.builder.facts.definition.graph();
-        let before = graph.ancestors(position);
-        let blocked = before.iter().find(|at| self.blocked.contains(at));
+        let graph = self.builder.context.definition.graph();
+        let ancestors = graph.ancestors(position);
+        let blocked = ancestors.iter().find(|at| self.blocked.contains(at));
         match blocked {
-            Some(at) => format!("what step `{}` comes to is not known", self.id(*at)),
-            None if self.builder.next.failing.is_some() || self.builder.next.state.is_final() => {
+            Some(at) => format!("what step `{}` comes to is not known", self.step_id(*at)),
+            None if self.builder.execution.failing.is_some()
+                || self.builder.execution.state.is_final() =>
+            {
                 "the execution fails before".to_owned()
             }
             None => "control comes to it only by a jump".to_owned(),
@@ -383,47 +396,53 @@ impl RehearsalRun<'_> {
 
     /// The rendered input of a step; for a `foreach` also its list and the input of its body.
     fn preview_step_input(&self, position: usize) -> (Value, Vec<UnresolvedExpression>) {
-        let compiled = self.builder.facts.definition.compiled_step(position);
-        let (mut rendered, mut unresolved) = self.preview(&compiled.input, position);
-        let parts = [
+        let compiled = self.builder.context.definition.compiled_step(position);
+        let (mut rendered, mut unresolved) = self.preview_template(&compiled.input, position);
+        let templates = [
             ("in", compiled.items.as_ref()),
             ("do", compiled.body.as_ref().map(|body| &body.input)),
         ];
-        for (key, template) in parts {
+        for (key, template) in templates {
             if let Some(template) = template {
-                let (value, more) = self.preview(template, position);
+                let (value, more_unresolved) = self.preview_template(template, position);
                 rendered[key] = value;
-                unresolved.extend(more.into_iter().map(|one| prefix_unresolved_path(key, one)));
+                unresolved.extend(
+                    more_unresolved.into_iter().map(|one| prefix_unresolved_path(key, one)),
+                );
             }
         }
         (rendered, unresolved)
     }
 
-    fn preview(&self, template: &Template, position: usize) -> (Value, Vec<UnresolvedExpression>) {
+    fn preview_template(
+        &self,
+        template: &Template,
+        position: usize,
+    ) -> (Value, Vec<UnresolvedExpression>) {
         let mut roots = EvaluationContext::default();
         for reference in template.references() {
-            if self.why_reference(reference, position).is_none()
-                && let Ok(more) = self
+            if self.explain_unknown_reference(reference, position).is_none()
+                && let Ok(values) = self
                     .builder
-                    .gather_roots(std::slice::from_ref(reference), &EvalContext::default())
+                    .gather_roots(std::slice::from_ref(reference), &VisitScope::default())
             {
-                roots.add_values(more);
+                roots.add_values(values);
             }
         }
-        template.preview(&roots, &|reference| self.why_reference(reference, position))
+        template.preview(&roots, &|reference| self.explain_unknown_reference(reference, position))
     }
 
-    fn position(&self, id: &str) -> Option<usize> {
+    fn find_position(&self, id: &str) -> Option<usize> {
         let id = StepId::parse(id).ok()?;
-        self.builder.facts.definition.graph().step_position(&id)
+        self.builder.context.definition.graph().step_position(&id)
     }
 
-    fn id(&self, position: usize) -> &StepId {
+    fn step_id(&self, position: usize) -> &StepId {
         &self.builder.step(position).id
     }
 }
 
-fn unknown_output(visit_id: &VisitId) -> Outcome {
+fn build_unknown_output(visit_id: &VisitId) -> Outcome {
     Outcome::Completed(Payload {
         digest: Digest::compute(format!("{visit_id:?}").as_bytes()),
         bytes: 0,
@@ -432,8 +451,8 @@ fn unknown_output(visit_id: &VisitId) -> Outcome {
 }
 
 fn prefix_unresolved_path(key: &str, mut unresolved: UnresolvedExpression) -> UnresolvedExpression {
-    let joint =
+    let separator =
         if unresolved.path.is_empty() || unresolved.path.starts_with('[') { "" } else { "." };
-    unresolved.path = format!("{key}{joint}{}", unresolved.path);
+    unresolved.path = format!("{key}{separator}{}", unresolved.path);
     unresolved
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{
-    BodyKind, Failure, Need, Payload, StepState, StepStatus, VisitId,
+    BodyKind, Failure, Payload, StepState, StepStatus, ValueReference, VisitId,
     decision::{DecideResult, Interrupt},
     transition::TransitionBuilder,
 };
@@ -16,7 +16,7 @@ use crate::{
     event::OutputFailure,
     expression::{
         ERROR_KEY, EvaluationContext, Expression, ExpressionFault, ForeachItem, HOOK_RUN_FIELDS,
-        RUN_FIELDS, Reference, ReferenceRoot, RenderedValue, Segment, Template, dotted_path,
+        RUN_FIELDS, Reference, ReferenceRoot, RenderedValue, Segment, Template, to_dotted_path,
     },
     id::StepId,
     limits,
@@ -25,16 +25,16 @@ use crate::{
 
 /// The context of an evaluation; the default is the workflow as a whole, outside of its steps.
 #[derive(Default)]
-pub(super) struct EvalContext<'a> {
+pub(super) struct VisitScope<'a> {
     pub(super) visit_id: Option<&'a VisitId>,
     /// The output of the latest attempt, for expressions that read the output of their own step (`until`, branches,
     /// compensations).
-    pub(super) own: Option<&'a Value>,
+    pub(super) own_output: Option<&'a Value>,
     /// The item of a `foreach`, if it is evaluated for one.
     pub(super) item: Option<ForeachItem>,
 }
 
-impl<'a> EvalContext<'a> {
+impl<'a> VisitScope<'a> {
     pub(super) fn for_visit(visit_id: &'a VisitId) -> Self {
         Self { visit_id: Some(visit_id), ..Self::default() }
     }
@@ -48,107 +48,109 @@ impl TransitionBuilder<'_> {
     pub(super) fn evaluate_condition(
         &self,
         condition: &Expression,
-        here: &EvalContext<'_>,
+        scope: &VisitScope<'_>,
     ) -> DecideResult<bool> {
-        let roots = self.gather_roots(condition.references(), here)?;
+        let roots = self.gather_roots(condition.references(), scope)?;
         condition
             .evaluate_condition(&roots)
-            .map_err(|fault| self.fault_to_failure(&fault, condition.source(), here))
+            .map_err(|fault| self.fault_to_failure(&fault, condition.source(), scope))
     }
 
     /// Evaluates a template.
     pub(super) fn render_template(
         &self,
         template: &Template,
-        here: &EvalContext<'_>,
+        scope: &VisitScope<'_>,
     ) -> DecideResult<Value> {
-        self.render_with_secret_places(template, here).map(|rendered| rendered.value)
+        self.render_with_secret_places(template, scope).map(|rendered| rendered.value)
     }
 
     /// Like [`Self::render_template`], but also returns the places where secrets are to be filled in.
     pub(super) fn render_with_secret_places(
         &self,
         template: &Template,
-        here: &EvalContext<'_>,
+        scope: &VisitScope<'_>,
     ) -> DecideResult<RenderedValue> {
-        let roots = self.gather_roots(template.references(), here)?;
+        let roots = self.gather_roots(template.references(), scope)?;
         let rendered = template.render_with_secret_places(&roots);
-        rendered.map_err(|fault| self.fault_to_failure(&fault, "", here))
+        rendered.map_err(|fault| self.fault_to_failure(&fault, "", scope))
     }
 
     /// Computes `final_output`. A part that cannot be computed becomes null and is listed as a fault; it does not fail
     /// the execution, whose work is done.
-    pub(super) fn final_output(&mut self) -> DecideResult<Option<(Payload, Vec<OutputFailure>)>> {
-        let Some(parts) = &self.facts.definition.compiled_workflow().final_output else {
+    pub(super) fn evaluate_final_output(
+        &mut self,
+    ) -> DecideResult<Option<(Payload, Vec<OutputFailure>)>> {
+        let Some(compiled) = &self.context.definition.compiled_workflow().final_output else {
             return Ok(None);
         };
-        let mut made = FinalOutput::default();
-        let outside = EvalContext::default();
-        match parts {
+        let mut output = FinalOutputBuilder::default();
+        let scope = VisitScope::default();
+        match compiled {
             CompiledOutput::Whole(template) => {
-                made.add_part(None, self.render_template(template, &outside))?;
+                output.add_part(None, self.render_template(template, &scope))?;
             }
             CompiledOutput::Keys(templates) => {
                 for (key, template) in templates {
-                    made.add_part(Some(key), self.render_template(template, &outside))?;
+                    output.add_part(Some(key), self.render_template(template, &scope))?;
                 }
             }
         }
-        if !made.needs.is_empty() {
-            return Err(Interrupt::Needs(made.needs));
+        if !output.missing_values.is_empty() {
+            return Err(Interrupt::MissingValues(output.missing_values));
         }
-        let (most, what) = (limits::OUTPUT_BYTES_MAX, "final output");
-        let value = std::mem::take(&mut made.value);
-        let payload = match self.store_value_by_digest(value, most, what) {
+        let (max_bytes, what) = (limits::OUTPUT_BYTES_MAX, "final output");
+        let value = std::mem::take(&mut output.value);
+        let payload = match self.store_value_by_digest(value, max_bytes, what) {
             Ok(payload) => payload,
             Err(error) => {
-                made.fault(None, error.code().as_str().into(), error.message().into());
-                self.store_value_by_digest(Value::Null, most, what)?
+                output.add_fault(None, error.code().as_str().into(), error.message().into());
+                self.store_value_by_digest(Value::Null, max_bytes, what)?
             }
         };
-        Ok(Some((payload, made.faults)))
+        Ok(Some((payload, output.faults)))
     }
 
     /// The default input of an activity: the output of its dependency, an object of outputs if it has several, or the
     /// inputs of the execution if it has none.
-    pub(super) fn default_activity_input(&self, visit_id: &VisitId) -> DecideResult<Value> {
-        let graph = self.facts.definition.graph();
-        let before = graph
+    pub(super) fn build_default_activity_input(&self, visit_id: &VisitId) -> DecideResult<Value> {
+        let graph = self.context.definition.graph();
+        let dependencies = graph
             .step_position(visit_id.step())
             .map(|at| graph.dependencies(at))
             .unwrap_or_default();
-        let mut found = Map::new();
+        let mut outputs = Map::new();
         let mut missing = Vec::new();
-        for &at in before {
-            let id = &self.next.steps[at].id;
+        for &at in dependencies {
+            let id = &self.execution.steps[at].id;
             match self.step_output_reference(id).map(|need| self.find_value(need)) {
-                Some(Ok(value)) => drop(found.insert(id.to_string(), Value::clone(&value))),
+                Some(Ok(value)) => drop(outputs.insert(id.to_string(), Value::clone(&value))),
                 Some(Err(need)) => missing.push(need),
                 None => {}
             }
         }
         if !missing.is_empty() {
-            return Err(Interrupt::Needs(missing));
+            return Err(Interrupt::MissingValues(missing));
         }
-        match (before.len(), found.len()) {
-            (0, _) => self.inputs_now().map(Value::Object),
-            (1, 1) => Ok(found.into_values().next().unwrap_or_default()),
-            _ => Ok(Value::Object(found)),
+        match (dependencies.len(), outputs.len()) {
+            (0, _) => self.load_current_inputs().map(Value::Object),
+            (1, 1) => Ok(outputs.into_values().next().unwrap_or_default()),
+            _ => Ok(Value::Object(outputs)),
         }
     }
 
     /// The current inputs.
-    pub(super) fn inputs_now(&self) -> DecideResult<Map<String, Value>> {
-        let Some(digest) = self.next.inputs else {
+    pub(super) fn load_current_inputs(&self) -> DecideResult<Map<String, Value>> {
+        let Some(digest) = self.execution.inputs else {
             return Ok(Map::new());
         };
-        let inputs = self.require_value(Need::by_digest(digest))?;
+        let inputs = self.require_value(ValueReference::by_digest(digest))?;
         Ok(inputs.as_object().cloned().unwrap_or_default())
     }
 
     /// A reference to the current output of a step: none unless the step is completed.
-    fn step_output_reference(&self, id: &StepId) -> Option<Need> {
-        let (_, step) = self.next.step(id)?;
+    fn step_output_reference(&self, id: &StepId) -> Option<ValueReference> {
+        let (_, step) = self.execution.find_step(id)?;
         if step.status != StepStatus::Completed {
             return None;
         }
@@ -159,38 +161,38 @@ impl TransitionBuilder<'_> {
     pub(super) fn gather_roots(
         &self,
         references: &[Reference],
-        here: &EvalContext<'_>,
+        scope: &VisitScope<'_>,
     ) -> DecideResult<EvaluationContext> {
-        let mut gathered = RootsBuilder {
+        let mut roots_builder = RootsBuilder {
             builder: self,
-            here,
+            scope,
             roots: EvaluationContext::default(),
             missing: Vec::new(),
         };
         for reference in references {
-            gathered.add_reference(reference);
+            roots_builder.add_reference(reference);
         }
-        let RootsBuilder { mut roots, missing, .. } = gathered;
+        let RootsBuilder { mut roots, missing, .. } = roots_builder;
         if !missing.is_empty() {
-            return Err(Interrupt::Needs(missing));
+            return Err(Interrupt::MissingValues(missing));
         }
-        roots.item.clone_from(&here.item);
+        roots.item.clone_from(&scope.item);
         Ok(roots)
     }
 }
 
 /// The final output while it is computed, part by part.
 #[derive(Default)]
-struct FinalOutput {
+struct FinalOutputBuilder {
     value: Value,
     /// The bytes of its parts so far. Once they exceed the limit, this part and all later ones become null, each with a
     /// fault.
     bytes: usize,
     faults: Vec<OutputFailure>,
-    needs: Vec<Need>,
+    missing_values: Vec<ValueReference>,
 }
 
-impl FinalOutput {
+impl FinalOutputBuilder {
     fn add_part(
         &mut self,
         key: Option<&String>,
@@ -198,12 +200,12 @@ impl FinalOutput {
     ) -> DecideResult<()> {
         let value = match rendered {
             Ok(value) => value,
-            Err(Interrupt::Needs(needs)) => {
-                self.needs.extend(needs);
+            Err(Interrupt::MissingValues(needs)) => {
+                self.missing_values.extend(needs);
                 return Ok(());
             }
-            Err(Interrupt::Fails(failure)) => {
-                self.fault(key, failure.code, failure.message);
+            Err(Interrupt::Failed(failure)) => {
+                self.add_fault(key, failure.code, failure.message);
                 Value::Null
             }
             Err(interrupt) => return Err(interrupt),
@@ -215,24 +217,24 @@ impl FinalOutput {
         self.bytes += json_length(&value);
         let has_room = self.bytes <= limits::OUTPUT_BYTES_MAX;
         if !has_room {
-            let most = limits::OUTPUT_BYTES_MAX;
-            let message = format!("the final output may have {most} bytes");
-            self.fault(Some(key), FailureCode::LimitExceeded.into(), message);
+            let max_bytes = limits::OUTPUT_BYTES_MAX;
+            let message = format!("the final output may have {max_bytes} bytes");
+            self.add_fault(Some(key), FailureCode::LimitExceeded.into(), message);
         }
         self.value[key] = if has_room { value } else { Value::Null };
         Ok(())
     }
 
-    fn fault(&mut self, key: Option<&String>, code: String, message: String) {
+    fn add_fault(&mut self, key: Option<&String>, code: String, message: String) {
         self.faults.push(OutputFailure { part: key.cloned(), code, message });
     }
 }
 
 struct RootsBuilder<'a, 'b> {
     builder: &'a TransitionBuilder<'b>,
-    here: &'a EvalContext<'a>,
+    scope: &'a VisitScope<'a>,
     roots: EvaluationContext,
-    missing: Vec<Need>,
+    missing: Vec<ValueReference>,
 }
 
 impl RootsBuilder<'_, '_> {
@@ -248,28 +250,28 @@ impl RootsBuilder<'_, '_> {
                 }
             }
             (ReferenceRoot::Steps, None) => {
-                for step in &builder.next.steps {
+                for step in &builder.execution.steps {
                     self.add_step(step.id.as_str());
                 }
             }
             (ReferenceRoot::Memory, Some(name)) => self.add_memory(&name),
             (ReferenceRoot::Memory, None) => {
-                for name in builder.next.memory.keys() {
+                for name in builder.execution.memory.keys() {
                     self.add_memory(name);
                 }
             }
             (ReferenceRoot::Env, _) => {
-                let env = builder.facts.env.iter();
+                let env = builder.context.env.iter();
                 let env = env.map(|(name, value)| (name.clone(), json!(value)));
                 self.roots.env = env.collect();
             }
-            (ReferenceRoot::Secrets, _) => self.roots.secrets = builder.facts.secrets.to_vec(),
+            (ReferenceRoot::Secrets, _) => self.roots.secrets = builder.context.secrets.to_vec(),
             (ReferenceRoot::Run, _) => self.add_run(&reference.path),
             (ReferenceRoot::Item | ReferenceRoot::Index, _) => {}
         }
     }
 
-    fn find_value(&mut self, need: Need) -> Option<Arc<Value>> {
+    fn find_value(&mut self, need: ValueReference) -> Option<Arc<Value>> {
         let value = self.builder.find_value(need);
         value.map_err(|need| self.missing.push(need)).ok()
     }
@@ -277,10 +279,10 @@ impl RootsBuilder<'_, '_> {
     /// The input of this name. All inputs if no name is given, or if there is no such input: the error message then
     /// suggests names that exist.
     fn add_input(&mut self, name: Option<&str>) {
-        let Some(digest) = self.builder.next.inputs else {
+        let Some(digest) = self.builder.execution.inputs else {
             return;
         };
-        let inputs = self.find_value(Need::by_digest(digest));
+        let inputs = self.find_value(ValueReference::by_digest(digest));
         let Some(Value::Object(inputs)) = inputs.as_deref() else {
             return;
         };
@@ -302,7 +304,7 @@ impl RootsBuilder<'_, '_> {
 
     /// The failure of the step, unless the step is pending again.
     fn add_step_error(&mut self, id: &str) {
-        let mut steps = self.builder.next.steps.iter();
+        let mut steps = self.builder.execution.steps.iter();
         let state =
             steps.find(|state| state.id.as_str() == id && state.status != StepStatus::Pending);
         if let Some(failure) = state.and_then(|state| state.failure()) {
@@ -312,7 +314,7 @@ impl RootsBuilder<'_, '_> {
     }
 
     fn find_step_output(&mut self, id: &str) -> Option<Value> {
-        if let (Some(own), Some(visit_id)) = (self.here.own, self.here.visit_id)
+        if let (Some(own), Some(visit_id)) = (self.scope.own_output, self.scope.visit_id)
             && visit_id.step().as_str() == id
         {
             return Some(own.clone());
@@ -324,9 +326,9 @@ impl RootsBuilder<'_, '_> {
 
     /// The value in memory, or else the output of the step of that name.
     fn add_memory(&mut self, name: &str) {
-        let found = match self.builder.next.memory.get(name) {
+        let value = match self.builder.execution.memory.get(name) {
             Some(&digest) => {
-                self.find_value(Need::by_digest(digest)).map(|value| Value::clone(&value))
+                self.find_value(ValueReference::by_digest(digest)).map(|value| Value::clone(&value))
             }
             None if name == ALL_INPUTS_MEMORY_KEY => {
                 self.add_input(None);
@@ -334,7 +336,7 @@ impl RootsBuilder<'_, '_> {
             }
             None => self.find_step_output(name),
         };
-        if let Some(value) = found {
+        if let Some(value) = value {
             self.roots.memory.insert(name.to_owned(), value);
         }
     }
@@ -343,94 +345,97 @@ impl RootsBuilder<'_, '_> {
     /// then suggests names that exist.
     fn add_run(&mut self, path: &[Segment]) {
         let mut keys = path.iter().map(Segment::as_key);
-        let (part, step) = (keys.next(), keys.next());
-        let beside = if self.hook_visit().is_some() { HOOK_RUN_FIELDS } else { &[] };
-        let parts = RUN_FIELDS.iter().chain(beside).map(|(part, _)| *part);
-        let named = parts.clone().find(|known| part.as_deref() == Some(known));
-        if let Some(part) = named {
-            self.add_run_part(part, step.as_deref());
+        let (field, step) = (keys.next(), keys.next());
+        let hook_fields = if self.hook_visit().is_some() { HOOK_RUN_FIELDS } else { &[] };
+        let fields = RUN_FIELDS.iter().chain(hook_fields).map(|(part, _)| *part);
+        let known_field = fields.clone().find(|known| field.as_deref() == Some(known));
+        if let Some(part) = known_field {
+            self.add_run_field(part, step.as_deref());
             return;
         }
         self.roots.run = Value::Null;
-        for part in parts {
-            self.add_run_part(part, None);
+        for part in fields {
+            self.add_run_field(part, None);
         }
     }
 
-    fn add_run_part(&mut self, part: &str, step: Option<&str>) {
-        let execution = &self.builder.next;
-        let here = self.here.visit_id;
-        self.roots.run[part] = match part {
+    fn add_run_field(&mut self, field: &str, step: Option<&str>) {
+        let execution = &self.builder.execution;
+        let visit_id = self.scope.visit_id;
+        self.roots.run[field] = match field {
             "execution_id" => json!(execution.id),
             "workflow" => json!(execution.workflow),
             "project" => json!(execution.project),
             "started_at" => json!(execution.started_at),
-            "visit" => json!(here.map(|visit_id| visit_id.visit)),
-            "step" => json!(here.map(|visit_id| &visit_id.step)),
-            "visits" => self.add_run_part_of_steps("visits", step, visit_count_value),
-            "steps" => self.add_run_part_of_steps("steps", step, step_end_value),
-            "failure" => json!(self.handled_failure()),
+            "visit" => json!(visit_id.map(|visit_id| visit_id.visit)),
+            "step" => json!(visit_id.map(|visit_id| &visit_id.step)),
+            "visits" => self.build_run_steps_value("visits", step, visit_count_value),
+            "steps" => self.build_run_steps_value("steps", step, step_end_value),
+            "failure" => json!(self.find_handled_failure()),
             "outcome" => json!(self.hook_visit().map(|visit_id| self.hook_outcome(visit_id))),
-            _ => self.hook_output().unwrap_or_default(),
+            _ => self.find_hook_output().unwrap_or_default(),
         };
     }
 
     /// Adds the entry of one step to a part of `run`, beside entries gathered before; the entries of all steps if no
     /// step is named.
-    fn add_run_part_of_steps(
+    fn build_run_steps_value(
         &mut self,
-        part: &str,
+        field: &str,
         step: Option<&str>,
-        say: fn(&StepState) -> Value,
+        describe: fn(&StepState) -> Value,
     ) -> Value {
-        let steps = &self.builder.next.steps;
-        let named = steps.iter().find(|known| step == Some(known.id.as_str()));
-        let Some(step) = named else {
-            let all = steps.iter().map(|step| (step.id.to_string(), say(step)));
+        let steps = &self.builder.execution.steps;
+        let named_step = steps.iter().find(|known| step == Some(known.id.as_str()));
+        let Some(step) = named_step else {
+            let all = steps.iter().map(|step| (step.id.to_string(), describe(step)));
             return Value::Object(all.collect());
         };
-        let mut said = self.roots.run[part].take();
-        if said.get(step.id.as_str()).is_none() {
-            said[step.id.as_str()] = say(step);
+        let mut values = self.roots.run[field].take();
+        if values.get(step.id.as_str()).is_none() {
+            values[step.id.as_str()] = describe(step);
         }
-        said
+        values
     }
 
     /// The failure of the visit that a hook or compensation belongs to, or else the failure that the execution will end
     /// with.
-    fn handled_failure(&self) -> Option<Value> {
-        let of_work = self.hook_visit().map(VisitId::work_visit);
-        let of_work = of_work.and_then(|visit_id| self.builder.visit_failure(&visit_id));
-        let failing = || self.builder.next.failing.as_ref().map(failure_value_with_step);
-        of_work.as_ref().map(failure_value_with_step).or_else(failing)
+    fn find_handled_failure(&self) -> Option<Value> {
+        let work_visit = self.hook_visit().map(VisitId::work_visit);
+        let work_failure =
+            work_visit.and_then(|visit_id| self.builder.find_visit_failure(&visit_id));
+        let failing = || self.builder.execution.failing.as_ref().map(failure_value_with_step);
+        work_failure.as_ref().map(failure_value_with_step).or_else(failing)
     }
 
     /// The visit that is evaluated for, if it is that of a hook or a compensation.
     fn hook_visit(&self) -> Option<&VisitId> {
-        let visit_id = self.here.visit_id?;
+        let visit_id = self.scope.visit_id?;
         (visit_id.body != BodyKind::Work).then_some(visit_id)
     }
 
     /// The status of the step that a hook belongs to; for compensations and hooks of the workflow the state that the
     /// execution will end in.
     fn hook_outcome(&self, visit_id: &VisitId) -> &'static str {
-        let execution = &self.builder.next;
-        let of_all = execution.ending_state().unwrap_or(execution.state).as_str();
+        let execution = &self.builder.execution;
+        let execution_status = execution.ending_state().unwrap_or(execution.state).as_str();
         match (&visit_id.step, visit_id.body) {
-            (None, _) | (_, BodyKind::Compensation) => of_all,
-            (Some(id), _) => execution.step(id).map_or(of_all, |(_, step)| step.status.as_str()),
+            (None, _) | (_, BodyKind::Compensation) => execution_status,
+            (Some(id), _) => {
+                execution.find_step(id).map_or(execution_status, |(_, step)| step.status.as_str())
+            }
         }
     }
 
     /// The output of the visit that a hook or a compensation belongs to; for a hook of the workflow the final output.
-    fn hook_output(&mut self) -> Option<Value> {
+    fn find_hook_output(&mut self) -> Option<Value> {
         let visit_id = self.hook_visit()?;
-        if let Some(own) = self.here.own {
+        if let Some(own) = self.scope.own_output {
             return Some(own.clone());
         }
-        let execution = &self.builder.next;
+        let execution = &self.builder.execution;
         let need = match &visit_id.step {
-            None => Need::by_digest(execution.final_output?),
+            None => ValueReference::by_digest(execution.final_output?),
             Some(id) => self.builder.step_output_reference(id)?,
         };
         self.find_value(need).map(|value| Value::clone(&value))
@@ -461,9 +466,9 @@ fn failure_value(failure: &Failure) -> Value {
 
 /// A failure as expressions see it, with the step it began in.
 fn failure_value_with_step(failure: &Failure) -> Value {
-    let mut told = failure_value(failure);
-    told["step"] = json!(failure.step);
-    told
+    let mut value = failure_value(failure);
+    value["step"] = json!(failure.step);
+    value
 }
 
 impl TransitionBuilder<'_> {
@@ -472,31 +477,36 @@ impl TransitionBuilder<'_> {
         &self,
         fault: &ExpressionFault,
         source: &str,
-        here: &EvalContext<'_>,
+        scope: &VisitScope<'_>,
     ) -> Interrupt {
-        let wherein = match fault.place.as_slice() {
+        let location = match fault.place.as_slice() {
             _ if !source.is_empty() => format!(" in `{source}`"),
             [] => String::new(),
-            place => format!(" in `{}`", dotted_path(place)),
+            place => format!(" in `{}`", to_dotted_path(place)),
         };
         // The step's own output exists here, so a missing value below it is not explained by the status of the step.
-        let own = here.own.and(here.visit_id).and_then(|own| own.step.as_ref());
-        let why = fault.path.as_deref().and_then(|path| self.why_no_output(path, own));
-        let message = format!("{}{}{wherein}", fault.message, why.unwrap_or_default());
-        let step = here.visit_id.and_then(|visit_id| visit_id.step.as_ref());
-        Interrupt::Fails(Failure::new(FailureCode::ExpressionFailed, message, step))
+        let own_step = scope.own_output.and(scope.visit_id).and_then(|own| own.step.as_ref());
+        let why =
+            fault.path.as_deref().and_then(|path| self.explain_missing_output(path, own_step));
+        let message = format!("{}{}{location}", fault.message, why.unwrap_or_default());
+        let step = scope.visit_id.and_then(|visit_id| visit_id.step.as_ref());
+        Interrupt::Failed(Failure::new(FailureCode::ExpressionFailed, message, step))
     }
 
     /// Why the step that this path names has no output, as a suffix for the message.
-    fn why_no_output(&self, path: &str, own: Option<&StepId>) -> Option<&'static str> {
+    fn explain_missing_output(
+        &self,
+        path: &str,
+        own_step: Option<&StepId>,
+    ) -> Option<&'static str> {
         let rest = path.strip_prefix("steps.")?;
         let is_named = |id: &str| {
-            let after = rest.strip_prefix(id);
-            after.is_some_and(|after| after.is_empty() || after.starts_with(['.', '[']))
+            let suffix = rest.strip_prefix(id);
+            suffix.is_some_and(|after| after.is_empty() || after.starts_with(['.', '[']))
         };
-        let mut steps = self.next.steps.iter();
+        let mut steps = self.execution.steps.iter();
         let step = steps.find(|step| is_named(step.id.as_str()))?;
-        if own == Some(&step.id) {
+        if own_step == Some(&step.id) {
             return None;
         }
         Some(match step.status {

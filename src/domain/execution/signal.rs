@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    Decision, Event, Execution, Need, Outcome, SignalRequest, State, VisitId, WaitCondition,
-    decision::DecideResult, transition::TransitionBuilder,
+    Decision, Event, Execution, Outcome, SignalRequest, State, ValueReference, VisitId,
+    WaitCondition, decision::DecideResult, transition::TransitionBuilder,
 };
 use crate::{error::Error, limits};
 
@@ -15,18 +15,19 @@ impl Execution {
         signal: &SignalRequest,
     ) -> DecideResult<Decision> {
         self.check_not_ended()?;
-        check_name(&signal.name)?;
-        let mut waits = self.visits_awaiting_signals().into_iter();
-        let waits = waits.find(|(_, name)| *name == signal.name);
+        check_signal_name(&signal.name)?;
+        let mut waiting_visits = self.visits_awaiting_signals().into_iter();
+        let waiting_visit = waiting_visits.find(|(_, name)| *name == signal.name);
         let payload = Value::clone(&signal.payload);
-        if let Some((visit_id, _)) = waits.filter(|_| self.state == State::Running) {
+        if let Some((visit_id, _)) = waiting_visit.filter(|_| self.state == State::Running) {
             let payload = builder.store_value(payload, limits::SIGNAL_BYTES_MAX, "payload")?;
             builder.finish_visit(&visit_id, &Outcome::Completed(payload), None)?;
             builder.run_to_quiescence()?;
         } else {
-            let most = limits::SIGNALS_KEPT_MAX;
-            if self.signals.len() >= most {
-                let limit = format!("an execution keeps {most} signals that nothing waits for");
+            let max_signals = limits::SIGNALS_KEPT_MAX;
+            if self.signals.len() >= max_signals {
+                let limit =
+                    format!("an execution keeps {max_signals} signals that nothing waits for");
                 return Err(self.with_execution_context(Error::limit_exceeded(limit)).into());
             }
             let payload =
@@ -46,12 +47,12 @@ impl Execution {
     }
 }
 
-fn check_name(name: &str) -> DecideResult<()> {
-    let most = limits::SIGNAL_NAME_BYTES_MAX;
-    if (1..=most).contains(&name.len()) {
+fn check_signal_name(name: &str) -> DecideResult<()> {
+    let max_bytes = limits::SIGNAL_NAME_BYTES_MAX;
+    if (1..=max_bytes).contains(&name.len()) {
         return Ok(());
     }
-    Err(Error::limit_exceeded(format!("the name of a signal has 1 to {most} bytes")).into())
+    Err(Error::limit_exceeded(format!("the name of a signal has 1 to {max_bytes} bytes")).into())
 }
 
 impl TransitionBuilder<'_> {
@@ -70,10 +71,10 @@ impl TransitionBuilder<'_> {
     }
 
     /// Gives kept signals to the steps that wait for them, after a pause.
-    pub(super) fn match_signals(&mut self) -> DecideResult<()> {
-        for (visit_id, name) in self.next.visits_awaiting_signals() {
+    pub(super) fn deliver_kept_signals(&mut self) -> DecideResult<()> {
+        for (visit_id, name) in self.execution.visits_awaiting_signals() {
             // An earlier signal of this loop may have closed the visit.
-            let visit = self.next.visit(&visit_id).map(|(_, _, visit)| visit);
+            let visit = self.execution.find_visit(&visit_id).map(|(_, _, visit)| visit);
             if visit.is_none_or(|visit| visit.awaiting.is_none()) {
                 continue;
             }
@@ -87,11 +88,11 @@ impl TransitionBuilder<'_> {
 
     /// Removes the oldest kept signal of this name and returns its payload.
     fn take_kept_signal(&mut self, name: &str) -> DecideResult<Option<Value>> {
-        let kept = self.next.signals.iter().find(|signal| signal.name == name);
-        let Some(digest) = kept.map(|signal| signal.payload) else {
+        let signal = self.execution.signals.iter().find(|signal| signal.name == name);
+        let Some(digest) = signal.map(|signal| signal.payload) else {
             return Ok(None);
         };
-        let payload = self.require_value(Need::by_digest(digest))?;
+        let payload = self.require_value(ValueReference::by_digest(digest))?;
         let name = name.to_owned();
         self.push_event(Event::SignalTaken { name });
         Ok(Some(Value::clone(&payload)))

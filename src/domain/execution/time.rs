@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     BodyKind, Decision, Execution, Failure, Outcome, ReportedOutcome, State, StepState, Visit,
-    VisitId, WaitCondition, decision::DecideResult, enter::timer_output,
+    VisitId, WaitCondition, decision::DecideResult, enter::build_timer_output,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -19,19 +19,20 @@ impl Execution {
             return None;
         }
         // The end has more to do than fitted into the last transition.
-        let is_full = self.open_visits().next().is_none() && self.ending_state().is_some();
-        if is_full && self.orders.is_empty() {
+        let has_unfinished_end =
+            self.open_visits().next().is_none() && self.ending_state().is_some();
+        if has_unfinished_end && self.orders.is_empty() {
             return Some(self.updated_at);
         }
-        let dues = self.open_visits().filter_map(|(position, state, visit)| {
-            let step = step_of_visit(definition, position, state, visit)?;
-            let whole = definition.workflow.steps.get(position);
-            if whole.is_some_and(|whole| state.has_room_for_item(whole)) {
+        let visit_deadlines = self.open_visits().filter_map(|(position, state, visit)| {
+            let step = find_step_of_visit(definition, position, state, visit)?;
+            let foreach_step = definition.workflow.steps.get(position);
+            if foreach_step.is_some_and(|whole| state.has_room_for_item(whole)) {
                 return Some(self.updated_at);
             }
             self.visit_deadline(definition, step, visit)
         });
-        dues.chain(self.workflow_deadline(definition)).min()
+        visit_deadlines.chain(self.workflow_deadline(definition)).min()
     }
 
     /// When an execution must be woken after it was loaded or after the catalogs changed. At once if the server was
@@ -39,7 +40,7 @@ impl Execution {
     /// [`Self::deadline`].
     pub fn wake_at(&self, definition: &Definition) -> Option<Timestamp> {
         let is_running = self.state == State::Running && self.open_attempts().next().is_some();
-        if is_running || !self.orders.is_empty() || self.lacks_catalog() {
+        if is_running || !self.orders.is_empty() || self.is_catalog_missing() {
             return Some(self.updated_at);
         }
         self.deadline(definition)
@@ -54,11 +55,12 @@ impl Execution {
     }
 
     /// Whether a step waits for a catalog, which may have been added since.
-    fn lacks_catalog(&self) -> bool {
-        let lacks = |visit: &Visit| matches!(visit.awaiting, Some(WaitCondition::Catalog { .. }));
+    fn is_catalog_missing(&self) -> bool {
+        let is_waiting_for_catalog =
+            |visit: &Visit| matches!(visit.awaiting, Some(WaitCondition::Catalog { .. }));
         !self.state.is_final()
             && !self.is_timer_stopped()
-            && self.open_visits().any(|(_, _, visit)| lacks(visit))
+            && self.open_visits().any(|(_, _, visit)| is_waiting_for_catalog(visit))
     }
 
     /// Whether it has a pause reason that stops its timers.
@@ -68,17 +70,17 @@ impl Execution {
 
     /// The instant of the workflow's `timeout`.
     fn workflow_deadline(&self, definition: &Definition) -> Option<Timestamp> {
-        let most = definition
+        let timeout = definition
             .workflow
             .timeout
             // An execution that is ending already cannot time out any more.
             .filter(|_| self.state == State::Running && self.ending_state().is_none())?;
-        Some(self.timeout_end(most))
+        Some(self.timeout_end(timeout))
     }
 
     pub(super) fn decide_tick(&self, mut builder: TransitionBuilder<'_>) -> DecideResult<Decision> {
         if !self.state.is_final() && !self.is_timer_stopped() {
-            builder.process_due()?;
+            builder.process_due_timers()?;
         }
         Ok(builder.into_decision(None))
     }
@@ -93,7 +95,7 @@ impl Execution {
         visit: &Visit,
     ) -> Option<Timestamp> {
         let paused = self.paused_ms.saturating_sub(visit.paused_ms);
-        let opened_at = visit.opened_at.after(Duration::from_millis(paused));
+        let opened_at = visit.opened_at.plus(Duration::from_millis(paused));
         // The time limit of a model's step applies to each attempt. From the second attempt on it is counted from the
         // issue of the token, so a renewed token starts the limit anew.
         let began_at = match visit.live_token() {
@@ -101,8 +103,8 @@ impl Execution {
             _ => opened_at,
         };
         let limit = match step.timeout {
-            Some(most) => Some(began_at.after(most.duration())),
-            None => self.aftermath_deadline(definition, opened_at),
+            Some(timeout) => Some(began_at.plus(timeout.duration())),
+            None => self.failure_step_deadline(definition, opened_at),
         };
         match visit.awaiting.as_ref()? {
             WaitCondition::Timer { due } | WaitCondition::Retry { due } => Some(*due),
@@ -124,24 +126,24 @@ impl Execution {
     /// The time limit of a step without a `timeout` that runs although the execution is failing, if the workflow has a
     /// `timeout`: the workflow's limit, but at least [`limits::AFTERMATH_STEP_MAX`] after the visit opened. The
     /// workflow's `timeout` no longer ends a failing execution, so without this the step could stay open forever.
-    fn aftermath_deadline(
+    fn failure_step_deadline(
         &self,
         definition: &Definition,
         opened_at: Timestamp,
     ) -> Option<Timestamp> {
-        let most = definition.workflow.timeout.filter(|_| self.failing.is_some())?;
-        let least = opened_at.after(limits::AFTERMATH_STEP_MAX);
-        Some(self.timeout_end(most).max(least))
+        let timeout = definition.workflow.timeout.filter(|_| self.failing.is_some())?;
+        let earliest_deadline = opened_at.plus(limits::AFTERMATH_STEP_MAX);
+        Some(self.timeout_end(timeout).max(earliest_deadline))
     }
 
     fn timeout_end(&self, timeout: HumanDuration) -> Timestamp {
         let paused = Duration::from_millis(self.paused_ms);
-        self.started_at.after(timeout.duration()).after(paused)
+        self.started_at.plus(timeout.duration()).plus(paused)
     }
 }
 
 /// The step that an open visit executes: the step at `position`, the body of a `foreach`, a hook or a compensation.
-pub(super) fn step_of_visit<'a>(
+pub(super) fn find_step_of_visit<'a>(
     definition: &'a Definition,
     position: usize,
     state: &StepState,
@@ -153,29 +155,29 @@ pub(super) fn step_of_visit<'a>(
         return body.map(|(step, _)| step);
     }
     let step = definition.workflow.steps.get(position)?;
-    Some(if visit.item.is_some() { step.acting() } else { step })
+    Some(if visit.item.is_some() { step.acting_step() } else { step })
 }
 
 impl TransitionBuilder<'_> {
     /// Processes everything that is due, in the order of the due times.
-    pub(super) fn process_due(&mut self) -> DecideResult<()> {
+    pub(super) fn process_due_timers(&mut self) -> DecideResult<()> {
         let now = self.row.at;
-        let expires = self.next.workflow_deadline(self.facts.definition);
-        if expires.is_some_and(|expires| expires <= now) {
-            self.expire()?;
+        let deadline = self.execution.workflow_deadline(self.context.definition);
+        if deadline.is_some_and(|expires| expires <= now) {
+            self.fail_timed_out_execution()?;
         }
-        let definition = self.facts.definition;
-        let due = self.next.open_visits().filter_map(|(position, step, visit)| {
-            let acting = step_of_visit(definition, position, step, visit)?;
-            let due = self.next.visit_deadline(definition, acting, visit)?;
+        let definition = self.context.definition;
+        let due = self.execution.open_visits().filter_map(|(position, step, visit)| {
+            let acting = find_step_of_visit(definition, position, step, visit)?;
+            let due = self.execution.visit_deadline(definition, acting, visit)?;
             (due <= now).then(|| (due, visit.visit_id(&step.id)))
         });
         let mut due: Vec<_> = due.collect();
         // The sort is stable: visits that are due at the same instant keep authoring order.
         due.sort_by_key(|(due, _)| *due);
         for (_, visit_id) in due {
-            if !self.next.state.is_final() {
-                self.on_timer(&visit_id)?;
+            if !self.execution.state.is_final() {
+                self.handle_due_visit(&visit_id)?;
             }
         }
         self.begin_visits_with_catalogs()?;
@@ -184,34 +186,34 @@ impl TransitionBuilder<'_> {
     }
 
     /// Fails the execution because its `timeout` has passed.
-    fn expire(&mut self) -> DecideResult<()> {
-        let most = self
-            .facts
+    fn fail_timed_out_execution(&mut self) -> DecideResult<()> {
+        let timeout = self
+            .context
             .definition
             .workflow
             .timeout
             .unwrap_or(HumanDuration::from_duration(limits::SPAN_MAX));
-        let message = format!("the execution did not end within {most}");
+        let message = format!("the execution did not end within {timeout}");
         self.fail_execution(Failure::new(FailureCode::WorkflowTimedOut, message, None))
     }
 
-    fn on_timer(&mut self, visit_id: &VisitId) -> DecideResult<()> {
+    fn handle_due_visit(&mut self, visit_id: &VisitId) -> DecideResult<()> {
         // An earlier timer of this transition may have closed the visit.
-        let Some((position, state, visit)) = self.next.visit(visit_id) else {
+        let Some((position, state, visit)) = self.execution.find_visit(visit_id) else {
             return Ok(());
         };
-        let Some(step) = step_of_visit(self.facts.definition, position, state, visit) else {
+        let Some(step) = find_step_of_visit(self.context.definition, position, state, visit) else {
             return Ok(());
         };
         let visit = visit.clone();
         match visit.awaiting {
             Some(WaitCondition::Timer { due }) => {
                 let output =
-                    self.store_value(timer_output(due), limits::OUTPUT_BYTES_MAX, "output")?;
+                    self.store_value(build_timer_output(due), limits::OUTPUT_BYTES_MAX, "output")?;
                 self.finish_visit(visit_id, &Outcome::Completed(output), None)
             }
             Some(WaitCondition::Retry { .. }) if step.kind.is_answered_by_model() => {
-                let awaiting = self.new_token();
+                let awaiting = self.wait_for_new_token();
                 self.change_wait(visit_id, visit.attempt + 1, awaiting);
                 Ok(())
             }
@@ -219,11 +221,11 @@ impl TransitionBuilder<'_> {
             Some(WaitCondition::Gate { .. }) => {
                 self.lift_open_visit_pauses()?;
                 let message = format!("nobody answered gate '{}' in time", visit_id.step());
-                self.time_out(visit_id, FailureCode::GateExpired, &message)
+                self.time_out_visit(visit_id, FailureCode::GateExpired, &message)
             }
             Some(_) => {
                 let within = match step.timeout {
-                    Some(most) => format!("within {most}"),
+                    Some(timeout) => format!("within {timeout}"),
                     None => "in the time that an execution which fails leaves it".to_owned(),
                 };
                 match visit.awaiting {
@@ -235,13 +237,13 @@ impl TransitionBuilder<'_> {
                 let message = format!("step '{}' did not end {within}", visit_id.step());
                 let code = FailureCode::StepTimedOut;
                 let failure = Failure::new(code, &message, visit_id.step.as_ref());
-                let again = visit
+                let retry_delay = visit
                     .live_token()
-                    .and_then(|_| self.pause_before_retry(step, &visit, &failure));
-                let Some(pause) = again else {
-                    return self.time_out(visit_id, code, &message);
+                    .and_then(|_| self.compute_retry_delay(step, &visit, &failure));
+                let Some(delay) = retry_delay else {
+                    return self.time_out_visit(visit_id, code, &message);
                 };
-                self.reoffer_after_pause(visit_id, visit.attempt, (Some(failure), None), pause);
+                self.reoffer_after_delay(visit_id, visit.attempt, (Some(failure), None), delay);
                 Ok(())
             }
             None => Ok(()),
@@ -250,12 +252,12 @@ impl TransitionBuilder<'_> {
 
     /// Begins the visits that waited for a catalog which is available now.
     fn begin_visits_with_catalogs(&mut self) -> DecideResult<()> {
-        let definition = self.facts.definition;
-        let waiting = self.next.open_visits().filter_map(|(position, state, visit)| {
+        let definition = self.context.definition;
+        let waiting = self.execution.open_visits().filter_map(|(position, state, visit)| {
             let waits = matches!(visit.awaiting, Some(WaitCondition::Catalog { .. }));
-            let step = waits.then(|| step_of_visit(definition, position, state, visit))??;
-            let is_there = !self.facts.safety.lacks_catalog(&step.kind);
-            is_there.then(|| (step, visit.visit_id(&state.id), visit.clone()))
+            let step = waits.then(|| find_step_of_visit(definition, position, state, visit))??;
+            let is_catalog_available = !self.context.safety.is_catalog_missing(&step.kind);
+            is_catalog_available.then(|| (step, visit.visit_id(&state.id), visit.clone()))
         });
         let waiting: Vec<_> = waiting.collect();
         for (step, visit_id, visit) in waiting {
@@ -265,7 +267,7 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    fn time_out(
+    fn time_out_visit(
         &mut self,
         visit_id: &VisitId,
         code: FailureCode,
@@ -276,13 +278,13 @@ impl TransitionBuilder<'_> {
     }
 
     /// Applies the outcomes and signals that arrived while the execution was paused.
-    pub(super) fn drain_deferred(&mut self) -> DecideResult<()> {
-        let deferred = self.next.visits_awaiting(|awaiting| match awaiting {
+    pub(super) fn apply_deferred_outcomes(&mut self) -> DecideResult<()> {
+        let deferred = self.execution.visits_awaiting(|awaiting| match awaiting {
             WaitCondition::Deferred(reported) => Some(ReportedOutcome::clone(reported)),
             _ => None,
         });
         for (visit_id, reported) in deferred {
-            if !self.next.state.is_final() {
+            if !self.execution.state.is_final() {
                 // An inline output has no row yet that later parts of this transition could read it from.
                 if let ReportedOutcome::Output(payload) = &reported
                     && let Some(document) = &payload.inline
@@ -292,7 +294,7 @@ impl TransitionBuilder<'_> {
                 self.conclude_visit(&visit_id, reported)?;
             }
         }
-        self.match_signals()?;
-        self.process_due()
+        self.deliver_kept_signals()?;
+        self.process_due_timers()
     }
 }

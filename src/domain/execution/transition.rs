@@ -8,8 +8,9 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    AttemptId, ConsumedCall, Decision, Effect, Event, Execution, Facts, Failure, Need, OrderKind,
-    Outcome, PauseReason, Payload, Row, State, Transition, Values, Visit, VisitId, WaitCondition,
+    AttemptId, ConsumedCall, Decision, DecisionContext, Effect, Event, Execution, Failure,
+    OrderKind, Outcome, PauseReason, Payload, Row, State, Transition, ValueReference, Values,
+    Visit, VisitId, WaitCondition,
     decision::{DecideResult, Interrupt},
 };
 use crate::{
@@ -27,101 +28,106 @@ use crate::{
 /// A transition under construction. Every event is applied when it is added, so the next state and the row cannot
 /// disagree.
 pub(super) struct TransitionBuilder<'a> {
-    pub(super) next: Execution,
+    pub(super) execution: Execution,
     pub(super) row: Row,
     pub(super) contents: Vec<(Digest, Arc<[u8]>)>,
     pub(super) effects: Vec<Effect>,
     /// Values that this transition created, by digest.
-    made: Values,
+    new_values: Values,
     /// The digests of those values that are small enough to be kept in memory afterwards.
-    small: BTreeSet<Digest>,
-    pub(super) facts: Facts<'a>,
+    inline_digests: BTreeSet<Digest>,
+    pub(super) context: DecisionContext<'a>,
     pub(super) ids: &'a dyn IdSource,
     /// Positions of steps that may have become ready.
     pub(super) queue: BTreeSet<usize>,
     /// Targets of jumps back, which are entered without regard to their dependencies.
     pub(super) targets: VecDeque<usize>,
     /// The number of steps that ended when they were entered.
-    pub(super) done_at_once: usize,
+    pub(super) instant_step_count: usize,
     /// True in a dry run. Hooks are skipped then, because they do not change which steps follow a completed step.
-    pub(super) rehearses: bool,
+    pub(super) is_dry_run: bool,
     /// True while visits are voided because the execution fails: their children are ordered to fail instead of being
     /// abandoned.
-    pub(super) fails: bool,
+    pub(super) should_fail_children: bool,
 }
 
 impl<'a> TransitionBuilder<'a> {
-    pub(super) fn new(next: Execution, row: Row, facts: Facts<'a>, ids: &'a dyn IdSource) -> Self {
+    pub(super) fn new(
+        execution: Execution,
+        row: Row,
+        context: DecisionContext<'a>,
+        ids: &'a dyn IdSource,
+    ) -> Self {
         Self {
-            next,
+            execution,
             row,
             contents: Vec::new(),
             effects: Vec::new(),
-            made: Values::new(),
-            small: BTreeSet::new(),
-            facts,
+            new_values: Values::new(),
+            inline_digests: BTreeSet::new(),
+            context,
             ids,
             queue: BTreeSet::new(),
             targets: VecDeque::new(),
-            done_at_once: 0,
-            rehearses: false,
-            fails: false,
+            instant_step_count: 0,
+            is_dry_run: false,
+            should_fail_children: false,
         }
     }
 
     pub(super) fn from_execution(
         execution: &Execution,
         now: Timestamp,
-        facts: Facts<'a>,
+        context: DecisionContext<'a>,
         ids: &'a dyn IdSource,
     ) -> Self {
         let revision = execution.revision + 1;
         let row = Row { execution_id: execution.id.clone(), revision, at: now, events: Vec::new() };
         let mut next = execution.clone();
         (next.revision, next.updated_at) = (revision, now);
-        Self::new(next, row, facts, ids)
+        Self::new(next, row, context, ids)
     }
 
     pub(super) fn push_event(&mut self, event: Event) {
-        self.next.apply(&self.row, &event);
+        self.execution.apply_event(&self.row, &event);
         self.row.events.push(event);
     }
 
     pub(super) fn into_transition(mut self, refusal: Option<Error>) -> Transition {
         if cfg!(debug_assertions) {
-            self.next.assert_invariants();
+            self.execution.assert_invariants();
         }
-        self.made.retain(|digest, _| self.small.contains(digest));
+        self.new_values.retain(|digest, _| self.inline_digests.contains(digest));
         Transition {
-            next: self.next,
+            execution: self.execution,
             row: self.row,
             contents: self.contents,
             refusal,
             effects: self.effects,
-            made: self.made,
+            new_values: self.new_values,
         }
     }
 
     /// The transition, or [`Decision::Stay`] if no event was added.
     pub(super) fn into_decision(self, refusal: Option<Error>) -> Decision {
         if self.row.events.is_empty() {
-            Decision::Stay
+            Decision::NoChange
         } else {
-            Decision::Move(Box::new(self.into_transition(refusal)))
+            Decision::Transition(Box::new(self.into_transition(refusal)))
         }
     }
 
     pub(super) fn become_state(&mut self, to: State, failure: Option<Failure>) -> Result<()> {
-        let from = self.next.state;
-        from.check_transition(to).map_err(|error| self.next.with_execution_context(error))?;
-        let steps_total = u32::try_from(self.next.steps.len()).unwrap_or(u32::MAX);
+        let from = self.execution.state;
+        from.check_transition(to).map_err(|error| self.execution.with_execution_context(error))?;
+        let steps_total = u32::try_from(self.execution.steps.len()).unwrap_or(u32::MAX);
         self.push_event(Event::StateChanged { from, to, failure, steps_total });
         Ok(())
     }
 
     /// Adds a pause reason, and pauses the execution if it is running.
-    pub(super) fn pause(&mut self, reason: PauseReason) -> Result<()> {
-        if self.next.state != State::Paused {
+    pub(super) fn add_pause_reason(&mut self, reason: PauseReason) -> Result<()> {
+        if self.execution.state != State::Paused {
             self.become_state(State::Paused, None)?;
         }
         self.push_event(Event::PauseAdded { reason });
@@ -130,11 +136,11 @@ impl<'a> TransitionBuilder<'a> {
 
     /// Removes a pause reason. The execution runs again when the last one is removed.
     pub(super) fn lift_pause_reason(&mut self, reason: PauseReason) -> Result<()> {
-        if !self.next.pauses.contains(&reason) {
+        if !self.execution.pauses.contains(&reason) {
             return Ok(());
         }
         self.push_event(Event::PauseLifted { reason });
-        if self.next.pauses.is_empty() {
+        if self.execution.pauses.is_empty() {
             self.become_state(State::Running, None)?;
         }
         Ok(())
@@ -143,7 +149,7 @@ impl<'a> TransitionBuilder<'a> {
     /// Lifts the pauses that depend on which visits are open. The scheduler computes them again at the end of the
     /// transition.
     pub(super) fn lift_open_visit_pauses(&mut self) -> Result<()> {
-        for reason in self.next.pauses.clone() {
+        for reason in self.execution.pauses.clone() {
             if reason.is_set_by_scheduler() {
                 self.lift_pause_reason(reason)?;
             }
@@ -157,7 +163,7 @@ impl<'a> TransitionBuilder<'a> {
         awaiting: WaitCondition,
         input: Option<Payload>,
     ) {
-        let agent = self.agent(&visit_id);
+        let agent = self.find_agent(&visit_id);
         self.push_event(Event::VisitOpened(Box::new(VisitOpened {
             visit_id,
             agent,
@@ -179,12 +185,12 @@ impl<'a> TransitionBuilder<'a> {
         }
         self.push_event(Event::VisitClosed(Box::new(VisitClosed {
             visit_id: visit_id.clone(),
-            agent: self.agent(visit_id),
+            agent: self.find_agent(visit_id),
             outcome,
             consumed,
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         })));
-        self.keep_step_compensation(visit_id);
+        self.record_step_compensation(visit_id);
     }
 
     /// Cancels the attempt of the server or of a child that this visit waits for, if any.
@@ -193,41 +199,41 @@ impl<'a> TransitionBuilder<'a> {
             return;
         };
         let (visit_id, attempt) = (visit_id.clone(), visit.attempt);
-        let cancel = Effect::Cancel(AttemptId { visit_id, attempt });
+        let cancel = Effect::CancelAttempt(AttemptId { visit_id, attempt });
         self.effects.push(cancel);
         // Only after the cancellation: the attempt may be about to begin the child, and is stopped before the order is
         // sent.
         if let WaitCondition::Child { execution_id } = awaiting {
-            let what = if self.fails { OrderKind::Fail } else { OrderKind::Abandon };
+            let what = if self.should_fail_children { OrderKind::Fail } else { OrderKind::Abandon };
             self.push_child_order(execution_id.clone(), what);
         }
     }
 
     /// The step that a visit executes, and its compiled expressions.
-    pub(super) fn step_and_expressions_of_visit(
+    pub(super) fn find_step_and_expressions(
         &self,
         visit_id: &VisitId,
     ) -> Option<(&'a Step, &'a CompiledStep)> {
         let is_item = visit_id.item.is_some();
-        let definition = self.facts.definition;
+        let definition = self.context.definition;
         definition.find_body(visit_id.step.as_ref(), visit_id.body, is_item)
     }
 
     /// The agent that works in a visit, if the step has one.
-    fn agent(&self, visit_id: &VisitId) -> Option<AgentName> {
+    fn find_agent(&self, visit_id: &VisitId) -> Option<AgentName> {
         let is_work = visit_id.body == BodyKind::Work;
-        let step = is_work.then(|| self.facts.definition.step(visit_id.step()))?;
+        let step = is_work.then(|| self.context.definition.step(visit_id.step()))?;
         step?.agent_name().cloned()
     }
 
     /// Waiting for a model, with a new token.
-    pub(super) fn new_token(&self) -> WaitCondition {
+    pub(super) fn wait_for_new_token(&self) -> WaitCondition {
         WaitCondition::Model(TokenGrant::issue(self.row.at, self.ids))
     }
 
     /// The number of the visit's current attempt.
     pub(super) fn attempt_number(&self, visit_id: &VisitId) -> u32 {
-        let visit = self.next.visit(visit_id);
+        let visit = self.execution.find_visit(visit_id);
         visit.map_or(1, |(_, _, visit)| visit.attempt)
     }
 
@@ -269,14 +275,14 @@ impl<'a> TransitionBuilder<'a> {
         for artifact in artifacts {
             self.push_event(Event::ArtifactStored {
                 visit_id: visit_id.clone(),
-                agent: self.agent(visit_id),
+                agent: self.find_agent(visit_id),
                 artifact: Box::new(artifact),
             });
         }
         for reference in references {
             self.push_event(Event::ArtifactNamed {
                 visit_id: visit_id.clone(),
-                agent: self.agent(visit_id),
+                agent: self.find_agent(visit_id),
                 reference,
             });
         }
@@ -288,11 +294,11 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// Voids the open visits of the steps for whose position `is_meant` returns true.
-    pub(super) fn void_visits_of_steps(&mut self, is_meant: impl Fn(usize) -> bool) {
-        let open = self.next.open_visits().filter(|(at, ..)| is_meant(*at));
-        let open: Vec<_> =
-            open.map(|(_, step, visit)| (visit.visit_id(&step.id), visit.clone())).collect();
-        for (visit_id, visit) in open {
+    pub(super) fn void_visits_of_steps(&mut self, is_selected: impl Fn(usize) -> bool) {
+        let open_visits = self.execution.open_visits().filter(|(at, ..)| is_selected(*at));
+        let open_visits: Vec<_> =
+            open_visits.map(|(_, step, visit)| (visit.visit_id(&step.id), visit.clone())).collect();
+        for (visit_id, visit) in open_visits {
             self.close_visit(&visit_id, &visit, Outcome::Voided, None);
         }
     }
@@ -317,29 +323,33 @@ impl<'a> TransitionBuilder<'a> {
         bytes_max: usize,
         what: &str,
     ) -> Result<Payload> {
-        let kept = move_to_contents(make_payload(&value, bytes_max, what)?, &mut self.contents);
-        self.remember_value(&kept, value);
-        Ok(kept)
+        let payload = move_to_contents(make_payload(&value, bytes_max, what)?, &mut self.contents);
+        self.remember_value(&payload, value);
+        Ok(payload)
     }
 
     /// Remembers a value, so that later parts of this transition find it.
     pub(super) fn remember_value(&mut self, payload: &Payload, value: Value) {
         if payload.bytes <= limits::INLINE_BYTES_MAX as u64 {
-            self.small.insert(payload.digest);
+            self.inline_digests.insert(payload.digest);
         }
-        self.made.insert(payload.digest, Arc::new(value));
+        self.new_values.insert(payload.digest, Arc::new(value));
     }
 
     /// A value by reference: created in this transition, or looked up before. Else the missing reference.
-    pub(super) fn find_value(&self, need: Need) -> std::result::Result<Arc<Value>, Need> {
-        let known = self.made.get(&need.digest).or_else(|| self.facts.values.get(&need.digest));
-        known.cloned().ok_or(need)
+    pub(super) fn find_value(
+        &self,
+        need: ValueReference,
+    ) -> std::result::Result<Arc<Value>, ValueReference> {
+        let value =
+            self.new_values.get(&need.digest).or_else(|| self.context.values.get(&need.digest));
+        value.cloned().ok_or(need)
     }
 
     /// Like [`Self::find_value`], but interrupts the decision if the value is missing. For callers that need only one value
     /// at a time.
-    pub(super) fn require_value(&self, need: Need) -> DecideResult<Arc<Value>> {
-        self.find_value(need).map_err(|need| Interrupt::Needs(vec![need]))
+    pub(super) fn require_value(&self, need: ValueReference) -> DecideResult<Arc<Value>> {
+        self.find_value(need).map_err(|need| Interrupt::MissingValues(vec![need]))
     }
 }
 
@@ -353,8 +363,10 @@ pub(super) fn make_payload(
     what: &str,
 ) -> Result<(Payload, Content)> {
     if nesting_depth(value) > limits::JSON_DEPTH_MAX {
-        let most = limits::JSON_DEPTH_MAX;
-        return Err(Error::limit_exceeded(format!("the {what} may be nested {most} levels deep")));
+        let max_depth = limits::JSON_DEPTH_MAX;
+        return Err(Error::limit_exceeded(format!(
+            "the {what} may be nested {max_depth} levels deep"
+        )));
     }
     let document = JsonText::from_value(value);
     let bytes = document.as_str().len();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ConsumedCall, Failure, Items, Need, Outcome, PauseReason, Payload, Row, VisitId, WaitCondition,
+    ConsumedCall, Failure, ItemVisits, Outcome, PauseReason, Payload, Row, ValueReference, VisitId,
+    WaitCondition,
 };
 use crate::{
     clock::Timestamp,
@@ -27,7 +28,7 @@ pub struct StepState {
     /// Its visits, oldest first. Copy-on-write: there may be thousands, and a transition changes few of them.
     pub visits: Vec<Arc<Visit>>,
     /// The items of its latest visit that were opened so far, in the order of the list.
-    pub items: Items,
+    pub items: ItemVisits,
     /// Calls that ended items of earlier visits: the latest [`limits::PAST_CALLS_MAX`] of them.
     pub past: Vec<RecordedCall>,
     /// How many of its visits came before the last jump back that reset the step.
@@ -113,7 +114,7 @@ impl StepState {
             id,
             status: StepStatus::Pending,
             visits: Vec::new(),
-            items: Items::default(),
+            items: ItemVisits::default(),
             past: Vec::new(),
             past_visits: 0,
             beside: Vec::new(),
@@ -128,20 +129,20 @@ impl StepState {
 
     /// The visit of this step with this id.
     pub(super) fn find_visit(&self, visit_id: &VisitId) -> Option<&Visit> {
-        let is_meant = |visit: &&Visit| visit.has_id(visit_id);
+        let is_same_visit = |visit: &&Visit| visit.has_id(visit_id);
         let visits = match (visit_id.body, visit_id.item) {
             (BodyKind::Work, None) => &self.visits,
-            (BodyKind::Work, Some(item)) => return self.items.get(item).filter(is_meant),
+            (BodyKind::Work, Some(item)) => return self.items.get(item).filter(is_same_visit),
             _ => &self.beside,
         };
         let mut newest_first = visits.iter().rev().map(|visit| &**visit);
-        newest_first.find(is_meant)
+        newest_first.find(is_same_visit)
     }
 
     /// Its visits since the last jump back that reset it.
     pub fn visits_since_reset(&self) -> &[Arc<Visit>] {
-        let past = self.past_visits as usize;
-        self.visits.get(past..).unwrap_or_default()
+        let reset_count = self.past_visits as usize;
+        self.visits.get(reset_count..).unwrap_or_default()
     }
 
     pub(super) fn reset(&mut self) {
@@ -153,23 +154,24 @@ impl StepState {
     pub(super) fn clear_items(&mut self) {
         let items = std::mem::take(&mut self.items);
         self.collect_superseded_tokens(&items);
-        let past = items.iter().filter_map(|item| item.closed.as_ref()?.recorded_call());
-        self.past.extend(past);
+        let recorded_calls = items.iter().filter_map(|item| item.closed.as_ref()?.recorded_call());
+        self.past.extend(recorded_calls);
         self.past.sort_by_key(|past| past.revision);
-        let too_many = self.past.len().saturating_sub(limits::PAST_CALLS_MAX);
-        self.past.drain(..too_many);
+        let excess_count = self.past.len().saturating_sub(limits::PAST_CALLS_MAX);
+        self.past.drain(..excess_count);
     }
 
     /// Moves the superseded tokens of the items to the visit of their step, which has none of its own, together with
     /// those that the visit before had collected: the latest [`limits::PAST_CALLS_MAX`].
-    fn collect_superseded_tokens(&mut self, items: &Items) {
-        let Some((last, before)) = self.visits.split_last_mut().filter(|_| !items.is_empty())
+    fn collect_superseded_tokens(&mut self, items: &ItemVisits) {
+        let Some((last, previous_visits)) =
+            self.visits.split_last_mut().filter(|_| !items.is_empty())
         else {
             return;
         };
-        let before = before.last_mut().map(Arc::make_mut);
+        let previous = previous_visits.last_mut().map(Arc::make_mut);
         let mut retired =
-            before.map_or_else(Vec::new, |visit| std::mem::take(&mut visit.superseded));
+            previous.map_or_else(Vec::new, |visit| std::mem::take(&mut visit.superseded));
         retired.extend(items.iter().flat_map(|item| &item.superseded));
         retired.sort_by_key(|retired| retired.revision);
         retired.drain(..retired.len().saturating_sub(limits::PAST_CALLS_MAX));
@@ -177,7 +179,7 @@ impl StepState {
     }
 
     /// The id of the next visit of its work.
-    pub(super) fn next_visit(&self) -> VisitId {
+    pub(super) fn next_visit_id(&self) -> VisitId {
         let number = self.latest_visit().map_or(1, |visit| visit.number + 1);
         VisitId::for_step_work(self.id.clone(), number, None)
     }
@@ -192,7 +194,7 @@ impl StepState {
         self.latest_visit()?.closed.as_ref()?.failure.as_ref()
     }
 
-    pub(super) fn visit_mut(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut Visit)) {
+    pub(super) fn update_visit(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut Visit)) {
         let visits = match (visit_id.body, visit_id.item) {
             (BodyKind::Work, None) => &mut self.visits,
             (BodyKind::Work, Some(item)) => {
@@ -212,8 +214,8 @@ impl StepState {
 
 impl VisitEnd {
     /// A reference to the output of the visit, if it has one.
-    pub(crate) fn output_reference(&self) -> Option<Need> {
-        Some(Need { digest: self.output?, revision: Some(self.revision) })
+    pub(crate) fn output_reference(&self) -> Option<ValueReference> {
+        Some(ValueReference { digest: self.output?, revision: Some(self.revision) })
     }
 
     /// The call that ended the visit, if a call did.
@@ -280,7 +282,7 @@ impl Visit {
         (self.body, self.number, self.item) == (id.body, id.visit, id.item)
     }
 
-    pub(super) fn is_of_revision(&self, revision: u64) -> bool {
+    pub(super) fn was_opened_in_revision(&self, revision: u64) -> bool {
         self.opened_revision == revision
     }
 
@@ -307,7 +309,7 @@ impl Visit {
 
     /// The pause reason if only a person or a resume can move this visit. The execution pauses when all open visits
     /// have one.
-    pub(super) const fn pauses_for(&self) -> Option<PauseReason> {
+    pub(super) const fn pause_reason(&self) -> Option<PauseReason> {
         match self.awaiting {
             Some(WaitCondition::Gate { .. }) => Some(PauseReason::Gate),
             Some(WaitCondition::OutputInvalid(_)) => Some(PauseReason::OutputInvalid),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::VisitId;
 use crate::event::ChildOrder;
 use crate::{
-    FailureCode, cursor::Cursor, definition::StepKind, document::JsonText, event::Response,
+    FailureCode, cursor::PageCursor, definition::StepKind, document::JsonText, event::Response,
     expression::RenderedValue, mask::SecretMask,
 };
 
@@ -24,24 +24,24 @@ pub struct AttemptId {
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// Begin an attempt.
-    Begin(Box<BeginAttempt>),
+    BeginAttempt(Box<AttemptRequest>),
     /// Cancel an attempt that no visit waits for any more.
-    Cancel(AttemptId),
+    CancelAttempt(AttemptId),
     /// Send an order to a child.
-    Order(ChildOrder),
+    SendOrder(ChildOrder),
 }
 
 /// An attempt that the server begins.
 #[derive(Clone, Debug)]
-pub struct BeginAttempt {
+pub struct AttemptRequest {
     /// Its id.
     pub attempt_id: AttemptId,
     /// The kind of the step, with its parameters.
-    pub kind: StepKind,
+    pub step_kind: StepKind,
     /// Its input: an object with `with` and, for operations, `body`. Secrets are filled in by the runner.
     pub input: RenderedValue,
     /// The next page, if part of a list was fetched already.
-    pub cursor: Option<Cursor>,
+    pub cursor: Option<PageCursor>,
     /// The time limit of the attempt.
     pub timeout: Option<Duration>,
 }
@@ -67,7 +67,7 @@ pub struct Attachment {
     /// The bytes of the body.
     pub content: Vec<u8>,
     /// The rest of the response, if the step asks for it: an object in which the artifact replaces `payload`.
-    pub around: Option<Value>,
+    pub envelope: Option<Value>,
 }
 
 /// Leaves out the content, which may be long.
@@ -84,9 +84,9 @@ pub struct OutputPage {
     /// Its items.
     pub items: Vec<Value>,
     /// The cursor of the next page; `None` if this is the last one.
-    pub next: Option<Cursor>,
+    pub next_cursor: Option<PageCursor>,
     /// The rest of the response, if the step asks for it: an object whose `payload` is replaced by the whole list.
-    pub around: Option<Value>,
+    pub envelope: Option<Value>,
 }
 
 impl From<Value> for EffectOutput {
@@ -102,12 +102,12 @@ impl EffectOutput {
         match &mut self {
             Self::Output(output) => mask.mask_value(output),
             Self::Page(page) => {
-                let parts = page.items.iter_mut().chain(&mut page.around);
-                parts.for_each(|part| mask.mask_value(part));
-                if let Some(cursor) = &mut page.next {
-                    let mut next = cursor.next.value();
-                    mask.mask_value(&mut next);
-                    cursor.next = JsonText::from_value(&next);
+                let values = page.items.iter_mut().chain(&mut page.envelope);
+                values.for_each(|part| mask.mask_value(part));
+                if let Some(cursor) = &mut page.next_cursor {
+                    let mut position = cursor.next.value();
+                    mask.mask_value(&mut position);
+                    cursor.next = JsonText::from_value(&position);
                 }
             }
             Self::Attachment(attachment) => attachment.mask_secrets(mask),
@@ -120,10 +120,10 @@ impl Attachment {
     fn mask_secrets(&mut self, mask: &SecretMask) {
         self.name = mask.mask_text(&self.name).into_owned();
         self.content_type = mask.mask_text(&self.content_type).into_owned();
-        if let Some(covered) = mask.mask_bytes(&self.content) {
-            self.content = covered;
+        if let Some(masked) = mask.mask_bytes(&self.content) {
+            self.content = masked;
         }
-        if let Some(around) = &mut self.around {
+        if let Some(around) = &mut self.envelope {
             mask.mask_value(around);
         }
     }
@@ -139,7 +139,7 @@ pub struct OperationFailure {
     /// What happened.
     pub message: String,
     /// Whether another attempt may succeed.
-    pub retryable: bool,
+    pub is_retryable: bool,
     /// How long the service asks to wait before the next attempt (`Retry-After`).
     pub retry_after: Option<Duration>,
     /// The response of the service.
@@ -153,7 +153,7 @@ impl OperationFailure {
             class: class.into(),
             code: None,
             message: message.into(),
-            retryable: false,
+            is_retryable: false,
             retry_after: None,
             response: None,
         }
@@ -168,7 +168,7 @@ impl OperationFailure {
     /// Marks the failure as retryable.
     #[must_use]
     pub fn as_retryable(self) -> Self {
-        Self { retryable: true, ..self }
+        Self { is_retryable: true, ..self }
     }
 
     /// Replaces secrets that the failure repeats by their placeholders.
@@ -186,24 +186,24 @@ impl OperationFailure {
 }
 
 /// Says which work the server can do now, and which it may repeat when the outcome of an attempt is unknown.
-pub trait Safety: fmt::Debug + Sync {
+pub trait RetrySafety: fmt::Debug + Sync {
     /// Whether the work is idempotent, and so may be repeated when the outcome of an attempt is unknown.
-    fn is_safe(&self, kind: &StepKind) -> bool;
+    fn is_safe_to_retry(&self, kind: &StepKind) -> bool;
 
     /// Whether the step needs a catalog that is missing or disabled.
-    fn lacks_catalog(&self, kind: &StepKind) -> bool;
+    fn is_catalog_missing(&self, kind: &StepKind) -> bool;
 }
 
 /// Treats no work as safe to repeat, and no catalog as missing.
 #[derive(Debug)]
-pub(super) struct NothingSafe;
+pub(super) struct NeverSafeToRetry;
 
-impl Safety for NothingSafe {
-    fn is_safe(&self, _: &StepKind) -> bool {
+impl RetrySafety for NeverSafeToRetry {
+    fn is_safe_to_retry(&self, _: &StepKind) -> bool {
         false
     }
 
-    fn lacks_catalog(&self, _: &StepKind) -> bool {
+    fn is_catalog_missing(&self, _: &StepKind) -> bool {
         false
     }
 }

@@ -27,9 +27,9 @@ impl Parser<'_> {
 
     fn parse_filter(&mut self, node: &ExpressionNode) -> ParseResult {
         let token = self.expect_word("the name of a filter")?;
-        let written = self.token_text(&token);
+        let filter_name = self.token_text(&token);
         let arguments = self.parse_arguments()?;
-        let Some(filter) = filters::JinjaFilter::find_by_name(&written) else {
+        let Some(filter) = filters::JinjaFilter::find_by_name(&filter_name) else {
             self.note_unknown_filter(&token, "filter", filters::filter_names());
             return Ok(node.clone());
         };
@@ -43,37 +43,37 @@ impl Parser<'_> {
     }
 
     fn parse_test(&mut self, node: &ExpressionNode) -> ParseResult {
-        let negated = self.take_word("not").map_or("", |_| "not ");
+        let negation = self.take_word("not").map_or("", |_| "not ");
         let token = self.expect_word("the name of a test")?;
-        let written = self.token_text(&token);
+        let test_name = self.token_text(&token);
         let arguments = if self.is_next_sign("(") {
             self.parse_arguments()?
         } else {
             self.parse_bare_argument()?
         };
-        let Some(known) = filters::JinjaTest::find_by_name(&written) else {
+        let Some(test) = filters::JinjaTest::find_by_name(&test_name) else {
             self.note_unknown_filter(&token, "test", filters::test_names());
             return Ok(node.clone());
         };
-        if arguments.len() != known.arguments || arguments.iter().any(|a| a.name.is_some()) {
-            let message = format!("the test `{written}` takes {} values", known.arguments);
+        if arguments.len() != test.arguments || arguments.iter().any(|a| a.name.is_some()) {
+            let message = format!("the test `{test_name}` takes {} values", test.arguments);
             self.note_new_fault(FaultKind::Filter, (token.start, self.last_token_end()), message);
         }
-        let subject = self.translate_subject(node, known.is_presence_test());
-        let text =
-            format!("({subject} is {negated}{written}({}))", translate_arguments(&arguments));
-        self.join_nodes(text, subject_and_arguments(node, &arguments))
+        let subject = self.translate_subject(node, test.is_presence_test());
+        let template =
+            format!("({subject} is {negation}{test_name}({}))", translate_arguments(&arguments));
+        self.join_nodes(template, subject_and_arguments(node, &arguments))
     }
 
     /// Parses the value of a test without parentheses: `is divisibleby 3`.
     fn parse_bare_argument(&mut self) -> ParseResult<Vec<Argument>> {
-        let follows = self.peek().is_some_and(|token| match token.kind {
+        let has_argument = self.peek().is_some_and(|token| match token.kind {
             TokenKind::Text(_) | TokenKind::Number(_) => true,
             TokenKind::Word => !operand::KEYWORDS.contains(&self.token_text(&token).as_str()),
             TokenKind::Sign(_) => false,
         });
         let mut arguments = Vec::new();
-        if follows {
+        if has_argument {
             let (name, node) = (None, self.parse_value()?);
             arguments.push(Argument { name, node });
         }
@@ -107,9 +107,9 @@ impl Parser<'_> {
         Some(self.token_text(&token))
     }
 
-    fn expect_word(&mut self, what: &str) -> ParseResult<Token> {
+    fn expect_word(&mut self, expected: &str) -> ParseResult<Token> {
         let Some(token) = self.peek().filter(|token| token.kind == TokenKind::Word) else {
-            return self.halt_at_missing(what);
+            return self.halt_at_missing(expected);
         };
         self.next_token();
         Ok(token)
@@ -127,8 +127,8 @@ impl Parser<'_> {
     }
 
     /// Checks the name of a test that `selectattr` or `rejectattr` gets as a literal.
-    fn check_attribute_test(&mut self, known: &filters::JinjaFilter, arguments: &[Argument]) {
-        let (Some(tests), Some(argument)) = (known.attribute_tests(), arguments.get(1)) else {
+    fn check_attribute_test(&mut self, filter: &filters::JinjaFilter, arguments: &[Argument]) {
+        let (Some(tests), Some(argument)) = (filter.attribute_tests(), arguments.get(1)) else {
             return;
         };
         let node = &argument.node;
@@ -136,10 +136,10 @@ impl Parser<'_> {
             return;
         };
         if !tests.contains(&test.as_str()) {
-            let inside = (node.start + 1, node.end.saturating_sub(1));
-            let message = format!("`{}` has no test `{}`", known.name, shorten_for_message(&test));
+            let text_span = (node.start + 1, node.end.saturating_sub(1));
+            let message = format!("`{}` has no test `{}`", filter.name, shorten_for_message(&test));
             let fault = ExpressionFault::new(FaultKind::Filter, (node.start, node.end), message);
-            self.note_with_suggestion(fault, inside, &test, "test", tests);
+            self.note_with_suggestion(fault, text_span, &test, "test", tests);
         } else if arguments.len() == 2 {
             let message = format!("the test `{test}` needs a value to compare with");
             self.note_new_fault(FaultKind::Filter, (node.start, self.last_token_end()), message);
@@ -149,14 +149,14 @@ impl Parser<'_> {
     fn note_unknown_filter<'n>(
         &mut self,
         token: &Token,
-        what: &str,
+        kind: &str,
         known: impl Iterator<Item = &'n str>,
     ) {
-        let written = self.token_text(token);
+        let name = self.token_text(token);
         let known: Vec<_> = known.collect();
-        let message = format!("there is no {what} `{}`", shorten_for_message(&written));
+        let message = format!("there is no {kind} `{}`", shorten_for_message(&name));
         let fault = ExpressionFault::new(FaultKind::Filter, token.span(), message);
-        self.note_with_suggestion(fault, token.span(), &written, what, &known);
+        self.note_with_suggestion(fault, token.span(), &name, kind, &known);
     }
 
     /// Notes a fault about the word `written` at `span`; suggests the similar one of `known`, or else lists all of them.
@@ -164,19 +164,19 @@ impl Parser<'_> {
         &mut self,
         fault: ExpressionFault,
         span: (usize, usize),
-        written: &str,
-        what: &str,
+        name: &str,
+        kind: &str,
         known: &[&str],
     ) {
-        let foreign =
-            words::find_value_counterpart(what, written).filter(|word| known.contains(word));
-        if let Some(advice) = words::filter_advice(written).filter(|_| what == "filter") {
+        let counterpart =
+            words::find_value_counterpart(kind, name).filter(|word| known.contains(word));
+        if let Some(advice) = words::find_filter_advice(name).filter(|_| kind == "filter") {
             return self.note_fault(fault.with_suggestion(advice));
         }
-        let meant = foreign.or_else(|| nearest::find_nearest(written, known.iter().copied()));
-        self.note_fault(match meant {
-            Some(meant) => fault.did_you_mean(span, meant),
-            None => fault.with_suggestion(format!("the {what}s are {}", known.join(", "))),
+        let suggestion = counterpart.or_else(|| nearest::find_nearest(name, known.iter().copied()));
+        self.note_fault(match suggestion {
+            Some(suggestion) => fault.with_word_suggestion(span, suggestion),
+            None => fault.with_suggestion(format!("the {kind}s are {}", known.join(", "))),
         });
     }
 }

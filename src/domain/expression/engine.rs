@@ -55,11 +55,11 @@ impl Program {
     /// Evaluates the program; `found` has the value of each reference, or the fault if there is none.
     pub(super) fn run<'v>(
         &self,
-        found: impl Iterator<Item = Result<std::borrow::Cow<'v, Value>, ExpressionFault>>,
+        lookups: impl Iterator<Item = Result<std::borrow::Cow<'v, Value>, ExpressionFault>>,
         source: &str,
     ) -> Result<Value, ExpressionFault> {
         let budget = Arc::new(EvaluationBudget::default());
-        let references = found.map(|found| ResolvedReference::from_lookup(found, &budget));
+        let references = lookups.map(|found| ResolvedReference::from_lookup(found, &budget));
         let scope = Inner::from_object(EvaluationScope {
             budget: Arc::clone(&budget),
             references: references.collect(),
@@ -89,9 +89,9 @@ impl EvaluationBudget {
     /// Charges for one value with `bytes` of text.
     pub(super) fn spend_bytes(&self, bytes: usize) -> Result<(), Error> {
         let cost = bytes.saturating_add(VALUE_COST);
-        let left = self.0.load(Ordering::Relaxed).checked_sub(cost);
-        self.0.store(left.unwrap_or(0), Ordering::Relaxed);
-        left.map(|_| ()).ok_or_else(budget_exceeded_error)
+        let remaining = self.0.load(Ordering::Relaxed).checked_sub(cost);
+        self.0.store(remaining.unwrap_or(0), Ordering::Relaxed);
+        remaining.map(|_| ()).ok_or_else(budget_exceeded_error)
     }
 }
 
@@ -105,10 +105,10 @@ enum ResolvedReference {
 
 impl ResolvedReference {
     fn from_lookup(
-        found: Result<std::borrow::Cow<'_, Value>, ExpressionFault>,
+        lookup: Result<std::borrow::Cow<'_, Value>, ExpressionFault>,
         budget: &EvaluationBudget,
     ) -> Self {
-        match found.map(|value| to_engine_value(&value, budget)) {
+        match lookup.map(|value| to_engine_value(&value, budget)) {
             Ok(Ok(value)) => Self::Value(value),
             Ok(Err(_)) => Self::TooLarge,
             Err(fault) => Self::Missing(fault),
@@ -223,8 +223,8 @@ pub(super) fn from_engine_value(
     depth: usize,
 ) -> Result<Value, Error> {
     if depth > limits::JSON_DEPTH_MAX {
-        let most = limits::JSON_DEPTH_MAX;
-        let message = format!("the result is nested more than {most} levels deep");
+        let max_depth = limits::JSON_DEPTH_MAX;
+        let message = format!("the result is nested more than {max_depth} levels deep");
         return Err(limit_error(message));
     }
     budget.spend_bytes(value.as_str().map_or(0, str::len))?;
@@ -278,7 +278,7 @@ pub(super) fn invalid_value_error(message: impl Into<String>) -> Error {
 
 /// An error with its own place in the source.
 pub(super) fn invalid_value_error_at(span: (usize, usize), message: String) -> Error {
-    let kind = FaultKind::Unsuitable;
+    let kind = FaultKind::TypeMismatch;
     error_from_fault(ExpressionFault::new(kind, span, message))
 }
 
@@ -291,8 +291,8 @@ pub(super) fn limit_error(message: String) -> Error {
 }
 
 fn budget_exceeded_error() -> Error {
-    let most = limits::EXPRESSION_WORK_BYTES_MAX >> 20;
-    limit_error(format!("the expression handles more than {most} MiB of values"))
+    let max_mib = limits::EXPRESSION_WORK_BYTES_MAX >> 20;
+    limit_error(format!("the expression handles more than {max_mib} MiB of values"))
 }
 
 /// Converts an error of minijinja to a fault.
@@ -300,17 +300,17 @@ fn fault_from_error(error: &Error, source: &str) -> ExpressionFault {
     if let Some(fault) = error.source().and_then(|source| source.downcast_ref()) {
         return ExpressionFault::clone(fault);
     }
-    let new = |kind, message: String| ExpressionFault::new(kind, (0, source.len()), message);
+    let to_fault = |kind, message: String| ExpressionFault::new(kind, (0, source.len()), message);
     match error.kind() {
-        ErrorKind::OutOfFuel => new(FaultKind::Limit, error_message(error)),
+        ErrorKind::OutOfFuel => to_fault(FaultKind::Limit, error_message(error)),
         ErrorKind::UndefinedError => {
             let message = format!(
                 "a part of `{}` leads to nothing",
                 super::token::shorten_for_message(source)
             );
-            new(FaultKind::Unresolved, message)
+            to_fault(FaultKind::Unresolved, message)
         }
-        _ => new(FaultKind::Unsuitable, error_message(error)),
+        _ => to_fault(FaultKind::TypeMismatch, error_message(error)),
     }
 }
 

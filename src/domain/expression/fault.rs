@@ -22,7 +22,7 @@ pub enum FaultKind {
     /// A path leads to nothing.
     Unresolved,
     /// An operator or a filter got values of the wrong types.
-    Unsuitable,
+    TypeMismatch,
 }
 
 /// A replacement in the source that a tool can make.
@@ -92,9 +92,9 @@ impl ExpressionFault {
     }
 
     /// Suggests `meant` for the word at `span`, with an edit.
-    pub(super) fn did_you_mean(self, span: (usize, usize), meant: &str) -> Self {
-        self.with_suggestion(format!("did you mean `{meant}`?"))
-            .with_replacement(span, meant.to_owned())
+    pub(super) fn with_word_suggestion(self, span: (usize, usize), word: &str) -> Self {
+        self.with_suggestion(format!("did you mean `{word}`?"))
+            .with_replacement(span, word.to_owned())
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(||
 pub(super) struct JinjaFilter {
     pub(super) name: &'static str,
     pub(super) arguments: (usize, usize),
-    named: &'static [&'static str],
+    named_arguments: &'static [&'static str],
     run: FilterFunction,
 }
 
@@ -49,7 +49,7 @@ const fn new_filter(
     named: &'static [&'static str],
     run: FilterFunction,
 ) -> JinjaFilter {
-    JinjaFilter { name, arguments, named, run }
+    JinjaFilter { name, arguments, named_arguments: named, run }
 }
 
 /// A filter without arguments.
@@ -66,10 +66,10 @@ static FILTERS: &[JinjaFilter] = &[
     filter_without_arguments("fromjson", |call| call.parse_json()),
     filter_without_arguments("int", |call| call.to_number(given::int)),
     filter_without_arguments("items", |call| call.map_entries(|key, item| vec![key, item].into())),
-    new_filter("join", (0, 1), &[], |call| call.join()),
+    new_filter("join", (0, 1), &[], |call| call.join_items()),
     filter_without_arguments("keys", |call| call.map_entries(|key, _| key)),
     filter_without_arguments("last", |call| given::last(call.expect_text_or_list()?.clone())),
-    filter_without_arguments("length", |call| call.length()),
+    filter_without_arguments("length", |call| call.compute_length()),
     filter_without_arguments("lower", |call| call.charge_text(call.expect_text()?.to_lowercase())),
     new_filter("map", (0, 0), &["attribute", "default"], |call| call.map_attribute()),
     filter_without_arguments("max", |call| {
@@ -123,26 +123,26 @@ impl JinjaFilter {
 
     /// Checks the number and the names of the arguments; the error says what the filter takes.
     pub(super) fn check_arguments(&self, arguments: &[Argument]) -> Result<(), String> {
-        let (least, most) = self.arguments;
+        let (min_count, max_count) = self.arguments;
         let unnamed = arguments.iter().filter(|argument| argument.name.is_none());
         let count = unnamed.count();
         let named = || arguments.iter().filter_map(|a| a.name.as_deref());
-        let unknown = named().find(|name| !self.named.contains(name));
+        let unknown = named().find(|name| !self.named_arguments.contains(name));
         let needs_attribute = self.name == "map" && !named().any(|name| name == "attribute");
-        if count < least || count > most || unknown.is_some() || needs_attribute {
+        if count < min_count || count > max_count || unknown.is_some() || needs_attribute {
             return Err(self.usage_text());
         }
         Ok(())
     }
 
     fn usage_text(&self) -> String {
-        let (least, most) = self.arguments;
-        let count = match (least, most) {
+        let (min_count, max_count) = self.arguments;
+        let count = match (min_count, max_count) {
             (0, 0) => "no values".to_owned(),
             (least, most) if least == most => format!("{least} values"),
             (least, most) => format!("{least} to {most} values"),
         };
-        let named: Vec<_> = self.named.iter().map(|name| format!("`{name}=`")).collect();
+        let named: Vec<_> = self.named_arguments.iter().map(|name| format!("`{name}=`")).collect();
         let named = if named.is_empty() {
             String::new()
         } else {
@@ -188,8 +188,8 @@ static TESTS: &[JinjaTest] = &[
     new_test("odd", 0, |value, _| Ok(is_divisible_by(value, 2) == Some(false))),
     new_test("even", 0, |value, _| Ok(is_divisible_by(value, 2) == Some(true))),
     new_test("divisibleby", 1, |value, arguments| {
-        let (by,) = from_args(arguments)?;
-        Ok(is_divisible_by(value, by) == Some(true))
+        let (divisor,) = from_args(arguments)?;
+        Ok(is_divisible_by(value, divisor) == Some(true))
     }),
     new_test("startingwith", 1, |value, arguments| {
         let (start,): (&str,) = from_args(arguments)?;
@@ -201,9 +201,9 @@ static TESTS: &[JinjaTest] = &[
     }),
 ];
 
-fn is_divisible_by(value: &Inner, by: i128) -> Option<bool> {
+fn is_divisible_by(value: &Inner, divisor: i128) -> Option<bool> {
     let number = i128::try_from(value.clone()).ok().filter(|_| value.is_integer())?;
-    number.checked_rem_euclid(by).map(|rest| rest == 0)
+    number.checked_rem_euclid(divisor).map(|rest| rest == 0)
 }
 
 impl JinjaTest {

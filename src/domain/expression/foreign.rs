@@ -11,69 +11,76 @@ use crate::grammar::foreign as words;
 
 impl Parser<'_> {
     /// Notes an operator of another language, for which `meant` is the one of ours.
-    pub(super) fn note_foreign_operator(&mut self, token: &Token, written: &str, meant: &str) {
-        let message = format!("`{written}` is not an operator here");
-        let fault = foreign_token_fault(token, &message, &format!("write `{meant}`"));
-        self.note_fault(fault.with_replacement(token.span(), self.pad_operator(token, meant)));
+    pub(super) fn note_foreign_operator(
+        &mut self,
+        token: &Token,
+        operator: &str,
+        replacement: &str,
+    ) {
+        let message = format!("`{operator}` is not an operator here");
+        let fault = foreign_token_fault(token, &message, &format!("write `{replacement}`"));
+        self.note_fault(
+            fault.with_replacement(token.span(), self.pad_operator(token, replacement)),
+        );
     }
 
     /// `meant` with a space where it would otherwise merge with its neighbours.
-    fn pad_operator(&self, token: &Token, meant: &str) -> String {
+    fn pad_operator(&self, token: &Token, replacement: &str) -> String {
         let before = self.source.get(..token.start).unwrap_or_default();
         let after = self.source.get(token.end..).unwrap_or_default();
-        let space = |wanted: bool| if wanted { " " } else { "" };
+        let pad_if = |is_needed: bool| if is_needed { " " } else { "" };
         format!(
-            "{}{meant}{}",
-            space(!before.ends_with(char::is_whitespace)),
-            space(!after.starts_with(char::is_whitespace))
+            "{}{replacement}{}",
+            pad_if(!before.ends_with(char::is_whitespace)),
+            pad_if(!after.starts_with(char::is_whitespace))
         )
     }
 
     /// Parses `!x` after its sign.
     pub(super) fn parse_foreign_not(&mut self, token: &Token) -> ParseResult {
         let mut operand = self.parse_nested(Self::parse_signed)?;
-        let written = self.source_slice((operand.start, operand.end));
+        let operand_text = self.source_slice((operand.start, operand.end));
         let fault = foreign_token_fault(token, "`!` is not an operator here", "write `not`");
-        let instead = format!("(not {written})");
-        self.note_fault(fault.with_replacement((token.start, operand.end), instead));
+        let replacement = format!("(not {operand_text})");
+        self.note_fault(fault.with_replacement((token.start, operand.end), replacement));
         operand.start = token.start;
         self.join_nodes(format!("(not {})", operand.text), [&operand])
     }
 
     /// Notes `a ? b : c` and `a ?? b`, where an expression should have ended.
     pub(super) fn refuse_question_mark(&mut self, node: &ExpressionNode) -> ParseResult<()> {
-        let before = self.source_slice((node.start, node.end));
+        let condition = self.source_slice((node.start, node.end));
         if let Some(token) = self.take_sign("??") {
-            let other = self.parse_conditional()?;
-            let value = self.source_slice((other.start, other.end));
-            let instead = format!("({before}) | default({value})");
+            let fallback = self.parse_conditional()?;
+            let value = self.source_slice((fallback.start, fallback.end));
+            let replacement = format!("({condition}) | default({value})");
             let fault =
                 foreign_token_fault(&token, "`??` is not an operator here", "write `| default(…)`");
-            self.note_fault(fault.with_replacement((node.start, other.end), instead));
+            self.note_fault(fault.with_replacement((node.start, fallback.end), replacement));
         } else if let Some(token) = self.take_sign("?") {
-            let yes = self.parse_conditional()?;
+            let then_node = self.parse_conditional()?;
             self.expect_sign(":")?;
-            let no = self.parse_conditional()?;
-            let yes = self.source_slice((yes.start, yes.end));
-            let no_text = self.source_slice((no.start, no.end));
-            let instead = format!("(({yes}) if {before} else {no_text})");
+            let else_node = self.parse_conditional()?;
+            let then_text = self.source_slice((then_node.start, then_node.end));
+            let else_text = self.source_slice((else_node.start, else_node.end));
+            let replacement = format!("(({then_text}) if {condition} else {else_text})");
             let message = "`? :` is not an operator here";
             let fault = foreign_token_fault(&token, message, "write `… if … else …`");
-            self.note_fault(fault.with_replacement((node.start, no.end), instead));
+            self.note_fault(fault.with_replacement((node.start, else_node.end), replacement));
         }
         Ok(())
     }
 
     /// Parses `name(…)` after its name, and notes that there are no functions.
     pub(super) fn parse_foreign_function(&mut self, token: &Token, name: &str) -> ParseResult {
-        let start = self.literal_node(token, serde_json::Value::Null);
+        let start = self.add_literal_node(token, serde_json::Value::Null);
         let arguments = self.parse_grouped_arguments()?;
-        let instead = match arguments.as_slice() {
+        let replacement = match arguments.as_slice() {
             [] => None,
             [subject, rest @ ..] => equivalent_expression(subject, name, rest),
         };
         let message = format!("there is no function `{}`", shorten_for_message(name));
-        self.note_call_fault(token.start, message, instead);
+        self.note_call_fault(token.start, message, replacement);
         Ok(self.placeholder_after_call(start))
     }
 
@@ -82,18 +89,19 @@ impl Parser<'_> {
         self.next_token();
         let name = self.next_token().map(|token| self.token_text(&token)).unwrap_or_default();
         let arguments = self.parse_grouped_arguments()?;
-        let instead = equivalent_expression(&self.parenthesized_source(node), &name, &arguments);
+        let replacement =
+            equivalent_expression(&self.parenthesized_source(node), &name, &arguments);
         let message = format!("`.{}(…)`: there are no methods here", shorten_for_message(&name));
-        self.note_call_fault(node.start, message, instead);
+        self.note_call_fault(node.start, message, replacement);
         Ok(self.placeholder_after_call(node.clone()))
     }
 
-    fn note_call_fault(&mut self, start: usize, message: String, instead: Option<String>) {
+    fn note_call_fault(&mut self, start: usize, message: String, replacement: Option<String>) {
         let span = (start, self.last_token_end());
         let fault = ExpressionFault::new(FaultKind::Foreign, span, message);
-        let fault = if let Some(instead) = instead {
-            let suggestion = format!("write `{}`", shorten_for_message(&instead));
-            fault.with_suggestion(suggestion).with_replacement(span, instead)
+        let fault = if let Some(replacement) = replacement {
+            let suggestion = format!("write `{}`", shorten_for_message(&replacement));
+            fault.with_suggestion(suggestion).with_replacement(span, replacement)
         } else {
             let filters: Vec<_> = filters::filter_names().collect();
             let filters = filters.join(", ");
@@ -106,7 +114,7 @@ impl Parser<'_> {
     fn placeholder_after_call(&self, mut node: ExpressionNode) -> ExpressionNode {
         node.end = self.last_token_end();
         node.reference = None;
-        node.constant = false;
+        node.is_constant = false;
         node
     }
 
@@ -120,15 +128,15 @@ impl Parser<'_> {
     /// The source of a node, in parentheses unless it is a single value.
     fn parenthesized_source(&self, node: &ExpressionNode) -> String {
         let text = self.source_slice((node.start, node.end));
-        let single = node.reference.is_some() || node.constant;
-        let enclosed = text.starts_with(['[', '{']) && node.depth > 0;
-        if single || enclosed { text } else { format!("({text})") }
+        let is_single = node.reference.is_some() || node.is_constant;
+        let is_enclosed = text.starts_with(['[', '{']) && node.depth > 0;
+        if is_single || is_enclosed { text } else { format!("({text})") }
     }
 
     /// Stops at a token that cannot follow an expression.
     pub(super) fn stop_at_stray_token<T>(&mut self, token: &Token) -> ParseResult<T> {
-        let written = self.token_text(token);
-        let message = format!("`{}` should not stand here", shorten_for_message(&written));
+        let token_text = self.token_text(token);
+        let message = format!("`{}` should not stand here", shorten_for_message(&token_text));
         let fault = ExpressionFault::new(FaultKind::Syntax, token.span(), message);
         self.halt_with_fault(
             fault.with_suggestion("an operator is missing before it, or it is too much"),

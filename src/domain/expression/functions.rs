@@ -14,7 +14,7 @@ use super::{
         EvaluationBudget, EvaluationScope, charge_value, from_engine_value, invalid_value_error,
         map_pairs, to_engine_value,
     },
-    operators::{add_values, are_orderable, type_description},
+    operators::{add_values, are_orderable, describe_type},
     value_to_text,
 };
 use crate::document::oversized_integer_message;
@@ -62,8 +62,8 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
         }
     }
 
-    fn type_error(&self, what: &str) -> Error {
-        wrong_type_error(self.name, what, &self.value)
+    fn type_error(&self, expected: &str) -> Error {
+        wrong_type_error(self.name, expected, &self.value)
     }
 
     /// The value as JSON.
@@ -93,9 +93,9 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
     /// Converts the value to a number.
     pub(super) fn to_number(
         &self,
-        of: fn(&State<'_, '_>, &Inner) -> Result<Inner, Error>,
+        convert: fn(&State<'_, '_>, &Inner) -> Result<Inner, Error>,
     ) -> Result<Inner, Error> {
-        of(self.state, &self.value).map_err(|_| match self.value.as_str() {
+        convert(self.state, &self.value).map_err(|_| match self.value.as_str() {
             Some(_) => invalid_value_error(format!("`{}`: the text is not a number", self.name)),
             None => self.type_error("a number or text"),
         })
@@ -105,26 +105,26 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
     /// that path of the items are compared.
     pub(super) fn expect_sortable_list(&self, path: Option<&str>) -> Result<Inner, Error> {
         self.charge_comparisons()?;
-        let found = |item: Inner| {
+        let sort_key = |item: Inner| {
             path.map_or_else(|| item.clone(), |path| follow_attribute_path(&item, path))
         };
-        let mut items = self.value.try_iter()?.map(found).peekable();
+        let mut items = self.value.try_iter()?.map(sort_key).peekable();
         let first = items.peek().cloned().unwrap_or_default();
         match items.find(|item| !are_orderable(&first, item)) {
             None => Ok(self.value.clone()),
             Some(other) => Err(invalid_value_error(format!(
                 "`{}` orders numbers, or texts: here are {} and {}",
                 self.name,
-                type_description(&first),
-                type_description(&other)
+                describe_type(&first),
+                describe_type(&other)
             ))),
         }
     }
 
     pub(super) fn sort(&self) -> Result<Inner, Error> {
-        let named = self.case_sensitive_arguments()?;
-        let path = named.peek::<Option<String>>("attribute")?;
-        given::sort(self.state, self.expect_sortable_list(path.as_deref())?, named)
+        let arguments = self.case_sensitive_arguments()?;
+        let path = arguments.peek::<Option<String>>("attribute")?;
+        given::sort(self.state, self.expect_sortable_list(path.as_deref())?, arguments)
     }
 
     /// Returns the items of the list that differ from those before them.
@@ -136,37 +136,37 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
     /// The named arguments. Strings are compared by code point, as `==`, `<`, `min` and `max` do, unless an argument
     /// says otherwise.
     fn case_sensitive_arguments(&self) -> Result<Kwargs, Error> {
-        let (named,): (Kwargs,) = from_args(&self.arguments)?;
-        if named.peek::<Option<bool>>("case_sensitive")?.is_some() {
-            return Ok(named);
+        let (arguments,): (Kwargs,) = from_args(&self.arguments)?;
+        if arguments.peek::<Option<bool>>("case_sensitive")?.is_some() {
+            return Ok(arguments);
         }
-        let given = named.args().map(|key| Ok((key, named.peek::<Inner>(key)?)));
-        let given = given.collect::<Result<Vec<_>, Error>>()?.into_iter();
-        Ok(given.chain([("case_sensitive", true.into())]).collect())
+        let pairs = arguments.args().map(|key| Ok((key, arguments.peek::<Inner>(key)?)));
+        let pairs = pairs.collect::<Result<Vec<_>, Error>>()?.into_iter();
+        Ok(pairs.chain([("case_sensitive", true.into())]).collect())
     }
 
     /// Charges for a list whose items are about to be compared with each other.
     pub(super) fn charge_comparisons(&self) -> Result<(), Error> {
         self.expect_list()?;
-        let before = self.budget.remaining_cost();
+        let cost_before = self.budget.remaining_cost();
         charge_value(&self.value, &self.budget)?;
         let rounds = self.value.len().unwrap_or(0).max(1).ilog2() as usize;
-        let spent = before - self.budget.remaining_cost();
+        let spent = cost_before - self.budget.remaining_cost();
         self.budget.spend_bytes(spent.saturating_mul(rounds))
     }
 
     /// `default(value)` replaces undefined and null; `default(value, true)` everything that counts as false.
     pub(super) fn apply_default(&self) -> Inner {
-        let all = self.arguments.get(1).is_some_and(Inner::is_true);
+        let replaces_false = self.arguments.get(1).is_some_and(Inner::is_true);
         let missing = self.value.is_undefined() || self.value.is_none();
-        if missing || (all && !self.value.is_true()) {
-            let other = self.arguments.first().cloned();
-            return other.unwrap_or_else(|| "".into());
+        if missing || (replaces_false && !self.value.is_true()) {
+            let fallback = self.arguments.first().cloned();
+            return fallback.unwrap_or_else(|| "".into());
         }
         self.value.clone()
     }
 
-    pub(super) fn length(&self) -> Result<Inner, Error> {
+    pub(super) fn compute_length(&self) -> Result<Inner, Error> {
         let length = self.value.len();
         length.map(Inner::from).ok_or_else(|| self.type_error("text, a list or a map"))
     }
@@ -204,12 +204,12 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
         to_engine_value(&parsed, &self.budget)
     }
 
-    pub(super) fn join(&self) -> Result<Inner, Error> {
+    pub(super) fn join_items(&self) -> Result<Inner, Error> {
         let (by,): (Option<&str>,) = from_args(&self.arguments)?;
         self.expect_list()?;
         let mut joined = String::new();
-        for (at, item) in self.value.try_iter()?.enumerate() {
-            let by = by.filter(|_| at > 0).unwrap_or_default();
+        for (index, item) in self.value.try_iter()?.enumerate() {
+            let by = by.filter(|_| index > 0).unwrap_or_default();
             let part = value_to_text(&from_engine_value(&item, &self.budget, 0)?);
             self.budget.spend_bytes(part.len() + by.len())?;
             joined.extend([by, &part]);
@@ -259,25 +259,25 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
         let (named,): (Kwargs,) = from_args(&self.arguments)?;
         self.expect_list()?;
         let path = named.get::<String>("attribute")?;
-        let other = named.get::<Option<Inner>>("default")?;
-        let found = |item: &Inner| {
-            let found =
+        let default = named.get::<Option<Inner>>("default")?;
+        let find_attribute = |item: &Inner| {
+            let attribute =
                 Some(follow_attribute_path(item, &path)).filter(|found| !found.is_undefined());
-            found.or_else(|| other.clone()).ok_or_else(|| {
+            attribute.or_else(|| default.clone()).ok_or_else(|| {
                 invalid_value_error(format!(
                     "`map`: an item has no `{path}`; `default=` says what then"
                 ))
             })
         };
         let mut items = self.charge_items()?;
-        items.retain(|item| other.is_some() || !item.is_none());
-        let items: Result<Vec<_>, _> = items.iter().map(found).collect();
+        items.retain(|item| default.is_some() || !item.is_none());
+        let items: Result<Vec<_>, _> = items.iter().map(find_attribute).collect();
         items.map(Inner::from)
     }
 
     /// `selectattr("name")`, `selectattr("name", "equalto", value)`: the items whose attribute passes the test, or with
     /// `wanted` false, fails it.
-    pub(super) fn select_by_attribute(&self, wanted: bool) -> Result<Inner, Error> {
+    pub(super) fn select_by_attribute(&self, is_selected: bool) -> Result<Inner, Error> {
         self.expect_list()?;
         let path = self.arguments.first().and_then(Inner::as_str);
         let path = path.ok_or_else(|| {
@@ -285,7 +285,7 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
         })?;
         let mut selected = Vec::new();
         for item in self.charge_items()? {
-            if self.is_test_passed(&follow_attribute_path(&item, path))? == wanted {
+            if self.is_test_passed(&follow_attribute_path(&item, path))? == is_selected {
                 selected.push(item);
             }
         }
@@ -293,21 +293,23 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
     }
 
     /// Whether the attribute `found` of an item passes the test that the arguments name.
-    fn is_test_passed(&self, found: &Inner) -> Result<bool, Error> {
+    fn is_test_passed(&self, attribute: &Inner) -> Result<bool, Error> {
         let Some(test) = self.arguments.get(1) else {
-            return Ok(found.is_true());
+            return Ok(attribute.is_true());
         };
-        let Some((test, other)) = test.as_str().zip(self.arguments.get(2)) else {
-            let takes = "takes a field, or a field, a test and a value";
-            return Err(invalid_value_error(format!("`{}` {takes}", self.name)));
+        let Some((test, operand)) = test.as_str().zip(self.arguments.get(2)) else {
+            let usage = "takes a field, or a field, a test and a value";
+            return Err(invalid_value_error(format!("`{}` {usage}", self.name)));
         };
         match test {
-            "equalto" | "eq" | "==" => charge_value(found, &self.budget).map(|()| found == other),
-            "ne" | "!=" => charge_value(found, &self.budget).map(|()| found != other),
+            "equalto" | "eq" | "==" => {
+                charge_value(attribute, &self.budget).map(|()| attribute == operand)
+            }
+            "ne" | "!=" => charge_value(attribute, &self.budget).map(|()| attribute != operand),
             "in" => {
-                require_list(other, self.name)?;
-                charge_value(other, &self.budget)?;
-                Ok(other.try_iter()?.any(|item| item == *found))
+                require_list(operand, self.name)?;
+                charge_value(operand, &self.budget)?;
+                Ok(operand.try_iter()?.any(|item| item == *attribute))
             }
             _ => Err(invalid_value_error(format!(
                 "`{}` knows the tests `equalto`, `ne` and `in`",
@@ -326,8 +328,8 @@ fn require_list(value: &Inner, name: &str) -> Result<(), Error> {
     is_list.then_some(()).ok_or_else(|| wrong_type_error(name, "a list", value))
 }
 
-fn wrong_type_error(name: &str, what: &str, value: &Inner) -> Error {
-    invalid_value_error(format!("`{name}` takes {what}, not {}", type_description(value)))
+fn wrong_type_error(name: &str, expected: &str, value: &Inner) -> Error {
+    invalid_value_error(format!("`{name}` takes {expected}, not {}", describe_type(value)))
 }
 
 /// Follows the path `a.b.c` from `item`.

@@ -48,7 +48,7 @@ pub use self::{
 };
 pub(super) use self::{
     run::{ERROR_FIELDS, ERROR_KEY, HOOK_RUN_FIELDS, RUN_FIELDS, SubpathRule},
-    segment::dotted_path,
+    segment::to_dotted_path,
 };
 
 /// A parsed expression: a condition or a value. Clones share what was parsed.
@@ -76,13 +76,13 @@ impl Expression {
 
     /// [`Self::parse`], where `names` are further names of the item of a `foreach`.
     pub fn parse_with(text: &str, names: &[&str]) -> Result<Self, Vec<ExpressionFault>> {
-        let (open, start, braced) = find_opening(text);
-        let tokens = tokenize(text, start, braced).map_err(|fault| vec![fault])?;
-        if braced && !tokens.closed {
+        let (open, start, is_braced) = find_opening(text);
+        let tokens = tokenize(text, start, is_braced).map_err(|fault| vec![fault])?;
+        if is_braced && !tokens.is_closed {
             return Err(vec![unclosed_fault(text, open)]);
         }
-        let last = tokens.list.last().map_or(open, |token| token.end);
-        let end = if braced { tokens.end + 2 } else { last };
+        let last_end = tokens.list.last().map_or(open, |token| token.end);
+        let end = if is_braced { tokens.end + 2 } else { last_end };
         let rest = text[end..].trim_end().len();
         if rest > 0 {
             let message = "there should be one expression and nothing after it";
@@ -114,8 +114,8 @@ impl Expression {
         match Self::parse_condition(text, names) {
             Ok(expression) => (expression.references.to_vec(), Vec::new()),
             Err(faults) => {
-                let (_, start, braced) = find_opening(text);
-                let tokens = tokenize(text, start, braced);
+                let (_, start, is_braced) = find_opening(text);
+                let tokens = tokenize(text, start, is_braced);
                 let references =
                     tokens.map(|tokens| parse::collect_references(text, &tokens, names));
                 (references.unwrap_or_default(), faults)
@@ -162,13 +162,13 @@ impl Expression {
 
     /// Evaluates the expression to its value.
     pub fn evaluate(&self, roots: &EvaluationContext) -> Result<Value, ExpressionFault> {
-        let mut found = self.references.iter().map(|reference| roots.resolve_reference(reference));
+        let mut values = self.references.iter().map(|reference| roots.resolve_reference(reference));
         match &self.form {
             ExpressionForm::Path => {
-                found.next().map_or(Ok(Value::Null), |value| value.map(Cow::into_owned))
+                values.next().map_or(Ok(Value::Null), |value| value.map(Cow::into_owned))
             }
             ExpressionForm::Computed(program) => {
-                program.run(found, &self.source).map_err(|fault| self.shift_fault_offset(fault))
+                program.run(values, &self.source).map_err(|fault| self.shift_fault_offset(fault))
             }
         }
     }
@@ -236,8 +236,8 @@ fn secret_read_message(secret: &Reference) -> String {
 /// The offset where an expression starts in `text`, the offset of its first token, and whether it starts with `${{`.
 fn find_opening(text: &str) -> (usize, usize, bool) {
     let open = text.len() - text.trim_start().len();
-    let braced = text[open..].starts_with("${{");
-    (open, if braced { open + 3 } else { open }, braced)
+    let is_braced = text[open..].starts_with("${{");
+    (open, if is_braced { open + 3 } else { open }, is_braced)
 }
 
 /// The fault of a `${{` at `open` that is never closed.
@@ -246,9 +246,9 @@ fn unclosed_fault(text: &str, open: usize) -> ExpressionFault {
     let fault = ExpressionFault::new(FaultKind::Syntax, (open, open + 3), message);
     // It may be closed by a single brace: `${{ inputs.x }`.
     let line = text.get(open + 3..).and_then(|rest| rest.lines().next()).unwrap_or_default();
-    let half =
+    let single_brace =
         line.find('}').filter(|at| !line[..*at].contains("${{") && !line[..*at].contains('{'));
-    match half {
+    match single_brace {
         Some(at) => {
             let at = open + 3 + at;
             fault

@@ -20,8 +20,8 @@ impl Parser<'_> {
             return self.halt_at_missing("a value");
         };
         let node = match token.kind.clone() {
-            TokenKind::Text(text) => self.literal_node(&token, text.into()),
-            TokenKind::Number(number) => self.literal_node(&token, number.into()),
+            TokenKind::Text(text) => self.add_literal_node(&token, text.into()),
+            TokenKind::Number(number) => self.add_literal_node(&token, number.into()),
             TokenKind::Word => self.parse_name(&token)?,
             TokenKind::Sign("(") => self.parse_group(&token)?,
             TokenKind::Sign("[") => self.parse_list(&token)?,
@@ -31,14 +31,14 @@ impl Parser<'_> {
         self.parse_postfix(node)
     }
 
-    pub(super) fn literal_node(&mut self, token: &Token, value: Value) -> ExpressionNode {
+    pub(super) fn add_literal_node(&mut self, token: &Token, value: Value) -> ExpressionNode {
         ExpressionNode {
             text: self.add_constant(value),
             depth: 0,
             start: token.start,
             end: token.end,
             reference: None,
-            constant: true,
+            is_constant: true,
         }
     }
 
@@ -51,7 +51,7 @@ impl Parser<'_> {
             _ => None,
         };
         if let Some(literal) = literal {
-            return Ok(self.literal_node(token, literal));
+            return Ok(self.add_literal_node(token, literal));
         }
         if KEYWORDS.contains(&word.as_str()) {
             return self.stop_at_missing_value(token);
@@ -67,24 +67,23 @@ impl Parser<'_> {
 
     /// Reports an unknown first word of a path, and skips the path.
     fn note_unknown_root(&mut self, token: &Token, word: &str) -> ParseResult {
-        let known = ReferenceRoot::ALL.iter().map(|(word, _)| *word);
-        let known = known.chain(self.names.iter().copied());
-        let foreign = words::find_value_counterpart("root", word);
-        let meant = foreign.or_else(|| nearest::find_nearest(word, known));
+        let known_names = ReferenceRoot::ALL.iter().map(|(word, _)| *word);
+        let known_names = known_names.chain(self.names.iter().copied());
+        let counterpart = words::find_value_counterpart("root", word);
+        let suggestion = counterpart.or_else(|| nearest::find_nearest(word, known_names));
         let message = format!("`{}` stands for nothing here", shorten_for_message(word));
         let fault = ExpressionFault::new(FaultKind::UnknownName, token.span(), message);
         let (_, end) = self.parse_segments(token.end)?;
-        let fault = if let Some(meant) = meant {
+        let fault = if let Some(suggestion) = suggestion {
             let rest = self.source_slice((token.end, end));
             match rest.split_once(".outputs") {
                 Some((id, _)) => fault.with_suggestion(format!(
-                    "did you mean `{meant}{}.summary`, or a field of its `result`?",
+                    "did you mean `{suggestion}{}.summary`, or a field of its `result`?",
                     shorten_for_message(id)
                 )),
-                None => fault.did_you_mean(token.span(), meant).with_suggestion(format!(
-                    "did you mean `{meant}{}`?",
-                    shorten_for_message(&rest)
-                )),
+                None => fault.with_word_suggestion(token.span(), suggestion).with_suggestion(
+                    format!("did you mean `{suggestion}{}`?", shorten_for_message(&rest)),
+                ),
             }
         } else {
             let words = ReferenceRoot::ALL.iter().map(|(word, _)| format!("`{word}`"));
@@ -92,9 +91,9 @@ impl Parser<'_> {
             fault.with_suggestion(format!("quote it if it is text; names begin with {words}"))
         };
         self.note_fault(fault);
-        let mut node = self.literal_node(token, Value::Null);
+        let mut node = self.add_literal_node(token, Value::Null);
         node.end = end;
-        node.constant = false;
+        node.is_constant = false;
         Ok(node)
     }
 
@@ -115,7 +114,7 @@ impl Parser<'_> {
             length: end - token.start,
             is_guarded: false,
         };
-        Ok(self.reference_node(reference))
+        Ok(self.add_reference_node(reference))
     }
 
     /// Checks that the id of a step is written out, so that the steps an expression needs are known beforehand. Drops an
@@ -132,11 +131,11 @@ impl Parser<'_> {
         }
     }
 
-    fn reference_node(&mut self, reference: Reference) -> ExpressionNode {
+    fn add_reference_node(&mut self, reference: Reference) -> ExpressionNode {
         let (start, end) = reference.span();
-        let known = self.references.iter().position(|known| known.is_same_path(&reference));
-        let number = known.unwrap_or(self.references.len());
-        if known.is_none() {
+        let existing = self.references.iter().position(|known| known.is_same_path(&reference));
+        let number = existing.unwrap_or(self.references.len());
+        if existing.is_none() {
             self.references.push(reference);
         }
         ExpressionNode {
@@ -145,7 +144,7 @@ impl Parser<'_> {
             start,
             end,
             reference: Some(number),
-            constant: false,
+            is_constant: false,
         }
     }
 
@@ -213,9 +212,9 @@ impl Parser<'_> {
     /// Parses `[expression]` or `[from:to]`.
     fn parse_computed_subscript(&mut self, node: ExpressionNode) -> ParseResult {
         self.next_token();
-        let nothing = "none".to_owned();
+        let none_text = "none".to_owned();
         let mut parts = vec![node];
-        let mut bounds = [nothing.clone(), nothing];
+        let mut bounds = [none_text.clone(), none_text];
         if !self.is_next_sign(":") {
             let index = self.parse_conditional()?;
             bounds[0].clone_from(&index.text);

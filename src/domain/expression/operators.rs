@@ -35,12 +35,12 @@ fn evaluate_comparison(
     for (sign, pair) in signs.split(' ').zip(values.windows(2)) {
         let (left, right) = (&pair[0], &pair[1]);
         charge_value(right, budget)?;
-        let holds = match sign {
+        let is_true = match sign {
             "==" => left == right,
             "!=" => left != right,
             _ => is_comparison_true(sign, left, right)?,
         };
-        if !holds {
+        if !is_true {
             return Ok(false);
         }
     }
@@ -49,7 +49,7 @@ fn evaluate_comparison(
 
 fn is_comparison_true(sign: &str, left: &Inner, right: &Inner) -> Result<bool, Error> {
     if !are_orderable(left, right) {
-        let (left, right) = (type_description(left), type_description(right));
+        let (left, right) = (describe_type(left), describe_type(right));
         return Err(invalid_value_error(format!(
             "`{sign}` does not go between {left} and {right}: it compares two numbers, or two texts"
         )));
@@ -76,7 +76,7 @@ fn expect_number(value: Inner, start: usize, end: usize) -> Result<Inner, Error>
     if value.is_number() {
         return Ok(value);
     }
-    let message = format!("a number is needed here, not {}", type_description(&value));
+    let message = format!("a number is needed here, not {}", describe_type(&value));
     Err(invalid_value_error_at((start, end), message))
 }
 
@@ -111,20 +111,20 @@ fn evaluate_sum(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Resu
 }
 
 fn operand_type_error(sign: char, left: &Inner, right: &Inner) -> Error {
-    let (left, right) = (type_description(left), type_description(right));
+    let (left, right) = (describe_type(left), describe_type(right));
     invalid_value_error(format!(
         "`{sign}` does not go between {left} and {right}: `~` joins anything as text"
     ))
 }
 
-pub(super) fn add_values(left: &Inner, right: &Inner, plus: bool) -> Result<Inner, Error> {
+pub(super) fn add_values(left: &Inner, right: &Inner, is_addition: bool) -> Result<Inner, Error> {
     if left.is_integer() && right.is_integer() {
         let (left, right) = (i128::try_from(left.clone())?, i128::try_from(right.clone())?);
-        let sum = if plus { left.checked_add(right) } else { left.checked_sub(right) };
+        let sum = if is_addition { left.checked_add(right) } else { left.checked_sub(right) };
         return sum.map(Inner::from).ok_or_else(|| invalid_value_error("the sum is too large"));
     }
     let (left, right) = (f64::try_from(left.clone())?, f64::try_from(right.clone())?);
-    Ok(Inner::from(if plus { left + right } else { left - right }))
+    Ok(Inner::from(if is_addition { left + right } else { left - right }))
 }
 
 /// Evaluates `a ~ b`: joins any values as text.
@@ -155,7 +155,7 @@ fn slice_value(
     if !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
         return Err(invalid_value_error(format!(
             "`[:]` takes a part of a text or a list, not of {}",
-            type_description(value)
+            describe_type(value)
         )));
     }
     let (from, count) = slice_bounds(value.len().unwrap_or(0), from, to);
@@ -166,16 +166,16 @@ fn slice_value(
 
 /// The start of a slice and the number of its items.
 fn slice_bounds(length: usize, from: Option<i64>, to: Option<i64>) -> (usize, usize) {
-    let place = |at: i64| {
+    let to_offset = |at: i64| {
         let distance = usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX);
         if at < 0 { length.saturating_sub(distance) } else { distance.min(length) }
     };
-    let (from, to) = (from.map_or(0, place), to.map_or(length, place));
+    let (from, to) = (from.map_or(0, to_offset), to.map_or(length, to_offset));
     (from, to.saturating_sub(from))
 }
 
 /// Names the type of a value for a message, which never shows the value.
-pub(super) fn type_description(value: &Inner) -> &'static str {
+pub(super) fn describe_type(value: &Inner) -> &'static str {
     match value.kind() {
         ValueKind::Undefined => "nothing",
         ValueKind::None => "null",

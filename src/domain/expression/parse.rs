@@ -33,7 +33,7 @@ pub(super) struct ExpressionNode {
     /// The number of the reference, if the part is a single path.
     pub(super) reference: Option<usize>,
     /// Whether the part is a literal, which a comparison need not be charged for.
-    pub(super) constant: bool,
+    pub(super) is_constant: bool,
 }
 
 /// A parsed expression.
@@ -49,7 +49,7 @@ pub(super) struct ParsedExpression {
 pub(super) struct Parser<'a> {
     pub(super) source: &'a str,
     tokens: &'a [Token],
-    at: usize,
+    position: usize,
     end: usize,
     pub(super) names: &'a [&'a str],
     pub(super) references: Vec<Reference>,
@@ -91,7 +91,7 @@ impl<'a> Parser<'a> {
         Self {
             source,
             tokens: &tokens.list,
-            at: 0,
+            position: 0,
             end: tokens.end,
             names,
             references: Vec::new(),
@@ -141,9 +141,9 @@ impl Parser<'_> {
                 if parser.take_word("else").is_none() {
                     return parser.halt_at_missing("`else` and what the value is otherwise");
                 }
-                let other = parser.parse_conditional()?;
-                let text = format!("({} if {} else {})", node.text, condition.text, other.text);
-                node = parser.join_nodes(text, [&node, &condition, &other])?;
+                let else_node = parser.parse_conditional()?;
+                let text = format!("({} if {} else {})", node.text, condition.text, else_node.text);
+                node = parser.join_nodes(text, [&node, &condition, &else_node])?;
             }
             parser.refuse_question_mark(&node)?;
             Ok(node)
@@ -165,16 +165,16 @@ impl Parser<'_> {
         spellings: &[(&str, &str)],
     ) -> ParseResult {
         let mut nodes = vec![operand(self)?];
-        let mut joint = "";
-        while let Some((token, written, meant)) = self.take_spelling(spellings) {
-            if written != meant {
-                self.note_foreign_operator(&token, written, meant);
+        let mut operator = "";
+        while let Some((token, spelling, operator_word)) = self.take_spelling(spellings) {
+            if spelling != operator_word {
+                self.note_foreign_operator(&token, spelling, operator_word);
             }
-            joint = meant;
+            operator = operator_word;
             nodes.push(operand(self)?);
         }
         self.merge_nodes(nodes, |_, nodes| {
-            format!("({})", join_translations(nodes, &format!(" {joint} ")))
+            format!("({})", join_translations(nodes, &format!(" {operator} ")))
         })
     }
 
@@ -194,9 +194,9 @@ impl Parser<'_> {
             signs.push(operator);
             nodes.push(self.parse_sum()?);
         }
-        let orders = signs.iter().any(|sign| sign.starts_with(['<', '>']));
+        let has_ordering = signs.iter().any(|sign| sign.starts_with(['<', '>']));
         self.merge_nodes(nodes, |parser, nodes| {
-            if orders {
+            if has_ordering {
                 parser.translate_ordered_comparison(&signs, nodes)
             } else {
                 translate_comparison(&signs, nodes)
@@ -226,8 +226,8 @@ impl Parser<'_> {
         left: &ExpressionNode,
         right: &ExpressionNode,
     ) {
-        let literals = [self.literal_value(left), self.literal_value(right)];
-        let is_ordered = match literals {
+        let literal_values = [self.literal_value(left), self.literal_value(right)];
+        let is_ordered = match literal_values {
             [Some(left), Some(right)] => {
                 left.is_number() && right.is_number() || left.is_string() && right.is_string()
             }
@@ -246,7 +246,7 @@ impl Parser<'_> {
 
     /// The value of a literal; `None` for any other part.
     pub(super) fn literal_value(&self, node: &ExpressionNode) -> Option<&Value> {
-        let number = node.text.strip_prefix("_k").filter(|_| node.constant)?;
+        let number = node.text.strip_prefix("_k").filter(|_| node.is_constant)?;
         self.constants.get(number.parse::<usize>().ok()?)
     }
 
@@ -262,12 +262,12 @@ impl Parser<'_> {
             ("!==", "!="),
             ("=", "=="),
         ];
-        if let Some((token, written, meant)) = self.take_spelling(&spellings) {
-            if written != meant {
-                self.note_foreign_operator(&token, written, meant);
+        if let Some((token, spelling, operator)) = self.take_spelling(&spellings) {
+            if spelling != operator {
+                self.note_foreign_operator(&token, spelling, operator);
             }
-            let known = ["==", "!=", "<=", ">=", "<", ">"].into_iter();
-            return Ok(known.into_iter().find(|sign| *sign == meant));
+            let signs = ["==", "!=", "<=", ">=", "<", ">"].into_iter();
+            return Ok(signs.into_iter().find(|sign| *sign == operator));
         }
         if self.take_word("in").is_some() {
             return Ok(Some("in"));
@@ -363,53 +363,53 @@ fn translate_comparison(signs: &[&str], nodes: &[ExpressionNode]) -> String {
     for (sign, node) in signs.iter().zip(&nodes[1..]) {
         // A literal is as long as it is written; any other value may be large, so the comparison is charged for it.
         let operand =
-            if node.constant { node.text.clone() } else { format!("_charge({})", node.text) };
+            if node.is_constant { node.text.clone() } else { format!("_charge({})", node.text) };
         text = format!("{text} {sign} {operand}");
     }
     format!("({text})")
 }
 
 /// The translations of `nodes`, with `joint` between them.
-pub(super) fn join_translations(nodes: &[ExpressionNode], joint: &str) -> String {
+pub(super) fn join_translations(nodes: &[ExpressionNode], separator: &str) -> String {
     let texts: Vec<_> = nodes.iter().map(|node| node.text.as_str()).collect();
-    texts.join(joint)
+    texts.join(separator)
 }
 
 /// The tokens, nodes and faults that the parsing methods share.
 impl Parser<'_> {
     pub(super) fn peek(&self) -> Option<Token> {
-        self.tokens.get(self.at).cloned()
+        self.tokens.get(self.position).cloned()
     }
 
     /// The token after the next one.
     pub(super) fn peek_second(&self) -> Option<&Token> {
-        self.tokens.get(self.at + 1)
+        self.tokens.get(self.position + 1)
     }
 
     /// Whether `.name(` comes next: a call of a method.
     pub(super) fn is_method(&self) -> bool {
-        let parenthesis = self.tokens.get(self.at + 2);
-        let called = parenthesis.is_some_and(|token| token.kind == TokenKind::Sign("("));
-        called && self.peek_second().is_some_and(|token| token.kind == TokenKind::Word)
+        let second_token = self.tokens.get(self.position + 2);
+        let has_parenthesis = second_token.is_some_and(|token| token.kind == TokenKind::Sign("("));
+        has_parenthesis && self.peek_second().is_some_and(|token| token.kind == TokenKind::Word)
     }
 
     /// Takes `[`, one token and `]`, if these come next.
     pub(super) fn take_subscript(&mut self) -> bool {
-        let closing = self.tokens.get(self.at + 2);
-        let closed = closing.is_some_and(|token| token.kind == TokenKind::Sign("]"));
-        self.at += if closed { 3 } else { 0 };
-        closed
+        let closing = self.tokens.get(self.position + 2);
+        let is_closed = closing.is_some_and(|token| token.kind == TokenKind::Sign("]"));
+        self.position += if is_closed { 3 } else { 0 };
+        is_closed
     }
 
     pub(super) fn next_token(&mut self) -> Option<Token> {
         let token = self.peek();
-        self.at += usize::from(token.is_some());
+        self.position += usize::from(token.is_some());
         token
     }
 
     /// The end of the last token that was taken.
     pub(super) fn last_token_end(&self) -> usize {
-        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        let last = self.position.checked_sub(1).and_then(|at| self.tokens.get(at));
         last.map_or(0, |token| token.end)
     }
 
@@ -426,8 +426,8 @@ impl Parser<'_> {
     /// Takes the next token if it is this word.
     pub(super) fn take_word(&mut self, word: &str) -> Option<Token> {
         let token = self.peek()?;
-        let same = token.kind == TokenKind::Word && self.token_text(&token) == word;
-        same.then(|| self.next_token()).flatten()
+        let is_match = token.kind == TokenKind::Word && self.token_text(&token) == word;
+        is_match.then(|| self.next_token()).flatten()
     }
 
     /// Takes the next token if it is this sign.
@@ -449,10 +449,10 @@ impl Parser<'_> {
         if matches!(token.kind, TokenKind::Text(_) | TokenKind::Number(_)) {
             return None;
         }
-        let written = self.token_text(&token);
-        let found = spellings.iter().find(|(spelling, _)| *spelling == written)?;
+        let text = self.token_text(&token);
+        let spelling = spellings.iter().find(|(spelling, _)| *spelling == text)?;
         self.next_token();
-        Some((token, found.0, found.1))
+        Some((token, spelling.0, spelling.1))
     }
 
     /// Adds a constant and returns its name in the translation.
@@ -464,13 +464,13 @@ impl Parser<'_> {
     /// Parses a nested part, within the limit of nesting.
     pub(super) fn parse_nested(
         &mut self,
-        read: impl FnOnce(&mut Self) -> ParseResult,
+        parse: impl FnOnce(&mut Self) -> ParseResult,
     ) -> ParseResult {
         self.nesting += 1;
         if self.nesting > limits::EXPRESSION_DEPTH_MAX {
             return self.stop_at_nesting_limit();
         }
-        let node = read(self);
+        let node = parse(self);
         self.nesting -= 1;
         node
     }
@@ -495,7 +495,7 @@ impl Parser<'_> {
             start: start.unwrap_or(0),
             end: self.last_token_end(),
             reference: None,
-            constant: false,
+            is_constant: false,
         })
     }
 
@@ -503,18 +503,18 @@ impl Parser<'_> {
     fn merge_nodes(
         &mut self,
         mut nodes: Vec<ExpressionNode>,
-        text: impl FnOnce(&mut Self, &[ExpressionNode]) -> String,
+        translate: impl FnOnce(&mut Self, &[ExpressionNode]) -> String,
     ) -> ParseResult {
         if nodes.len() == 1 {
             return Ok(nodes.remove(0));
         }
-        let text = text(self, &nodes);
+        let text = translate(self, &nodes);
         self.join_nodes(text, &nodes)
     }
 
     fn stop_at_nesting_limit<T>(&mut self) -> ParseResult<T> {
-        let most = limits::EXPRESSION_DEPTH_MAX;
-        let message = format!("the expression is nested more than {most} levels deep");
+        let max_depth = limits::EXPRESSION_DEPTH_MAX;
+        let message = format!("the expression is nested more than {max_depth} levels deep");
         let end = self.last_token_end();
         self.halt_with_fault(ExpressionFault::new(FaultKind::Limit, (end, end), message))
     }
@@ -549,14 +549,14 @@ impl Parser<'_> {
     }
 
     /// Stops because `what` should stand where the next token is.
-    pub(super) fn halt_at_missing<T>(&mut self, what: &str) -> ParseResult<T> {
-        let (span, found) = match self.peek() {
+    pub(super) fn halt_at_missing<T>(&mut self, expected: &str) -> ParseResult<T> {
+        let (span, actual) = match self.peek() {
             Some(token) => {
                 (token.span(), format!("`{}`", shorten_for_message(&self.token_text(&token))))
             }
             None => ((self.end, self.end), "the end".into()),
         };
-        self.halt_with_message(span, &format!("{what} should stand here, not {found}"))
+        self.halt_with_message(span, &format!("{expected} should stand here, not {actual}"))
     }
 
     pub(super) fn expect_sign(&mut self, sign: &'static str) -> ParseResult<Token> {

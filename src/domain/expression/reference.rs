@@ -47,14 +47,14 @@ impl ReferenceRoot {
     ];
 
     /// The word that an expression writes for this root.
-    pub fn root_word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         let found = Self::ALL.iter().find(|(_, root)| *root == self);
         found.map_or("", |(word, _)| word)
     }
 
     pub(super) fn from_word(word: &str, names: &[&str]) -> Option<Self> {
-        let known = Self::ALL.iter().find(|(known, _)| *known == word);
-        known.map(|(_, root)| *root).or_else(|| names.contains(&word).then_some(Self::Item))
+        let root = Self::ALL.iter().find(|(known, _)| *known == word);
+        root.map(|(_, root)| *root).or_else(|| names.contains(&word).then_some(Self::Item))
     }
 }
 
@@ -82,8 +82,8 @@ impl Reference {
 
     /// Whether the path is below `steps.ID.error`, which is the failure of a step that has no output.
     pub fn is_error(&self) -> bool {
-        let error = |segment: &Segment| segment.as_key() == ERROR_KEY;
-        self.root == ReferenceRoot::Steps && self.path.get(1).is_some_and(error)
+        let is_error_key = |segment: &Segment| segment.as_key() == ERROR_KEY;
+        self.root == ReferenceRoot::Steps && self.path.get(1).is_some_and(is_error_key)
     }
 
     /// The name of the secret that the path reads.
@@ -118,7 +118,7 @@ impl Reference {
 
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.root.root_word())?;
+        f.write_str(self.root.word())?;
         self.path.iter().try_for_each(|segment| segment.fmt(f))
     }
 }
@@ -155,14 +155,14 @@ pub struct EvaluationContext {
 
 impl EvaluationContext {
     /// Adds the values that other references need.
-    pub(crate) fn add_values(&mut self, more: Self) {
-        self.inputs.extend(more.inputs);
-        self.steps.extend(more.steps);
-        self.errors.extend(more.errors);
-        self.memory.extend(more.memory);
-        self.env.extend(more.env);
-        if !more.secrets.is_empty() {
-            self.secrets = more.secrets;
+    pub(crate) fn add_values(&mut self, other: Self) {
+        self.inputs.extend(other.inputs);
+        self.steps.extend(other.steps);
+        self.errors.extend(other.errors);
+        self.memory.extend(other.memory);
+        self.env.extend(other.env);
+        if !other.secrets.is_empty() {
+            self.secrets = other.secrets;
         }
     }
 
@@ -203,19 +203,18 @@ impl EvaluationContext {
         if self.secrets.iter().any(|known| *known == name) {
             return Ok(Value::from(super::secret_placeholder(&name)));
         }
-        let known = self.secrets.iter().map(String::as_str);
+        let secret_names = self.secrets.iter().map(String::as_str);
         let mut fault = unresolved_fault(
             reference,
             format!("there is no secret `{}`", shorten_for_message(&name)),
         );
-        fault.suggestion = nearest::did_you_mean(&name, known);
+        fault.suggestion = nearest::suggest_nearest(&name, secret_names);
         Err(fault)
     }
 
     fn foreach_item(&self, reference: &Reference) -> Result<&ForeachItem, ExpressionFault> {
         self.item.as_ref().ok_or_else(|| {
-            let message =
-                format!("`{}` is only known inside a `foreach`", reference.root.root_word());
+            let message = format!("`{}` is only known inside a `foreach`", reference.root.word());
             unresolved_fault(reference, message)
         })
     }
@@ -228,30 +227,30 @@ fn follow_path<'a>(
     from: usize,
 ) -> Result<Cow<'a, Value>, ExpressionFault> {
     let mut value = start;
-    for (at, segment) in reference.path.iter().enumerate().skip(from) {
+    for (position, segment) in reference.path.iter().enumerate().skip(from) {
         if let (Value::String(text), Segment::Index(index)) = (value, segment)
             && let Some(letter) = text.chars().nth(*index)
         {
             let letter = Value::String(letter.into());
-            let found = follow_path(&letter, reference, at + 1)?;
-            return Ok(Cow::Owned(found.into_owned()));
+            let result = follow_path(&letter, reference, position + 1)?;
+            return Ok(Cow::Owned(result.into_owned()));
         }
-        let next = match (value, segment) {
+        let child = match (value, segment) {
             (Value::Object(map), segment) => map.get(segment.as_key().as_ref()),
             (Value::Array(items), Segment::Index(index)) => items.get(*index),
             _ => None,
         };
-        let Some(next) = next else {
+        let Some(child) = child else {
             let map = value.as_object();
-            let mut fault = missing_segment_fault(reference, at, map);
+            let mut fault = missing_segment_fault(reference, position, map);
             if map.is_none() {
-                let parent = path_prefix_text(reference, at);
+                let parent = path_prefix_text(reference, position);
                 fault.message =
-                    format!("{}: `{parent}` is {}", fault.message, type_description(value));
+                    format!("{}: `{parent}` is {}", fault.message, describe_value_type(value));
             }
             return Err(fault);
         };
-        value = next;
+        value = child;
     }
     Ok(Cow::Borrowed(value))
 }
@@ -259,13 +258,13 @@ fn follow_path<'a>(
 /// The fault of a path whose segment `at` leads to nothing.
 fn missing_segment_fault(
     reference: &Reference,
-    at: usize,
-    known: Option<&Map<String, Value>>,
+    index: usize,
+    siblings: Option<&Map<String, Value>>,
 ) -> ExpressionFault {
     /// The number of keys that are searched for a similar name: enough for what people write.
     const KEYS_SEARCHED_MAX: usize = 200;
-    let key = reference.path.get(at).map(Segment::as_key).unwrap_or_default();
-    let message = match (reference.root, at) {
+    let key = reference.path.get(index).map(Segment::as_key).unwrap_or_default();
+    let message = match (reference.root, index) {
         (ReferenceRoot::Steps, 0) => {
             format!("the step `{}` has no output", shorten_for_message(&key))
         }
@@ -275,20 +274,20 @@ fn missing_segment_fault(
         ),
         _ => format!(
             "`{}` leads to nothing",
-            shorten_for_message(&path_prefix_text(reference, at + 1))
+            shorten_for_message(&path_prefix_text(reference, index + 1))
         ),
     };
     let mut fault = unresolved_fault(reference, message);
     let subtracted = key.split('-').next().filter(|part| part.len() < key.len());
     let is_difference =
-        subtracted.is_some_and(|part| known.is_some_and(|map| map.contains_key(part)));
-    let keys = known.into_iter().flat_map(Map::keys).map(String::as_str);
+        subtracted.is_some_and(|part| siblings.is_some_and(|map| map.contains_key(part)));
+    let keys = siblings.into_iter().flat_map(Map::keys).map(String::as_str);
     fault.suggestion = match key.as_ref() {
         _ if is_difference => {
             Some("a hyphen between letters belongs to the name: write ` - ` to subtract".into())
         }
         "length" | "size" | "count" => Some("write `| length` for how long something is".into()),
-        _ => nearest::did_you_mean(&key, keys.take(KEYS_SEARCHED_MAX)),
+        _ => nearest::suggest_nearest(&key, keys.take(KEYS_SEARCHED_MAX)),
     };
     fault
 }
@@ -302,14 +301,14 @@ fn unresolved_fault(reference: &Reference, message: String) -> ExpressionFault {
 
 /// The first `count` segments of the path of `reference`, as text.
 fn path_prefix_text(reference: &Reference, count: usize) -> String {
-    let mut text = reference.root.root_word().to_owned();
+    let mut text = reference.root.word().to_owned();
     for segment in reference.path.iter().take(count) {
         text.push_str(&segment.to_string());
     }
     text
 }
 
-fn type_description(value: &Value) -> String {
+fn describe_value_type(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
         Value::Bool(_) => "true or false".into(),

@@ -11,7 +11,7 @@ pub(crate) const RUN_FIELDS: &[(&str, SubpathRule)] = &[
     ("step", SubpathRule::Nothing),
     ("visits", SubpathRule::Steps(&[])),
     ("steps", SubpathRule::Steps(&["status", ERROR_KEY])),
-    ("failure", SubpathRule::These(&["code", "message", "step", "status", "response_payload"])),
+    ("failure", SubpathRule::OneOf(&["code", "message", "step", "status", "response_payload"])),
 ];
 
 /// The key that holds the failure of a step.
@@ -28,7 +28,7 @@ pub(crate) const HOOK_RUN_FIELDS: &[(&str, SubpathRule)] =
 pub(crate) enum SubpathRule {
     Nothing,
     Anything,
-    These(&'static [&'static str]),
+    OneOf(&'static [&'static str]),
     /// A step id, followed by one of these fields.
     Steps(&'static [&'static str]),
 }

@@ -52,7 +52,7 @@ pub(super) fn is_word_char(letter: char) -> bool {
 }
 
 /// A place in a value: `with.files[0]`.
-pub(crate) fn dotted_path(place: &[Segment]) -> String {
+pub(crate) fn to_dotted_path(place: &[Segment]) -> String {
     let mut text = String::new();
     for segment in place {
         match segment {

@@ -7,7 +7,7 @@ use super::{
     fault::{ExpressionFault, FaultKind},
     reference::{EvaluationContext, Reference, ReferenceRoot},
     secret_placeholder,
-    segment::{Segment, dotted_path},
+    segment::{Segment, to_dotted_path},
     token::tokenize,
     value_to_text,
 };
@@ -25,13 +25,13 @@ pub struct Template {
     node: TemplateNode,
     references: Vec<Reference>,
     source: Value,
-    words: &'static [&'static str],
+    instruction_keys: &'static [&'static str],
 }
 
 #[derive(Clone, Debug)]
 enum TemplateNode {
     Constant(Value),
-    Whole(Box<Expression>),
+    SingleExpression(Box<Expression>),
     Text(Vec<TextPart>),
     List(Vec<TemplateNode>),
     Map(Vec<(String, TemplateNode)>),
@@ -122,18 +122,23 @@ impl Template {
 
     /// [`Self::parse`], where `names` are further names of the item of a `foreach`.
     pub fn parse_with(value: &Value, names: &[&str]) -> Result<Self, Vec<ExpressionFault>> {
-        let mut reader = TemplateParser::new(names);
-        let node = reader.parse_node(value);
-        if !reader.faults.is_empty() {
-            return Err(reader.faults);
+        let mut parser = TemplateParser::new(names);
+        let node = parser.parse_node(value);
+        if !parser.faults.is_empty() {
+            return Err(parser.faults);
         }
-        Ok(Self { node, references: reader.references, source: value.clone(), words: &[] })
+        Ok(Self {
+            node,
+            references: parser.references,
+            source: value.clone(),
+            instruction_keys: &[],
+        })
     }
 
     /// Marks the texts under these keys of the value as instructions for a model: [`InstructionBuilder`] quotes the values in them.
     #[must_use]
-    pub(crate) fn mark_instruction_keys(self, words: &'static [&'static str]) -> Self {
-        Self { words, ..self }
+    pub(crate) fn mark_instruction_keys(self, keys: &'static [&'static str]) -> Self {
+        Self { instruction_keys: keys, ..self }
     }
 
     /// All references of the expressions of a text, also of those with faults, and all faults.
@@ -141,9 +146,9 @@ impl Template {
         text: &str,
         names: &[&str],
     ) -> (Vec<Reference>, Vec<ExpressionFault>) {
-        let mut reader = TemplateParser::new(names);
-        reader.parse_text(text);
-        (reader.references, reader.faults)
+        let mut parser = TemplateParser::new(names);
+        parser.parse_text(text);
+        (parser.references, parser.faults)
     }
 
     /// Every path that the expressions read, each once, in order. Offsets are bytes of the text in which the path stands
@@ -172,22 +177,23 @@ impl Template {
     pub fn preview(
         &self,
         roots: &EvaluationContext,
-        unknown: &MissingReasonFn<'_>,
+        missing_reason: &MissingReasonFn<'_>,
     ) -> (Value, Vec<UnresolvedExpression>) {
-        let mut writer = TemplateRenderer { unknown: Some(unknown), ..self.new_renderer(roots) };
+        let mut renderer =
+            TemplateRenderer { missing_reason: Some(missing_reason), ..self.new_renderer(roots) };
         // With `unknown` set, faults are collected in `unresolved`, so rendering cannot fail.
-        let value = writer.render_node(&self.node).unwrap_or_default();
-        (value, writer.unresolved)
+        let value = renderer.render_node(&self.node).unwrap_or_default();
+        (value, renderer.unresolved)
     }
 
     fn new_renderer<'a>(&self, roots: &'a EvaluationContext) -> TemplateRenderer<'a> {
         TemplateRenderer {
             roots,
-            room: limits::TEMPLATE_RESULT_BYTES_MAX,
+            bytes_left: limits::TEMPLATE_RESULT_BYTES_MAX,
             path: Vec::new(),
             secrets: Vec::new(),
-            words: self.words,
-            unknown: None,
+            instruction_keys: self.instruction_keys,
+            missing_reason: None,
             unresolved: Vec::new(),
         }
     }
@@ -197,9 +203,9 @@ impl Template {
         &self,
         roots: &EvaluationContext,
     ) -> Result<RenderedValue, ExpressionFault> {
-        let mut writer = self.new_renderer(roots);
-        let value = writer.render_node(&self.node)?;
-        Ok(RenderedValue { value, secrets: writer.secrets })
+        let mut renderer = self.new_renderer(roots);
+        let value = renderer.render_node(&self.node)?;
+        Ok(RenderedValue { value, secrets: renderer.secrets })
     }
 }
 
@@ -208,20 +214,26 @@ struct TemplateParser<'a> {
     path: Vec<Segment>,
     references: Vec<Reference>,
     faults: Vec<ExpressionFault>,
-    expressions: usize,
+    expression_count: usize,
 }
 
 impl<'a> TemplateParser<'a> {
     fn new(names: &'a [&'a str]) -> Self {
-        Self { names, path: Vec::new(), references: Vec::new(), faults: Vec::new(), expressions: 0 }
+        Self {
+            names,
+            path: Vec::new(),
+            references: Vec::new(),
+            faults: Vec::new(),
+            expression_count: 0,
+        }
     }
 }
 
 impl TemplateParser<'_> {
     fn parse_node(&mut self, value: &Value) -> TemplateNode {
         if self.path.len() > limits::JSON_DEPTH_MAX {
-            let most = limits::JSON_DEPTH_MAX;
-            let message = format!("the value is nested more than {most} levels deep");
+            let max_depth = limits::JSON_DEPTH_MAX;
+            let message = format!("the value is nested more than {max_depth} levels deep");
             self.add_fault(ExpressionFault::new(FaultKind::Limit, (0, 0), message));
             return TemplateNode::Constant(Value::Null);
         }
@@ -240,12 +252,12 @@ impl TemplateParser<'_> {
             }
             other => return TemplateNode::Constant(other.clone()),
         };
-        let constant = match &node {
+        let is_constant = match &node {
             TemplateNode::List(items) => items.iter().all(TemplateNode::is_constant),
             TemplateNode::Map(entries) => entries.iter().all(|(_, node)| node.is_constant()),
             _ => return node,
         };
-        if constant { TemplateNode::Constant(value.clone()) } else { node }
+        if is_constant { TemplateNode::Constant(value.clone()) } else { node }
     }
 
     fn parse_child(&mut self, segment: Segment, value: &Value) -> TemplateNode {
@@ -256,17 +268,17 @@ impl TemplateParser<'_> {
     }
 
     fn parse_text(&mut self, text: &str) -> TemplateNode {
-        let (mut parts, mut at) = (Vec::new(), 0);
-        while let Some(open) = text[at..].find("${{").map(|found| at + found) {
-            if open > at {
-                parts.push(TextPart::Text(text[at..open].to_owned()));
+        let (mut parts, mut offset) = (Vec::new(), 0);
+        while let Some(start) = text[offset..].find("${{").map(|found| offset + found) {
+            if start > offset {
+                parts.push(TextPart::Text(text[offset..start].to_owned()));
             }
-            let (expression, end) = self.parse_expression(text, open);
+            let (expression, end) = self.parse_expression(text, start);
             parts.extend(expression.map(|expression| TextPart::Expression(Box::new(expression))));
-            at = end;
+            offset = end;
         }
-        if at < text.len() {
-            parts.push(TextPart::Text(text[at..].to_owned()));
+        if offset < text.len() {
+            parts.push(TextPart::Text(text[offset..].to_owned()));
         }
         // White space around a single expression does not make a text of its value: a block of YAML ends with a line break.
         let is_blank =
@@ -277,9 +289,9 @@ impl TemplateParser<'_> {
         {
             parts = vec![parts.swap_remove(at)];
         }
-        let only = if parts.len() == 1 { parts.pop() } else { None };
-        match only {
-            Some(TextPart::Expression(expression)) => TemplateNode::Whole(expression),
+        let single_part = if parts.len() == 1 { parts.pop() } else { None };
+        match single_part {
+            Some(TextPart::Expression(expression)) => TemplateNode::SingleExpression(expression),
             Some(TextPart::Text(text)) => TemplateNode::Constant(text.into()),
             None if parts.is_empty() => TemplateNode::Constant(text.into()),
             None => TemplateNode::Text(parts),
@@ -287,31 +299,31 @@ impl TemplateParser<'_> {
     }
 
     /// Parses the expression that opens at `open`: returns it if it has no fault, and where it ends.
-    fn parse_expression(&mut self, text: &str, open: usize) -> (Option<Expression>, usize) {
-        self.expressions += 1;
-        if self.expressions > limits::TEMPLATE_EXPRESSIONS_MAX {
-            if self.expressions == limits::TEMPLATE_EXPRESSIONS_MAX + 1 {
-                let most = limits::TEMPLATE_EXPRESSIONS_MAX;
-                let message = format!("there are more than {most} expressions in one value");
-                let span = (open, open + 3);
+    fn parse_expression(&mut self, text: &str, start: usize) -> (Option<Expression>, usize) {
+        self.expression_count += 1;
+        if self.expression_count > limits::TEMPLATE_EXPRESSIONS_MAX {
+            if self.expression_count == limits::TEMPLATE_EXPRESSIONS_MAX + 1 {
+                let max_count = limits::TEMPLATE_EXPRESSIONS_MAX;
+                let message = format!("there are more than {max_count} expressions in one value");
+                let span = (start, start + 3);
                 self.add_fault(ExpressionFault::new(FaultKind::Limit, span, message));
             }
             return (None, text.len());
         }
-        let tokens = match tokenize(text, open + 3, true) {
+        let tokens = match tokenize(text, start + 3, true) {
             Ok(tokens) => tokens,
             Err(fault) => {
                 self.add_fault(fault);
-                let end = text[open..].find("}}").map_or(text.len(), |at| open + at + 2);
+                let end = text[start..].find("}}").map_or(text.len(), |at| start + at + 2);
                 return (None, end);
             }
         };
-        if !tokens.closed {
-            self.add_fault(super::unclosed_fault(text, open));
+        if !tokens.is_closed {
+            self.add_fault(super::unclosed_fault(text, start));
             return (None, text.len());
         }
         let end = tokens.end + 2;
-        match Expression::parse_tokens(text, (open, end), &tokens, self.names) {
+        match Expression::parse_tokens(text, (start, end), &tokens, self.names) {
             Ok(expression) => {
                 self.add_references(expression.references());
                 (Some(expression), end)
@@ -328,9 +340,9 @@ impl TemplateParser<'_> {
 
     fn add_references(&mut self, references: &[Reference]) {
         for reference in references {
-            let mut known = self.references.iter_mut();
-            match known.find(|known| known.is_same_path(reference)) {
-                Some(known) => known.is_guarded |= reference.is_guarded,
+            let mut existing = self.references.iter_mut();
+            match existing.find(|known| known.is_same_path(reference)) {
+                Some(existing) => existing.is_guarded |= reference.is_guarded,
                 None => self.references.push(reference.clone()),
             }
         }
@@ -353,12 +365,12 @@ impl TemplateNode {
 struct TemplateRenderer<'a> {
     roots: &'a EvaluationContext,
     /// The bytes that the values of further expressions may take.
-    room: usize,
+    bytes_left: usize,
     path: Vec<Segment>,
     secrets: Vec<SecretPlace>,
-    words: &'static [&'static str],
+    instruction_keys: &'static [&'static str],
     /// Set for a preview: the reason why a path has no value yet.
-    unknown: Option<&'a MissingReasonFn<'a>>,
+    missing_reason: Option<&'a MissingReasonFn<'a>>,
     unresolved: Vec<UnresolvedExpression>,
 }
 
@@ -367,10 +379,10 @@ impl TemplateRenderer<'_> {
         match node {
             // Constants need no limit: the size of the file bounds them.
             TemplateNode::Constant(value) => Ok(value.clone()),
-            TemplateNode::Whole(_) | TemplateNode::Text(_) if self.is_instruction() => {
+            TemplateNode::SingleExpression(_) | TemplateNode::Text(_) if self.is_instruction() => {
                 self.render_instructions(node).map(Value::from)
             }
-            TemplateNode::Whole(expression) => {
+            TemplateNode::SingleExpression(expression) => {
                 let value = self.evaluate_or_preview(expression)?;
                 self.record_secret_places(expression, 0);
                 Ok(value)
@@ -405,39 +417,41 @@ impl TemplateRenderer<'_> {
     /// Whether the text at the current path is an instruction for a model.
     fn is_instruction(&self) -> bool {
         match self.path.as_slice() {
-            [Segment::Key(key)] => self.words.contains(&key.as_str()),
+            [Segment::Key(key)] => self.instruction_keys.contains(&key.as_str()),
             _ => false,
         }
     }
 
     /// Renders instructions for a model. Interpolated values are quoted if they could be read as instructions.
     fn render_instructions(&mut self, node: &TemplateNode) -> Result<String, ExpressionFault> {
-        let mut words = InstructionBuilder::default();
+        let mut instructions = InstructionBuilder::default();
         match node {
-            TemplateNode::Whole(expression) => self.append_value(&mut words, expression)?,
+            TemplateNode::SingleExpression(expression) => {
+                self.append_value(&mut instructions, expression)?;
+            }
             TemplateNode::Text(parts) => {
                 for part in parts {
                     match part {
-                        TextPart::Text(part) => words.push_author_text(part),
+                        TextPart::Text(part) => instructions.push_author_text(part),
                         TextPart::Expression(expression) => {
-                            self.append_value(&mut words, expression)?;
+                            self.append_value(&mut instructions, expression)?;
                         }
                     }
                 }
             }
             _ => {}
         }
-        Ok(words.finish())
+        Ok(instructions.finish())
     }
 
     fn append_value(
         &mut self,
-        words: &mut InstructionBuilder,
+        instructions: &mut InstructionBuilder,
         expression: &Expression,
     ) -> Result<(), ExpressionFault> {
         let value = self.evaluate_or_preview(expression)?;
-        let at = words.push_value(&value_to_text(&value));
-        self.record_secret_places(expression, at);
+        let offset = instructions.push_value(&value_to_text(&value));
+        self.record_secret_places(expression, offset);
         Ok(())
     }
 
@@ -458,10 +472,10 @@ impl TemplateRenderer<'_> {
 
     /// The value of an expression. In a preview, an expression without a value yields its source text.
     fn evaluate_or_preview(&mut self, expression: &Expression) -> Result<Value, ExpressionFault> {
-        let Some(unknown) = self.unknown else {
+        let Some(missing_reason) = self.missing_reason else {
             return self.evaluate_within_limit(expression);
         };
-        let why = match expression.references().iter().find_map(unknown) {
+        let why = match expression.references().iter().find_map(missing_reason) {
             Some(why) => why,
             None => match self.evaluate_within_limit(expression) {
                 Ok(value) => return Ok(value),
@@ -470,7 +484,7 @@ impl TemplateRenderer<'_> {
         };
         let expression = expression.source().to_owned();
         self.unresolved.push(UnresolvedExpression {
-            path: dotted_path(&self.path),
+            path: to_dotted_path(&self.path),
             expression: expression.clone(),
             why,
         });
@@ -480,8 +494,8 @@ impl TemplateRenderer<'_> {
     /// Evaluates an expression and deducts the size of its value from the room of the result.
     fn evaluate_within_limit(&mut self, expression: &Expression) -> Result<Value, ExpressionFault> {
         let value = expression.evaluate(self.roots).and_then(|value| {
-            let room = self.room.checked_sub(json_length(&value));
-            self.room = room.ok_or_else(|| result_too_large_fault(expression))?;
+            let bytes_left = self.bytes_left.checked_sub(json_length(&value));
+            self.bytes_left = bytes_left.ok_or_else(|| result_too_large_fault(expression))?;
             Ok(value)
         });
         value.map_err(|mut fault| {
@@ -504,15 +518,15 @@ impl TemplateRenderer<'_> {
 }
 
 fn result_too_large_fault(expression: &Expression) -> ExpressionFault {
-    let most = limits::TEMPLATE_RESULT_BYTES_MAX >> 20;
-    let message = format!("the result is larger than {most} MiB");
+    let max_mib = limits::TEMPLATE_RESULT_BYTES_MAX >> 20;
+    let message = format!("the result is larger than {max_mib} MiB");
     ExpressionFault::new(FaultKind::Limit, expression.span, message)
 }
 
 fn json_pointer(path: &[Segment]) -> String {
-    let escaped = |segment: &Segment| match segment {
+    let format_segment = |segment: &Segment| match segment {
         Segment::Index(index) => format!("/{index}"),
         Segment::Key(key) => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
     };
-    path.iter().map(escaped).collect()
+    path.iter().map(format_segment).collect()
 }

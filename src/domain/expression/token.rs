@@ -45,86 +45,87 @@ pub(super) struct Tokens {
     /// The byte after the expression.
     pub(super) end: usize,
     /// Whether `}}` closed the expression.
-    pub(super) closed: bool,
+    pub(super) is_closed: bool,
 }
 
 /// Reads the tokens of `source` from `start` to its end; with `braced`, to the `}}` that closes the expression.
 pub(super) fn tokenize(
     source: &str,
     start: usize,
-    braced: bool,
+    is_braced: bool,
 ) -> Result<Tokens, ExpressionFault> {
-    let mut reader = Lexer { source, at: start, open: 0, list: Vec::new() };
+    let mut lexer = Lexer { source, position: start, open_braces: 0, list: Vec::new() };
     loop {
-        reader.skip_white_space();
-        reader.check_token_length(start)?;
-        let closed = braced && reader.open == 0 && reader.remaining_text().starts_with("}}");
-        if closed || reader.remaining_text().is_empty() {
-            return Ok(Tokens { end: reader.at, list: reader.list, closed });
+        lexer.skip_white_space();
+        lexer.check_token_length(start)?;
+        let is_closed =
+            is_braced && lexer.open_braces == 0 && lexer.remaining_text().starts_with("}}");
+        if is_closed || lexer.remaining_text().is_empty() {
+            return Ok(Tokens { end: lexer.position, list: lexer.list, is_closed });
         }
-        let token = reader.read_token()?;
-        reader.list.push(token);
+        let token = lexer.read_token()?;
+        lexer.list.push(token);
     }
 }
 
 struct Lexer<'a> {
     source: &'a str,
-    at: usize,
+    position: usize,
     /// The number of open braces of maps: their `}` does not close the expression.
-    open: usize,
+    open_braces: usize,
     list: Vec<Token>,
 }
 
 impl Lexer<'_> {
     fn remaining_text(&self) -> &str {
-        &self.source[self.at..]
+        &self.source[self.position..]
     }
 
     fn skip_white_space(&mut self) {
-        self.at = self.source.len() - self.remaining_text().trim_start().len();
+        self.position = self.source.len() - self.remaining_text().trim_start().len();
     }
 
     fn check_token_length(&self, start: usize) -> Result<(), ExpressionFault> {
-        let limit = |message: String| {
-            let span = (start, self.at);
+        let limit_fault = |message: String| {
+            let span = (start, self.position);
             Err(ExpressionFault::new(FaultKind::Limit, span, message))
         };
-        if self.at - start > limits::EXPRESSION_BYTES_MAX {
-            let most = limits::EXPRESSION_BYTES_MAX;
-            return limit(format!("the expression is longer than {most} bytes"));
+        if self.position - start > limits::EXPRESSION_BYTES_MAX {
+            let max_bytes = limits::EXPRESSION_BYTES_MAX;
+            return limit_fault(format!("the expression is longer than {max_bytes} bytes"));
         }
         if self.list.len() > limits::EXPRESSION_PARTS_MAX {
-            let most = limits::EXPRESSION_PARTS_MAX;
-            return limit(format!("the expression has more than {most} parts"));
+            let max_tokens = limits::EXPRESSION_PARTS_MAX;
+            return limit_fault(format!("the expression has more than {max_tokens} parts"));
         }
         Ok(())
     }
 
     fn read_token(&mut self) -> Result<Token, ExpressionFault> {
-        let start = self.at;
+        let start = self.position;
         let first = self.remaining_text().chars().next().unwrap_or_default();
-        let after_dot =
+        let is_after_dot =
             matches!(self.list.last(), Some(token) if token.kind == TokenKind::Sign("."));
-        let kind = if after_dot && is_word_char(first) {
-            self.at += segment_length(self.remaining_text());
+        let kind = if is_after_dot && is_word_char(first) {
+            self.position += segment_length(self.remaining_text());
             TokenKind::Word
         } else if first.is_ascii_digit() {
             self.read_number()?
         } else if is_word_char(first) {
-            self.at += matching_prefix_length(self.remaining_text(), is_word_char);
+            self.position += matching_prefix_length(self.remaining_text(), is_word_char);
             TokenKind::Word
         } else if first == '"' || first == '\'' {
             self.read_text_literal(first)?
         } else {
             self.read_sign(first)?
         };
-        Ok(Token { kind, start, end: self.at })
+        Ok(Token { kind, start, end: self.position })
     }
 
     fn read_sign(&mut self, first: char) -> Result<TokenKind, ExpressionFault> {
         let rest = self.remaining_text();
         let Some(sign) = OPERATOR_SIGNS.iter().find(|sign| rest.starts_with(**sign)) else {
-            let span = (self.at, self.at + first.len_utf8());
+            let span = (self.position, self.position + first.len_utf8());
             let message = format!("`{}` has no place in an expression", first.escape_debug());
             let fault = ExpressionFault::new(FaultKind::Syntax, span, message);
             return Err(match first {
@@ -134,51 +135,51 @@ impl Lexer<'_> {
                 _ => fault,
             });
         };
-        self.at += sign.len();
+        self.position += sign.len();
         match *sign {
-            "{" => self.open += 1,
-            "}" => self.open = self.open.saturating_sub(1),
+            "{" => self.open_braces += 1,
+            "}" => self.open_braces = self.open_braces.saturating_sub(1),
             _ => {}
         }
         Ok(TokenKind::Sign(sign))
     }
 
     fn read_number(&mut self) -> Result<TokenKind, ExpressionFault> {
-        let (start, digit) = (self.at, |c: char| c.is_ascii_digit());
-        self.at += matching_prefix_length(self.remaining_text(), digit);
+        let (start, digit) = (self.position, |c: char| c.is_ascii_digit());
+        self.position += matching_prefix_length(self.remaining_text(), digit);
         let fraction =
             self.remaining_text().strip_prefix('.').map_or(0, |r| matching_prefix_length(r, digit));
         if fraction > 0 {
-            self.at += 1 + fraction;
+            self.position += 1 + fraction;
         }
         if let Some(rest) = self.remaining_text().strip_prefix(['e', 'E']) {
             let unsigned = rest.strip_prefix(['+', '-']).unwrap_or(rest);
             let digits = matching_prefix_length(unsigned, digit);
             if digits > 0 {
-                self.at += 1 + rest.len() - unsigned.len() + digits;
+                self.position += 1 + rest.len() - unsigned.len() + digits;
             }
         }
-        let text = &self.source[start..self.at];
+        let text = &self.source[start..self.position];
         // JSON allows no leading zeros, so neither does an expression. serde_json keeps every digit that it reads.
         let number = serde_json::from_str::<Number>(text).ok();
         let exact = number.filter(|n| !n.is_f64() || text.contains(['.', 'e', 'E']));
         exact.map(TokenKind::Number).ok_or_else(|| {
             let message =
                 format!("`{}` is not a number that JSON can hold", shorten_for_message(text));
-            ExpressionFault::new(FaultKind::Syntax, (start, self.at), message)
+            ExpressionFault::new(FaultKind::Syntax, (start, self.position), message)
         })
     }
 
     fn read_text_literal(&mut self, quote: char) -> Result<TokenKind, ExpressionFault> {
-        let start = self.at;
+        let start = self.position;
         let mut text = String::new();
-        self.at += quote.len_utf8();
+        self.position += quote.len_utf8();
         while let Some(letter) = self.remaining_text().chars().next() {
-            self.at += letter.len_utf8();
+            self.position += letter.len_utf8();
             if letter == quote {
                 return Ok(TokenKind::Text(text));
             }
-            if self.at - start > limits::EXPRESSION_BYTES_MAX {
+            if self.position - start > limits::EXPRESSION_BYTES_MAX {
                 break;
             }
             text.push(if letter == '\\' { self.read_escape()? } else { letter });
@@ -190,10 +191,10 @@ impl Lexer<'_> {
 
     /// Reads an escape after its backslash: the letter that it stands for.
     fn read_escape(&mut self) -> Result<char, ExpressionFault> {
-        let start = self.at - 1;
+        let start = self.position - 1;
         let letter = self.remaining_text().chars().next().unwrap_or_default();
-        self.at += letter.len_utf8().min(self.remaining_text().len());
-        let meant = match letter {
+        self.position += letter.len_utf8().min(self.remaining_text().len());
+        let unescaped = match letter {
             'n' => Some('\n'),
             't' => Some('\t'),
             'r' => Some('\r'),
@@ -203,9 +204,9 @@ impl Lexer<'_> {
             'u' => self.read_unicode_escape(),
             _ => None,
         };
-        meant.ok_or_else(|| {
+        unescaped.ok_or_else(|| {
             let message = "this is not an escape of a text";
-            ExpressionFault::new(FaultKind::Syntax, (start, self.at), message)
+            ExpressionFault::new(FaultKind::Syntax, (start, self.position), message)
                 .with_suggestion("write `\\\\` for a backslash")
         })
     }
@@ -217,7 +218,7 @@ impl Lexer<'_> {
             return Some(letter);
         }
         self.remaining_text().strip_prefix("\\u")?;
-        self.at += 2;
+        self.position += 2;
         let second = self.read_four_hex_digits()?;
         let low = second.checked_sub(0xDC00).filter(|low| *low < 0x400)?;
         let high = first.checked_sub(0xD800).filter(|high| *high < 0x400)?;
@@ -226,16 +227,16 @@ impl Lexer<'_> {
 
     fn read_four_hex_digits(&mut self) -> Option<u32> {
         let digits = self.remaining_text().get(..4)?;
-        let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let number = u32::from_str_radix(digits, 16).ok().filter(|_| plain)?;
-        self.at += 4;
+        let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = u32::from_str_radix(digits, 16).ok().filter(|_| is_hex)?;
+        self.position += 4;
         Some(number)
     }
 }
 
 /// The number of bytes at the start of `text` whose letters are all `such`.
-fn matching_prefix_length(text: &str, such: impl Fn(char) -> bool) -> usize {
-    text.find(|letter| !such(letter)).unwrap_or(text.len())
+fn matching_prefix_length(text: &str, predicate: impl Fn(char) -> bool) -> usize {
+    text.find(|letter| !predicate(letter)).unwrap_or(text.len())
 }
 
 /// The length in bytes of the path segment at the start of `text`: a hyphen belongs to it if letters stand on both sides.
@@ -243,11 +244,11 @@ fn segment_length(text: &str) -> usize {
     let mut end = matching_prefix_length(text, is_word_char);
     loop {
         let hyphens = matching_prefix_length(&text[end..], |letter| letter == '-');
-        let more = matching_prefix_length(&text[end + hyphens..], is_word_char);
-        if hyphens == 0 || more == 0 {
+        let word_bytes = matching_prefix_length(&text[end + hyphens..], is_word_char);
+        if hyphens == 0 || word_bytes == 0 {
             return end;
         }
-        end += hyphens + more;
+        end += hyphens + word_bytes;
     }
 }
 

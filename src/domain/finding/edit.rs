@@ -10,7 +10,7 @@ pub(super) enum PendingChange {
     /// Replaces a part of a value.
     Value(ValueEdit),
     /// Puts a value of one line between two texts.
-    Around {
+    Wrap {
         place: Place,
         /// The value of a text or a number; `None` for a list.
         value: Option<String>,
@@ -18,11 +18,11 @@ pub(super) enum PendingChange {
         after: String,
     },
     /// Removes an entry of a mapping: up to the next one, or the last one with its line.
-    Cut { entry: Place, next: Option<usize>, end: usize },
+    Remove { entry: Place, next: Option<usize>, end: usize },
     /// The change is not for a program: none of the finding's edits is offered.
-    ByHand,
+    Manual,
     /// Replaces these bytes.
-    Raw { start: usize, old: String, new: String },
+    ReplaceBytes { start: usize, old: String, new: String },
 }
 
 /// The replacement of a part of a value.
@@ -33,22 +33,22 @@ pub(super) struct ValueEdit {
     /// The first byte of the part in the value, and its length.
     bounds: (usize, usize),
     new: String,
-    manner: EditManner,
+    mode: EditMode,
 }
 
 /// How the new text is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum EditManner {
+pub(super) enum EditMode {
     /// In place of the part, in the same notation as the value.
-    Alike,
+    SameNotation,
     /// In place of the part, as it is, if the value has no quotes.
-    AsIs,
+    VerbatimPlain,
     /// In place of a text and its quotes, as it is.
-    Whole,
+    VerbatimWithQuotes,
     /// As the value of a new key of the mapping, after the entry of the value.
-    Key(String),
+    InsertKey(String),
     /// As a new item of the list, before the one at the place.
-    Item,
+    InsertItem,
 }
 
 /// The notation of a value in the text.
@@ -73,18 +73,18 @@ impl PendingChange {
             value: value.to_owned(),
             bounds,
             new: new.to_owned(),
-            manner: EditManner::Alike,
+            mode: EditMode::SameNotation,
         })
     }
 
     /// Writes `new` in this manner in place of, or beside, the whole value at the place.
-    pub(super) fn replace_value(place: Place, value: &str, new: &str, manner: EditManner) -> Self {
+    pub(super) fn replace_value(place: Place, value: &str, new: &str, mode: EditMode) -> Self {
         Self::Value(ValueEdit {
             place,
             value: value.to_owned(),
             bounds: (0, value.len()),
             new: new.to_owned(),
-            manner,
+            mode,
         })
     }
 
@@ -92,9 +92,9 @@ impl PendingChange {
     pub(super) fn place(&self) -> Option<Place> {
         match self {
             Self::Value(part) => Some(part.place),
-            Self::Around { place, .. } => Some(*place),
-            Self::Cut { entry, .. } => Some(*entry),
-            Self::ByHand | Self::Raw { .. } => None,
+            Self::Wrap { place, .. } => Some(*place),
+            Self::Remove { entry, .. } => Some(*entry),
+            Self::Manual | Self::ReplaceBytes { .. } => None,
         }
     }
 
@@ -111,25 +111,25 @@ impl PendingChange {
         let text = lines.text();
         Some(match self {
             Self::Value(part) => vec![part.to_edit(lines)?],
-            Self::Around { place, value, before, after } => {
+            Self::Wrap { place, value, before, after } => {
                 let (start, end) = bracketable_span(text, *place, value.as_deref())?;
                 vec![
                     make_edit(lines, (start, start), before.clone()),
                     make_edit(lines, (end, end), after.clone()),
                 ]
             }
-            Self::Cut { entry, next, end } => {
+            Self::Remove { entry, next, end } => {
                 let bounds = match next {
                     Some(next) => (entry.start, *next),
                     None => whole_line_span(text, entry.start, *end)?,
                 };
                 vec![make_edit(lines, bounds, String::new())]
             }
-            Self::ByHand => return None,
-            Self::Raw { start, old, new } => {
+            Self::Manual => return None,
+            Self::ReplaceBytes { start, old, new } => {
                 let end = start + old.len();
-                let found = text.get(*start..end)? == old;
-                found.then(|| vec![make_edit(lines, (*start, end), new.clone())])?
+                let is_unchanged = text.get(*start..end)? == old;
+                is_unchanged.then(|| vec![make_edit(lines, (*start, end), new.clone())])?
             }
         })
     }
@@ -150,40 +150,40 @@ fn make_edit(lines: &LineTable<'_>, (start, end): (usize, usize), new_text: Stri
 
 /// The bytes of a value that may be put in brackets as it is written.
 fn bracketable_span(text: &str, place: Place, value: Option<&str>) -> Option<(usize, usize)> {
-    let written = text.get(place.start..place.end)?;
-    let inner = |open: char, close: char| written.strip_prefix(open)?.strip_suffix(close);
-    let closed = match value {
+    let source = text.get(place.start..place.end)?;
+    let inner = |open: char, close: char| source.strip_prefix(open)?.strip_suffix(close);
+    let is_bracketable = match value {
         None => inner('[', ']').is_some(),
-        Some(value) if value == written => {
+        Some(value) if value == source => {
             !value.contains([',', '[', ']', '{', '}', '#'])
                 && !value.contains(": ")
                 && !value.ends_with(':')
         }
         Some(value) => [inner('"', '"'), inner('\'', '\'')].contains(&Some(value)),
     };
-    closed.then_some((place.start, place.end))
+    is_bracketable.then_some((place.start, place.end))
 }
 
 /// The bytes of the line of an entry that is alone on it, with the line break before it.
 fn whole_line_span(text: &str, start: usize, end: usize) -> Option<(usize, usize)> {
     let line = text.get(..start)?.rfind('\n')?;
-    let alone = text[line..start].trim().is_empty();
+    let is_line_start = text[line..start].trim().is_empty();
     let rest = text.get(end..)?;
-    let ended = rest.split('\n').next()?.trim().is_empty();
-    (alone && ended).then_some((line, end))
+    let is_line_end = rest.split('\n').next()?.trim().is_empty();
+    (is_line_start && is_line_end).then_some((line, end))
 }
 
 impl ValueEdit {
     fn to_edit(&self, lines: &LineTable<'_>) -> Option<Edit> {
         let text = lines.text();
-        let (start, end, new_text) = match &self.manner {
-            EditManner::Item => self.insert_item_edit(text)?,
-            EditManner::Key(key) => self.insert_key_edit(text, key)?,
-            EditManner::Alike | EditManner::AsIs | EditManner::Whole => {
-                let (start, end, writing) = self.find_value(text)?;
-                let is_whole = self.manner == EditManner::Whole;
-                let quotes = usize::from(is_whole && matches!(writing, ValueNotation::Quoted(_)));
-                (start - quotes, end + quotes, self.new_text_in_notation(&writing)?)
+        let (start, end, new_text) = match &self.mode {
+            EditMode::InsertItem => self.insert_item_edit(text)?,
+            EditMode::InsertKey(key) => self.insert_key_edit(text, key)?,
+            EditMode::SameNotation | EditMode::VerbatimPlain | EditMode::VerbatimWithQuotes => {
+                let (start, end, notation) = self.find_value(text)?;
+                let is_whole = self.mode == EditMode::VerbatimWithQuotes;
+                let quotes = usize::from(is_whole && matches!(notation, ValueNotation::Quoted(_)));
+                (start - quotes, end + quotes, self.new_text_in_notation(&notation)?)
             }
         };
         Some(make_edit(lines, (start, end), new_text))
@@ -198,40 +198,41 @@ impl ValueEdit {
 
     /// A new line below the value, or beside it if the mapping is in one line.
     fn insert_key_edit(&self, text: &str, key: &str) -> Option<(usize, usize, String)> {
-        let (start, end, writing) = self.find_value(text)?;
-        let quote = usize::from(matches!(writing, ValueNotation::Quoted(_)));
+        let (start, end, notation) = self.find_value(text)?;
+        let quote = usize::from(matches!(notation, ValueNotation::Quoted(_)));
         let line = line_start(text, start);
-        let before = text.get(line..start - quote)?.trim_end();
-        let before = before.strip_suffix(':')?;
-        let (after, new) = (text.get(end + quote..)?, &self.new);
-        let rest = after.split('\n').next().unwrap_or_default();
-        if rest.trim_start().starts_with([',', '}']) {
-            let json = before.ends_with('"');
+        let before_value = text.get(line..start - quote)?.trim_end();
+        let before_value = before_value.strip_suffix(':')?;
+        let (after_value, new) = (text.get(end + quote..)?, &self.new);
+        let rest_of_line = after_value.split('\n').next().unwrap_or_default();
+        if rest_of_line.trim_start().starts_with([',', '}']) {
+            let is_json = before_value.ends_with('"');
             let new =
-                if json { format!(", \"{key}\": \"{new}\"") } else { format!(", {key}: {new}") };
+                if is_json { format!(", \"{key}\": \"{new}\"") } else { format!(", {key}: {new}") };
             return Some((end + quote, end + quote, new));
         }
-        let is_comment = rest.trim().is_empty() || rest.trim_start().starts_with('#');
-        let name = before.rfind(|c: char| !c.is_alphanumeric() && c != '_')?;
-        let indent = before.get(..=name)?;
+        let is_comment =
+            rest_of_line.trim().is_empty() || rest_of_line.trim_start().starts_with('#');
+        let name = before_value.rfind(|c: char| !c.is_alphanumeric() && c != '_')?;
+        let indent = before_value.get(..=name)?;
         if !is_comment || indent.contains(|c: char| c != ' ' && c != '-') {
             return None;
         }
-        let at = end + quote + rest.trim_end_matches('\r').len();
+        let at = end + quote + rest_of_line.trim_end_matches('\r').len();
         let indent = indent.replace('-', " ");
         Some((at, at, format!("\n{indent}{key}: {new}")))
     }
 
     fn find_value(&self, text: &str) -> Option<(usize, usize, ValueNotation)> {
         let (offset, length) = self.bounds;
-        let written = text.get(self.place.start..)?;
+        let source = text.get(self.place.start..)?;
         self.value.get(offset..offset.checked_add(length)?)?;
         if self.value.is_empty() || self.place.end <= self.place.start {
             return None;
         }
         let at = self.place.start;
         for quote in ['"', '\''] {
-            let inner = written.strip_prefix(quote);
+            let inner = source.strip_prefix(quote);
             let rest = inner.and_then(|inner| inner.strip_prefix(self.value.as_str()));
             // Escapes make the text longer than the value, so offsets would not match.
             if rest.is_some_and(|rest| rest.starts_with(quote)) && !self.value.contains('\\') {
@@ -239,7 +240,7 @@ impl ValueEdit {
                 return Some((start, start + length, ValueNotation::Quoted(quote)));
             }
         }
-        if written.starts_with(&self.value) {
+        if source.starts_with(&self.value) {
             return Some((at + offset, at + offset + length, ValueNotation::Plain));
         }
         self.find_in_block(text)
@@ -272,11 +273,13 @@ impl ValueEdit {
     }
 
     /// The new text in this notation; `None` if it would need escapes.
-    fn new_text_in_notation(&self, writing: &ValueNotation) -> Option<String> {
+    fn new_text_in_notation(&self, notation: &ValueNotation) -> Option<String> {
         let is_word = |c: char| c.is_alphanumeric() || "_-$./ ()".contains(c);
-        let safe = match writing {
-            _ if self.manner == EditManner::AsIs => matches!(writing, ValueNotation::Plain),
-            _ if self.manner == EditManner::Whole => !matches!(writing, ValueNotation::Block),
+        let is_safe = match notation {
+            _ if self.mode == EditMode::VerbatimPlain => matches!(notation, ValueNotation::Plain),
+            _ if self.mode == EditMode::VerbatimWithQuotes => {
+                !matches!(notation, ValueNotation::Block)
+            }
             ValueNotation::Plain if self.bounds.1 == self.value.len() => {
                 if self.new.chars().all(is_word) && self.new.trim() == self.new {
                     return Some(self.new.clone());
@@ -291,7 +294,7 @@ impl ValueEdit {
             ValueNotation::Quoted(quote) => !self.new.contains([*quote, '\\', '\n']),
             ValueNotation::Block => !self.new.contains('\n'),
         };
-        safe.then(|| self.new.clone())
+        is_safe.then(|| self.new.clone())
     }
 }
 

@@ -22,7 +22,7 @@ impl Place {
 
     /// The place of the bytes `start..end` of `text`, cut at the end of their first line. It reads the text from its beginning:
     /// a [`LineTable`] finds many places of one text.
-    pub fn of_bytes(text: &str, start: usize, end: usize) -> Self {
+    pub fn from_bytes(text: &str, start: usize, end: usize) -> Self {
         LineTable::with_lines_up_to(start, text).place_of_bytes(start, end)
     }
 }
@@ -31,7 +31,7 @@ impl Place {
 #[derive(Debug)]
 pub struct LineTable<'a> {
     text: &'a str,
-    starts: Vec<usize>,
+    line_starts: Vec<usize>,
 }
 
 impl<'a> LineTable<'a> {
@@ -44,7 +44,7 @@ impl<'a> LineTable<'a> {
     fn with_lines_up_to(end: usize, text: &'a str) -> Self {
         let bytes = text.bytes().take(end).zip(1..);
         let after_breaks = bytes.filter_map(|(byte, next)| (byte == b'\n').then_some(next));
-        Self { text, starts: [0].into_iter().chain(after_breaks).collect() }
+        Self { text, line_starts: [0].into_iter().chain(after_breaks).collect() }
     }
 
     /// The text that the table is of.
@@ -55,10 +55,10 @@ impl<'a> LineTable<'a> {
     /// The place of the bytes `start..end`, cut at the end of their first line.
     pub fn place_of_bytes(&self, start: usize, end: usize) -> Place {
         let start = self.text.floor_char_boundary(start.min(self.text.len()));
-        let line = self.starts.partition_point(|first| *first <= start);
+        let line = self.line_starts.partition_point(|first| *first <= start);
         Place {
             line,
-            column: self.text[self.starts[line - 1]..start].chars().count() + 1,
+            column: self.text[self.line_starts[line - 1]..start].chars().count() + 1,
             start,
             end: first_line_end(self.text, start, end),
             origin: 0,
@@ -75,8 +75,8 @@ pub(super) fn line_start(text: &str, at: usize) -> usize {
 pub fn first_line_end(text: &str, start: usize, end: usize) -> usize {
     let start = text.floor_char_boundary(start.min(text.len()));
     let end = text.floor_char_boundary(end.clamp(start, text.len()));
-    let cut = text[start..end].find('\n').map_or(end, |at| start + at);
-    start + text[start..cut].trim_end().len()
+    let line_end = text[start..end].find('\n').map_or(end, |at| start + at);
+    start + text[start..line_end].trim_end().len()
 }
 
 #[cfg(test)]
@@ -87,9 +87,9 @@ mod tests {
     fn a_place_counts_characters_and_ends_with_its_line() {
         let text = "één\r\ntwo twó\nthree";
         let at = text.find("twó").unwrap();
-        let place = Place::of_bytes(text, at, text.len());
+        let place = Place::from_bytes(text, at, text.len());
         assert_eq!((place.line, place.column), (2, 5));
         assert_eq!(&text[place.start..place.end], "twó");
-        assert_eq!(Place::of_bytes(text, 999, 1000).line, 3);
+        assert_eq!(Place::from_bytes(text, 999, 1000).line, 3);
     }
 }

@@ -20,51 +20,59 @@ use crate::{
     limits,
 };
 
-const fn optional_key(name: &'static str, shape: ValueShape, what: &'static str) -> MappingKey {
+const fn optional_key(
+    name: &'static str,
+    shape: ValueShape,
+    description: &'static str,
+) -> MappingKey {
     MappingKey {
         name,
         shape,
         required: false,
-        unless: None,
-        beside: None,
-        what,
-        unbuilt: None,
-        not_each: None,
+        alternative_key: None,
+        required_key: None,
+        description,
+        unbuilt_advice: None,
+        foreach_advice: None,
         role: KeyRole::Plain,
     }
 }
 
-const fn required_key(name: &'static str, shape: ValueShape, what: &'static str) -> MappingKey {
-    MappingKey { required: true, ..optional_key(name, shape, what) }
+const fn required_key(
+    name: &'static str,
+    shape: ValueShape,
+    description: &'static str,
+) -> MappingKey {
+    MappingKey { required: true, ..optional_key(name, shape, description) }
 }
 
-const fn kind_key(name: &'static str, shape: ValueShape, what: &'static str) -> MappingKey {
-    MappingKey { role: KeyRole::Kind, ..optional_key(name, shape, what) }
+const fn kind_key(name: &'static str, shape: ValueShape, description: &'static str) -> MappingKey {
+    MappingKey { role: KeyRole::Kind, ..optional_key(name, shape, description) }
 }
 
 /// A key that has an effect on steps of these kinds.
 const fn field_key(
     name: &'static str,
     shape: ValueShape,
-    what: &'static str,
+    description: &'static str,
     kinds: &'static [&'static str],
 ) -> MappingKey {
     let instead = None;
-    MappingKey { role: KeyRole::Field { kinds, instead }, ..optional_key(name, shape, what) }
+    MappingKey { role: KeyRole::Field { kinds, instead }, ..optional_key(name, shape, description) }
 }
 
 /// A reserved key that is refused until it is implemented; `instead` is the alternative until then.
-const fn planned_key(name: &'static str, instead: &'static str) -> MappingKey {
-    MappingKey { unbuilt: Some(instead), ..optional_key(name, ValueShape::Planned, "") }
+const fn planned_key(name: &'static str, advice: &'static str) -> MappingKey {
+    MappingKey { unbuilt_advice: Some(advice), ..optional_key(name, ValueShape::Planned, "") }
 }
 
-const fn new_record(what: &'static str, keys: &'static [MappingKey]) -> MappingShape {
-    MappingShape { what, keys, exactly_one: false, is_open: false }
+const fn new_mapping_shape(label: &'static str, keys: &'static [MappingKey]) -> MappingShape {
+    MappingShape { label, keys, exactly_one: false, is_open: false }
 }
 
 /// A key that has an effect only together with `extends`.
-const fn heir_key(name: &'static str, shape: ValueShape, what: &'static str) -> MappingKey {
-    MappingKey { beside: Some(EXTENDS_KEY), ..optional_key(name, shape, what) }
+const fn inheritable_key(name: &'static str, shape: ValueShape, what: &'static str) -> MappingKey {
+    MappingKey { required_key: Some(EXTENDS_KEY), ..optional_key(name, shape, what) }
 }
 
 /// The key that names the base of a manifest.
@@ -99,7 +107,7 @@ const COMPENSATE_WHEN_WORDS: &[&str] = &["failed", "abandoned"];
 const NO_EFFECT_ADVICE: &str = "leave it out: nothing would act on it";
 
 /// `limits:` of a workflow.
-pub(super) static LIMITS_SHAPE: MappingShape = new_record(
+pub(super) static LIMITS_SHAPE: MappingShape = new_mapping_shape(
     "`limits`",
     &[
         optional_key(
@@ -122,7 +130,7 @@ const INPUT_ENUM_KEY: MappingKey = optional_key(
 );
 
 /// `validate:` of an input.
-pub static VALIDATE_SHAPE: MappingShape = new_record(
+pub static VALIDATE_SHAPE: MappingShape = new_mapping_shape(
     "`validate`",
     &[
         optional_key(
@@ -136,15 +144,15 @@ pub static VALIDATE_SHAPE: MappingShape = new_record(
             ValueShape::FreeText(limits::INPUT_PATTERN_BYTES_MAX),
             "A regular expression that is found in it; anchored only where it says so",
         ),
-        optional_key("min_length", ValueShape::Whole, "The fewest characters"),
-        optional_key("max_length", ValueShape::Whole, "The most characters"),
+        optional_key("min_length", ValueShape::NonNegativeInteger, "The fewest characters"),
+        optional_key("max_length", ValueShape::NonNegativeInteger, "The most characters"),
         optional_key("min", ValueShape::Number, "The least number"),
         optional_key("max", ValueShape::Number, "The greatest number"),
     ],
 );
 
 /// `default:` of an input.
-pub static DEFAULT_SHAPE: MappingShape = new_record(
+pub static DEFAULT_SHAPE: MappingShape = new_mapping_shape(
     "`default`",
     &[
         required_key(
@@ -160,12 +168,12 @@ pub static DEFAULT_SHAPE: MappingShape = new_record(
     ],
 );
 
-const fn input_text_key(name: &'static str, what: &'static str) -> MappingKey {
-    optional_key(name, ValueShape::FreeText(limits::DESCRIPTION_BYTES_MAX), what)
+const fn input_text_key(name: &'static str, description: &'static str) -> MappingKey {
+    optional_key(name, ValueShape::FreeText(limits::DESCRIPTION_BYTES_MAX), description)
 }
 
 /// `select:` of an input.
-static SELECT_SHAPE: MappingShape = new_record(
+static SELECT_SHAPE: MappingShape = new_mapping_shape(
     "`select`",
     &[
         optional_key("value_field", FIELD_NAME_SHAPE, "The field that becomes the value"),
@@ -176,7 +184,7 @@ static SELECT_SHAPE: MappingShape = new_record(
 const FIELD_NAME_SHAPE: ValueShape = ValueShape::Text(limits::WORD_BYTES_MAX);
 
 /// The binding of a provider argument.
-static BINDING_SHAPE: MappingShape = new_record(
+static BINDING_SHAPE: MappingShape = new_mapping_shape(
     "a binding of a provider's argument",
     &[
         required_key("from_input", ValueShape::Id(IdKind::Input), "The input that it comes from"),
@@ -196,7 +204,7 @@ static BINDING_SHAPE: MappingShape = new_record(
 );
 
 /// An input that a workflow declares.
-pub static DECLARED_INPUT_SHAPE: MappingShape = new_record(
+pub static DECLARED_INPUT_SHAPE: MappingShape = new_mapping_shape(
     "an input",
     &[
         input_text_key("name", "What people call it"),
@@ -280,7 +288,7 @@ const COMPLEXITY_KEY: MappingKey = optional_key(
 const WORKFLOW_NAME_HELP: &str = "The name that the workflow is started by";
 
 /// A catalog under `requires:`.
-pub(super) static CATALOG_SHAPE: MappingShape = new_record(
+pub(super) static CATALOG_SHAPE: MappingShape = new_mapping_shape(
     "a catalog of `requires`",
     &[
         required_key(
@@ -308,7 +316,7 @@ pub(super) static CATALOG_SHAPE: MappingShape = new_record(
 );
 
 /// `requires:` of a workflow.
-pub(super) static REQUIRES_SHAPE: MappingShape = new_record(
+pub(super) static REQUIRES_SHAPE: MappingShape = new_mapping_shape(
     "`requires`",
     &[optional_key(
         "catalogs",
@@ -318,7 +326,7 @@ pub(super) static REQUIRES_SHAPE: MappingShape = new_record(
 );
 
 /// An item of `insert`.
-pub static INSERT_ITEM_SHAPE: MappingShape = new_record(
+pub static INSERT_ITEM_SHAPE: MappingShape = new_mapping_shape(
     "an item of `insert`",
     &[
         optional_key(
@@ -346,7 +354,7 @@ const INPUTS_KEY: MappingKey = optional_key(
 );
 
 /// A workflow in YAML or JSON. Without a description it is valid, with a warning.
-pub static MANIFEST_SHAPE: MappingShape = new_record(
+pub static MANIFEST_SHAPE: MappingShape = new_mapping_shape(
     "a workflow manifest",
     &[
         required_key("workflow", ValueShape::Id(IdKind::Workflow), WORKFLOW_NAME_HELP),
@@ -362,7 +370,7 @@ pub static MANIFEST_SHAPE: MappingShape = new_record(
         METADATA_KEY,
         INPUTS_KEY,
         MappingKey {
-            unless: Some(EXTENDS_KEY),
+            alternative_key: Some(EXTENDS_KEY),
             ..required_key(
                 STEPS_KEY,
                 ValueShape::Steps(&STEP_SHAPE),
@@ -377,7 +385,7 @@ pub static MANIFEST_SHAPE: MappingShape = new_record(
         optional_key("final_output", ValueShape::Value, "What a completed execution comes to"),
         optional_key(
             "timeout",
-            ValueShape::Span,
+            ValueShape::Duration,
             "How long an execution may run, pauses not counted",
         ),
         optional_key("limits", ValueShape::Record(&LIMITS_SHAPE), "How much it may do"),
@@ -416,12 +424,12 @@ pub static MANIFEST_SHAPE: MappingShape = new_record(
             ValueShape::Id(IdKind::Workflow),
             "The workflow whose keys count wherever this file has not its own",
         ),
-        heir_key(
+        inheritable_key(
             INSERT_KEY,
             ValueShape::List(&ValueShape::Record(&INSERT_ITEM_SHAPE), 1, limits::STEPS_MAX),
             "Steps that stand among those of the workflow that it extends",
         ),
-        heir_key(
+        inheritable_key(
             REMOVE_KEY,
             ValueShape::List(&ValueShape::Id(IdKind::Step), 1, limits::STEPS_MAX),
             "The ids of steps of the workflow that it extends, which are left out",
@@ -430,7 +438,7 @@ pub static MANIFEST_SHAPE: MappingShape = new_record(
 );
 
 /// The front matter of a workflow in Markdown.
-pub static FRONT_MATTER_SHAPE: MappingShape = new_record(
+pub static FRONT_MATTER_SHAPE: MappingShape = new_mapping_shape(
     "the front matter of a workflow",
     &[
         required_key("name", ValueShape::Id(IdKind::Workflow), WORKFLOW_NAME_HELP),
@@ -450,7 +458,7 @@ pub static FRONT_MATTER_SHAPE: MappingShape = new_record(
 /// The front matter of an agent that is written for a host. Other keys have no effect.
 pub static HOST_PERSONA_SHAPE: MappingShape = MappingShape {
     is_open: true,
-    ..new_record(
+    ..new_mapping_shape(
         "the front matter of an agent",
         &[
             required_key("name", ValueShape::Id(IdKind::Agent), AGENT_NAME_HELP),
@@ -468,7 +476,7 @@ const AGENT_NAME_HELP: &str = "The name that steps refer to the agent by";
 /// The front matter of an agent. Further keys are allowed.
 pub static PERSONA_SHAPE: MappingShape = MappingShape {
     is_open: true,
-    ..new_record(
+    ..new_mapping_shape(
         "the front matter of an agent",
         &[
             required_key("name", ValueShape::Id(IdKind::Agent), AGENT_NAME_HELP),

@@ -29,15 +29,16 @@ impl HeirOrigins {
     pub fn map_findings_to_heir(
         &self,
         findings: Vec<Finding>,
-        of_base: &[Finding],
+        base_findings: &[Finding],
         bases: &[String],
     ) -> Vec<Finding> {
         let key = |one: &Finding, origin: u8| (one.rule, origin, one.line, one.column);
-        let known: HashSet<_> = of_base.iter().map(|one| key(one, one.origin + 1)).collect();
+        let base_keys: HashSet<_> =
+            base_findings.iter().map(|one| key(one, one.origin + 1)).collect();
         let mut seen = HashSet::new();
         findings
             .into_iter()
-            .filter(|one| one.origin == 0 || !known.contains(&key(one, one.origin)))
+            .filter(|one| one.origin == 0 || !base_keys.contains(&key(one, one.origin)))
             .map(|one| match one.origin {
                 0 => self.use_heir_path(one),
                 _ => self.move_to_cause(one, bases),
@@ -51,15 +52,15 @@ impl HeirOrigins {
     fn use_heir_path(&self, mut finding: Finding) -> Finding {
         let rest = finding.path.strip_prefix(STEPS_KEY);
         let split = rest.and_then(|rest| rest.strip_prefix('[')?.split_once(']'));
-        let own = split.and_then(|(at, rest)| {
-            let own = self.paths.get(at.parse::<usize>().ok()?)?.as_ref()?;
-            Some(format!("{own}{rest}"))
+        let heir_path = split.and_then(|(at, rest)| {
+            let step_path = self.paths.get(at.parse::<usize>().ok()?)?.as_ref()?;
+            Some(format!("{step_path}{rest}"))
         });
         // A finding about all steps belongs to the base if the heir has no steps of its own.
         let is_inherited = finding.path == STEPS_KEY && finding.start == self.extends.start;
-        finding.path = match own {
+        finding.path = match heir_path {
             None if is_inherited => EXTENDS_KEY.to_owned(),
-            own => own.unwrap_or(finding.path),
+            heir_path => heir_path.unwrap_or(finding.path),
         };
         finding
     }
@@ -67,8 +68,8 @@ impl HeirOrigins {
     /// Moves a finding in a part of a base to its cause in the heir: the removal of a step that the message names, else
     /// `extends`.
     fn move_to_cause(&self, mut finding: Finding, bases: &[String]) -> Finding {
-        let names = |id: &&String| finding.message.contains(&format!("`{id}`"));
-        let cause = self.removed.keys().find(names);
+        let is_named = |id: &&String| finding.message.contains(&format!("`{id}`"));
+        let cause = self.removed.keys().find(is_named);
         let cause = cause.and_then(|id| self.removed.get(id));
         let (path, place) = match cause {
             Some((path, place)) => (path.as_str(), *place),
@@ -81,6 +82,6 @@ impl HeirOrigins {
             "`{base}` by itself is sound: change what this file says otherwise, or replace that step too"
         );
         finding.suggestion = Some(finding.suggestion.unwrap_or(hint));
-        finding.at_other_place(path, place)
+        finding.move_to(path, place)
     }
 }

@@ -61,26 +61,26 @@ impl Input {
     pub(super) fn default_value(
         &self,
         sources: &DefaultSources,
-        fits: impl Fn(&Value) -> bool,
+        is_valid: impl Fn(&Value) -> bool,
     ) -> Option<Value> {
         let InputDefault { from, value } = self.default.as_ref()?;
-        let found = match from {
+        let default = match from {
             DefaultFrom::Literal => value.clone(),
             DefaultFrom::Env => {
                 let text = sources.env.get(value.as_ref()?.as_str()?)?;
                 Some(parse_typed_text(self.effective_type(), &self.one_of, text))
             }
             DefaultFrom::History => {
-                let before = sources.history.get(self.key.as_str()).cloned();
-                before.filter(fits)
+                let previous = sources.history.get(self.key.as_str()).cloned();
+                previous.filter(is_valid)
             }
             DefaultFrom::WorkflowOutput => {
-                let of = self.workflow_output_default()?;
-                let output = sources.outputs.get(&of.workflow)?;
-                of.select_from_output(output).filter(fits)
+                let output_path = self.workflow_output_default()?;
+                let output = sources.outputs.get(&output_path.workflow)?;
+                output_path.select_from_output(output).filter(is_valid)
             }
         };
-        found.filter(|value| !value.is_null())
+        default.filter(|value| !value.is_null())
     }
 
     /// The reference to another workflow's output that is the default, if it is one.
@@ -91,7 +91,7 @@ impl Input {
     }
 
     /// An explanation why a declared default yields no value; empty if no default is declared.
-    pub(super) fn why_no_default(&self) -> String {
+    pub(super) fn no_default_reason(&self) -> String {
         let Some(InputDefault { from, value }) = &self.default else {
             return String::new();
         };

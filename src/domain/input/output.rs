@@ -20,8 +20,8 @@ impl WorkflowOutputPath {
         let end = text.find(['.', '[']).unwrap_or(text.len());
         let (workflow, path) = text.split_at(end);
         let workflow = WorkflowName::parse(workflow);
-        let is_plain = |c: char| c.is_alphanumeric() || "_-.[]".contains(c);
-        let path = Some(path).filter(|path| path.chars().all(is_plain));
+        let is_path_char = |c: char| c.is_alphanumeric() || "_-.[]".contains(c);
+        let path = Some(path).filter(|path| path.chars().all(is_path_char));
         let path = path.and_then(|path| Expression::parse(&format!("inputs.output{path}")).ok());
         match (workflow, path) {
             (Ok(workflow), Some(path)) => Ok(Self { workflow, path }),
@@ -31,11 +31,11 @@ impl WorkflowOutputPath {
 
     /// The part of `output` that the path selects, if it exists.
     pub(crate) fn select_from_output(&self, output: &Value) -> Option<Value> {
-        let roots = EvaluationContext {
+        let context = EvaluationContext {
             inputs: Map::from_iter([("output".to_owned(), output.clone())]),
             ..EvaluationContext::default()
         };
-        self.path.evaluate(&roots).ok()
+        self.path.evaluate(&context).ok()
     }
 }
 

@@ -49,12 +49,12 @@ struct Binding {
 
 impl Binding {
     /// Reads a binding: a mapping with `from_input`. Any other value is a literal.
-    fn parse_binding(written: &Value) -> Option<Self> {
-        written.get("from_input")?;
-        serde_json::from_value(written.clone()).ok()
+    fn parse_binding(argument_value: &Value) -> Option<Self> {
+        argument_value.get("from_input")?;
+        serde_json::from_value(argument_value.clone()).ok()
     }
 
-    fn expression(&self) -> String {
+    fn to_template_text(&self) -> String {
         let name = Value::from(self.from_input.as_str());
         let path = self.path.as_deref().unwrap_or_default();
         let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
@@ -62,27 +62,29 @@ impl Binding {
     }
 
     fn on_missing(&self) -> OnMissing {
-        let usual = match self.required {
+        let default = match self.required {
             Some(true) => OnMissing::Fail,
             _ => OnMissing::Prompt,
         };
-        self.on_missing.unwrap_or(usual)
+        self.on_missing.unwrap_or(default)
     }
 }
 
 /// The template that yields the value of a provider argument.
-fn template(written: &Value) -> Option<Template> {
-    let bound = Binding::parse_binding(written).map(|binding| Value::from(binding.expression()));
-    Template::parse(bound.as_ref().unwrap_or(written)).ok()
+fn parse_template(argument_value: &Value) -> Option<Template> {
+    let template_text = Binding::parse_binding(argument_value)
+        .map(|binding| Value::from(binding.to_template_text()));
+    Template::parse(template_text.as_ref().unwrap_or(argument_value)).ok()
 }
 
 /// The names of the inputs that a provider argument depends on; `None` if the argument does not parse.
-pub fn inputs_of_argument(written: &Value) -> Option<BTreeSet<String>> {
-    let template = template(written)?;
-    let of_inputs = template.references().iter();
-    let of_inputs = of_inputs.filter(|reference| reference.root == ReferenceRoot::Inputs);
-    let names =
-        of_inputs.filter_map(|reference| Some(reference.path.first()?.as_key().into_owned()));
+pub fn find_argument_inputs(argument_value: &Value) -> Option<BTreeSet<String>> {
+    let template = parse_template(argument_value)?;
+    let input_references = template.references().iter();
+    let input_references =
+        input_references.filter(|reference| reference.root == ReferenceRoot::Inputs);
+    let names = input_references
+        .filter_map(|reference| Some(reference.path.first()?.as_key().into_owned()));
     Some(names.collect())
 }
 
@@ -150,36 +152,38 @@ impl ProviderResolution {
 impl Input {
     /// The arguments of the provider. `depends_on` applies to arguments that `provider_args` does not contain.
     fn provider_arguments(&self) -> impl Iterator<Item = (&String, &Value)> {
-        let is_silent = |name: &String| !self.provider_args.contains_key(name);
-        let others = self.depends_on.iter().filter(move |(name, _)| is_silent(name));
+        let is_only_dependency = |name: &String| !self.provider_args.contains_key(name);
+        let others = self.depends_on.iter().filter(move |(name, _)| is_only_dependency(name));
         self.provider_args.iter().chain(others)
     }
 
     /// The names of the inputs that its choices depend on.
     pub fn dependencies(&self) -> BTreeSet<String> {
-        let of_each =
-            self.provider_arguments().filter_map(|(_, written)| inputs_of_argument(written));
-        of_each.flatten().collect()
+        let input_names = self
+            .provider_arguments()
+            .filter_map(|(_, argument_value)| find_argument_inputs(argument_value));
+        input_names.flatten().collect()
     }
 
     /// Resolves an argument of the provider. `is_needed` says whether the provider requires it.
     fn resolve_argument(
         &self,
-        (argument, written): (&str, &Value),
+        (argument, argument_value): (&str, &Value),
         known: &Map<String, Value>,
-        is_needed: bool,
+        is_required: bool,
     ) -> ProviderOutcome {
-        let Some(template) = template(written) else {
+        let Some(template) = parse_template(argument_value) else {
             let message = format!("what `{argument}` is given cannot be read");
             return ProviderOutcome::Error { message };
         };
         let inputs = known.clone();
-        let roots = EvaluationContext { inputs, ..EvaluationContext::default() };
-        let is_missing =
-            |reference: &&Reference| !reference.is_guarded && !has_value_at_path(reference, &roots);
+        let context = EvaluationContext { inputs, ..EvaluationContext::default() };
+        let is_missing = |reference: &&Reference| {
+            !reference.is_guarded && !has_value_at_path(reference, &context)
+        };
         let path = match template.references().iter().find(is_missing) {
             Some(missing) => missing.to_string(),
-            None => match template.render(&roots) {
+            None => match template.render(&context) {
                 Ok(Value::Null) => format!("inputs.{}", self.key),
                 Ok(value) => return ProviderOutcome::Resolved { value },
                 Err(fault) => {
@@ -188,7 +192,7 @@ impl Input {
             },
         };
         let reason = format!("`{path}` has no value");
-        let binding = Binding::parse_binding(written);
+        let binding = Binding::parse_binding(argument_value);
         let required = binding.as_ref().and_then(|binding| binding.required);
         match binding.map_or(OnMissing::Prompt, |binding| binding.on_missing()) {
             // The input has a value already, so no choice is needed and nothing is asked for.
@@ -199,34 +203,35 @@ impl Input {
             OnMissing::Skip => ProviderOutcome::Skip { reason },
             OnMissing::Fail => ProviderOutcome::Error { message: reason },
             OnMissing::Prompt => {
-                ProviderOutcome::Prompt { required: required.unwrap_or(is_needed), reason, path }
+                ProviderOutcome::Prompt { required: required.unwrap_or(is_required), reason, path }
             }
         }
     }
 }
 
 /// Whether a path leads to a value other than null.
-fn has_value_at_path(reference: &Reference, roots: &EvaluationContext) -> bool {
-    let value = Expression::parse(&reference.to_string()).map(|path| path.evaluate(roots));
+fn has_value_at_path(reference: &Reference, context: &EvaluationContext) -> bool {
+    let value = Expression::parse(&reference.to_string()).map(|path| path.evaluate(context));
     matches!(value, Ok(Ok(value)) if !value.is_null())
 }
 
 impl Inputs {
     /// Resolves every argument of every provider with the known inputs. `needs(provider, argument)` says whether a
     /// provider requires an argument.
-    pub fn provider_resolutions(
+    pub fn resolve_provider_arguments(
         &self,
         known: &Map<String, Value>,
-        needs: impl Fn(&str, &str) -> bool,
+        is_argument_required: impl Fn(&str, &str) -> bool,
     ) -> Vec<ProviderResolution> {
         let mut resolutions = Vec::new();
         for input in self.iter() {
             let Some(provider) = &input.provider else {
                 continue;
             };
-            for (argument, written) in input.provider_arguments() {
-                let is_needed = needs(provider, argument);
-                let outcome = input.resolve_argument((argument, written), known, is_needed);
+            for (argument, argument_value) in input.provider_arguments() {
+                let is_required = is_argument_required(provider, argument);
+                let outcome =
+                    input.resolve_argument((argument, argument_value), known, is_required);
                 let source = match outcome {
                     ProviderOutcome::Prompt { .. } => ProviderSource::Manual,
                     _ => ProviderSource::Automatic,

@@ -39,7 +39,7 @@ pub struct InputReport {
 
 impl InputReport {
     /// Whether the input prevents a start: it is missing or invalid.
-    pub fn is_open(&self) -> bool {
+    pub fn is_unresolved(&self) -> bool {
         matches!(self.status, InputStatus::Missing | InputStatus::Invalid)
     }
 }
@@ -61,22 +61,22 @@ impl Input {
 
 impl Inputs {
     /// The report on each input, in order, and a violation for each given name that is no declared input.
-    pub fn report(
+    pub fn build_report(
         &self,
-        given: &Map<String, Value>,
+        provided: &Map<String, Value>,
         sources: &DefaultSources,
     ) -> (Vec<InputReport>, Vec<Violation>) {
         let reports = self.iter().enumerate().map(|(position, input)| {
-            let value = given.get(input.key.as_str());
-            let is_given = value.is_some_and(|value| !value.is_null());
-            let source = if is_given { "caller" } else { input.value_source() };
+            let value = provided.get(input.key.as_str());
+            let is_provided = value.is_some_and(|value| !value.is_null());
+            let source = if is_provided { "caller" } else { input.value_source() };
             let (status, value, violations) =
                 match self.resolve_input_value(position, input, value, sources) {
-                    Ok(value) if is_given => (InputStatus::Given, value, Vec::new()),
+                    Ok(value) if is_provided => (InputStatus::Given, value, Vec::new()),
                     Ok(Value::Null) => (InputStatus::Optional, Value::Null, Vec::new()),
                     Ok(value) => (InputStatus::Defaulted, value, Vec::new()),
                     Err(violations)
-                        if !is_given && violations.iter().all(|one| one.rule == "required") =>
+                        if !is_provided && violations.iter().all(|one| one.rule == "required") =>
                     {
                         (InputStatus::Missing, Value::Null, violations)
                     }
@@ -84,6 +84,6 @@ impl Inputs {
                 };
             InputReport { name: input.key.to_string(), status, value, source, violations }
         });
-        (reports.collect(), self.unknown_input_violations(given))
+        (reports.collect(), self.unknown_input_violations(provided))
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{DefaultSources, Input, Inputs};
-use crate::{error::Violation, limits, nearest::nearest_hint, truncate};
+use crate::{error::Violation, limits, nearest::format_nearest_hint, truncate};
 
 /// The result of validating answers to questions for inputs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,13 +43,13 @@ impl Inputs {
     /// All violations, at most [`limits::VIOLATIONS_MAX`]. Their messages contain no values.
     pub fn resolve(
         &self,
-        given: &Map<String, Value>,
+        provided: &Map<String, Value>,
         sources: &DefaultSources,
     ) -> Result<Map<String, Value>, Vec<Violation>> {
-        let mut violations = self.unknown_input_violations(given);
+        let mut violations = self.unknown_input_violations(provided);
         let mut resolved = Map::new();
         for (position, input) in self.iter().enumerate() {
-            let value = given.get(input.key.as_str());
+            let value = provided.get(input.key.as_str());
             match self.resolve_input_value(position, input, value, sources) {
                 Ok(value) => drop(resolved.insert(input.key.as_str().to_owned(), value)),
                 Err(more) => violations.extend(more),
@@ -63,8 +63,8 @@ impl Inputs {
     }
 
     /// A violation for each given name that is no declared input.
-    pub(super) fn unknown_input_violations(&self, given: &Map<String, Value>) -> Vec<Violation> {
-        let unknown = given.keys().filter(|name| self.find(name).is_none());
+    pub(super) fn unknown_input_violations(&self, provided: &Map<String, Value>) -> Vec<Violation> {
+        let unknown = provided.keys().filter(|name| self.find_input(name).is_none());
         let unknown = unknown.take(limits::VIOLATIONS_MAX);
         unknown.map(|name| self.unknown_input_violation(name)).collect()
     }
@@ -73,27 +73,27 @@ impl Inputs {
         &self,
         position: usize,
         input: &Input,
-        given: Option<&Value>,
+        provided: Option<&Value>,
         sources: &DefaultSources,
     ) -> Result<Value, Vec<Violation>> {
-        let fits = |value: &Value| self.violations(position, input, value, "").is_empty();
-        let (value, origin) = match given.filter(|value| !value.is_null()) {
+        let is_valid = |value: &Value| self.find_violations(position, input, value, "").is_empty();
+        let (value, origin) = match provided.filter(|value| !value.is_null()) {
             Some(value) => (Some(value.clone()), String::new()),
-            None => (input.default_value(sources, fits), input.default_origin()),
+            None => (input.default_value(sources, is_valid), input.default_origin()),
         };
         let Some(value) = value else {
             return if input.optional {
                 Ok(Value::Null)
             } else {
-                Err(vec![missing_input_violation(input, given)])
+                Err(vec![missing_input_violation(input, provided)])
             };
         };
-        let violations = self.violations(position, input, &value, &origin);
+        let violations = self.find_violations(position, input, &value, &origin);
         if violations.is_empty() { Ok(value) } else { Err(violations) }
     }
 
     /// All violations of the rules of the input at `position`.
-    fn violations(
+    fn find_violations(
         &self,
         position: usize,
         input: &Input,
@@ -106,7 +106,7 @@ impl Inputs {
         let name = format!("`{}`{origin}", input.key);
         // The inputs share the step budget of one output validation.
         let steps = limits::SCHEMA_STEPS_MAX / self.names().count().max(1) as u64;
-        let violations = schema.violations_within(value, &name, steps).into_iter();
+        let violations = schema.find_violations_within(value, &name, steps).into_iter();
         violations
             .map(|violation| Violation {
                 path: format!("inputs.{}", input.key),
@@ -119,7 +119,7 @@ impl Inputs {
 
     fn unknown_input_violation(&self, name: &str) -> Violation {
         let shown: String = name.chars().take(limits::INPUT_NAME_BYTES_MAX).collect();
-        let hint = nearest_hint(name, self.names());
+        let hint = format_nearest_hint(name, self.names());
         let names: Vec<_> = self.names().collect();
         let expected = if names.is_empty() {
             "no inputs".into()
@@ -138,11 +138,11 @@ impl Inputs {
         names: &[String],
         answers: &Map<String, Value>,
     ) -> ResolvedAnswers {
-        let mut taken = ResolvedAnswers::default();
+        let mut resolved = ResolvedAnswers::default();
         for (property, value) in answers.iter().filter(|(_, value)| !value.is_null()) {
-            let violations = match self.find(property) {
+            let violations = match self.find_input(property) {
                 Some((position, input)) if names.contains(property) => {
-                    self.violations(position, input, value, "")
+                    self.find_violations(position, input, value, "")
                 }
                 Some(_) => vec![unasked_input_violation(property, names)],
                 None => vec![Violation {
@@ -151,7 +151,7 @@ impl Inputs {
                 }],
             };
             if violations.is_empty() {
-                taken.accepted.insert(property.clone(), value.clone());
+                resolved.accepted.insert(property.clone(), value.clone());
             }
             let rejected = |violation: Violation| AnswerViolation {
                 property: property.clone(),
@@ -163,11 +163,11 @@ impl Inputs {
                 },
                 expected: violation.expected,
             };
-            taken.rejected.extend(violations.into_iter().map(rejected));
+            resolved.rejected.extend(violations.into_iter().map(rejected));
         }
-        let missing = names.iter().filter(|name| !taken.accepted.contains_key(*name));
-        taken.missing = missing.cloned().collect();
-        taken
+        let missing = names.iter().filter(|name| !resolved.accepted.contains_key(*name));
+        resolved.missing = missing.cloned().collect();
+        resolved
     }
 }
 
@@ -177,7 +177,7 @@ impl Input {
         let rules = &self.validate;
         let expected = match rule {
             "type" => self.effective_type()?.as_str().to_owned(),
-            "enum" => self.choices()?,
+            "enum" => self.choices_text()?,
             "pattern" => format!("a text that matches {}", rules.pattern.as_ref()?),
             "minLength" => format!("at least {}", format_character_count(rules.min_length?)),
             "maxLength" => format!("at most {}", format_character_count(rules.max_length?)),
@@ -189,7 +189,7 @@ impl Input {
     }
 
     /// The rules of the value besides its type, in words.
-    pub fn rules(&self) -> impl Iterator<Item = String> {
+    pub fn rule_texts(&self) -> impl Iterator<Item = String> {
         let rules = self.constraints().into_iter().map(|(rule, _)| rule);
         let rules = rules.filter(|rule| rule != "type");
         rules.filter_map(|rule| self.expected_by_rule(&rule))
@@ -201,7 +201,7 @@ impl Input {
         words.map_or_else(String::new, |words| format!(" ({words})"))
     }
 
-    fn choices(&self) -> Option<String> {
+    fn choices_text(&self) -> Option<String> {
         let choices: Vec<_> = self.one_of.iter().map(Value::to_string).collect();
         (!choices.is_empty()).then(|| format!("one of {}", choices.join(", ")))
     }
@@ -210,7 +210,7 @@ impl Input {
 impl Inputs {
     /// The violation for an answer that is still missing; `None` if no input has this name.
     pub fn unanswered_violation(&self, name: &str) -> Option<Violation> {
-        self.find(name).map(|(_, input)| Violation {
+        self.find_input(name).map(|(_, input)| Violation {
             message: shorten_for_message(&format!(
                 "`{}`{} is missing",
                 input.key,
@@ -221,18 +221,18 @@ impl Inputs {
     }
 }
 
-fn missing_input_violation(input: &Input, given: Option<&Value>) -> Violation {
+fn missing_input_violation(input: &Input, provided: Option<&Value>) -> Violation {
     let message = format!(
         "`{}`{} is missing{}",
         input.key,
         input.label_in_parentheses(),
-        input.why_no_default()
+        input.no_default_reason()
     );
     let any = || Some("a value".to_owned());
     let expected = input.expected_by_rule("enum").or_else(|| input.expected_by_rule("type"));
     Violation {
         expected: expected.or_else(any),
-        actual: Some(given.map_or("nothing", |_| "null").into()),
+        actual: Some(provided.map_or("nothing", |_| "null").into()),
         ..Violation::new(format!("inputs.{}", input.key), "required", shorten_for_message(&message))
     }
 }

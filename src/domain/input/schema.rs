@@ -19,16 +19,17 @@ impl Input {
             ("minimum", rules.min.as_ref().map(|value| json!(value))),
             ("maximum", rules.max.as_ref().map(|value| json!(value))),
         ];
-        let given = all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        given.collect()
+        let present = all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        present.collect()
     }
 
     /// The JSON Schema of the input for display: the constraints with title, description, default and example.
     pub fn schema(&self) -> Value {
-        let words = [("title", self.label.as_ref()), ("description", self.description.as_ref())];
-        let words =
-            words.into_iter().filter_map(|(key, text)| Some((key.to_owned(), json!(text?))));
-        let mut schema: Map<_, _> = words.collect();
+        let annotations =
+            [("title", self.label.as_ref()), ("description", self.description.as_ref())];
+        let annotations =
+            annotations.into_iter().filter_map(|(key, text)| Some((key.to_owned(), json!(text?))));
+        let mut schema: Map<_, _> = annotations.collect();
         schema.extend(self.constraints());
         if let Some(default) = &self.default
             && default.from == DefaultFrom::Literal

@@ -53,8 +53,8 @@ impl Limit {
         }
         let units =
             [("BYTES", "bytes"), ("CHARS", "characters"), ("DEPTH", "levels"), ("S", "seconds")];
-        let said = |word: &str| self.name.split('_').any(|part| part == word);
-        let unit = units.iter().find(|(word, _)| said(word));
+        let has_word = |word: &str| self.name.split('_').any(|part| part == word);
+        let unit = units.iter().find(|(word, _)| has_word(word));
         unit.map_or("count", |(_, unit)| unit)
     }
 

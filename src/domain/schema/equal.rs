@@ -17,15 +17,15 @@ pub fn is_equal(a: &Value, b: &Value) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal(a, b))
         }
         (Value::Object(a), Value::Object(b)) => {
-            let other = |key, value| b.get(key).is_some_and(|other| is_equal(value, other));
-            a.len() == b.len() && a.iter().all(|(key, value)| other(key, value))
+            let has_equal = |key, value| b.get(key).is_some_and(|other| is_equal(value, other));
+            a.len() == b.len() && a.iter().all(|(key, value)| has_equal(key, value))
         }
         (a, b) => a == b,
     }
 }
 
 /// A hash that is the same for values that are [`is_equal`].
-pub(super) fn fingerprint(value: &Value) -> u64 {
+pub(super) fn hash_value(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     match value {
         Value::Number(number) => match as_integer(number) {
@@ -35,17 +35,17 @@ pub(super) fn fingerprint(value: &Value) -> u64 {
         Value::Array(items) => {
             'a'.hash(&mut hasher);
             for item in items {
-                fingerprint(item).hash(&mut hasher);
+                hash_value(item).hash(&mut hasher);
             }
         }
         Value::Object(map) => {
-            let of = |(key, value): (&String, &Value)| {
+            let hash_entry = |(key, value): (&String, &Value)| {
                 let mut hasher = DefaultHasher::new();
-                (key, fingerprint(value)).hash(&mut hasher);
+                (key, hash_value(value)).hash(&mut hasher);
                 hasher.finish()
             };
             'o'.hash(&mut hasher);
-            map.iter().map(of).fold(0_u64, u64::wrapping_add).hash(&mut hasher);
+            map.iter().map(hash_entry).fold(0_u64, u64::wrapping_add).hash(&mut hasher);
         }
         Value::String(text) => text.hash(&mut hasher),
         Value::Bool(value) => value.hash(&mut hasher),
@@ -84,11 +84,11 @@ impl ValueSize {
 
 /// The steps of traversing a value: one for each value in it, and more for long texts.
 pub(super) fn traversal_steps(value: &Value) -> u64 {
-    let part = |(name, value): (Option<&String>, &Value)| {
+    let count_part = |(name, value): (Option<&String>, &Value)| {
         name.map_or(0, |name| text_traversal_steps(name)) + traversal_steps(value)
     };
     text_traversal_steps(value.as_str().unwrap_or_default())
-        + child_values(value).map(part).sum::<u64>()
+        + child_values(value).map(count_part).sum::<u64>()
 }
 
 /// The steps of traversing a text, or the name of a property.
@@ -123,18 +123,18 @@ pub(super) fn compare_numbers(a: &Number, b: &Number) -> Ordering {
 }
 
 /// Whether `number` is a multiple of `of` in decimal notation: 0.3 is a multiple of 0.1.
-pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
-    if let (Some(number), Some(of)) = (decimal_digits(number), decimal_digits(of)) {
-        let scale = number.1.max(of.1);
-        let scaled = |(digits, places): (i128, u32)| {
+pub(super) fn is_multiple(number: &Number, divisor: &Number) -> bool {
+    if let (Some(number), Some(divisor)) = (decimal_digits(number), decimal_digits(divisor)) {
+        let scale = number.1.max(divisor.1);
+        let to_scaled = |(digits, places): (i128, u32)| {
             let factor = 10_i128.checked_pow(scale - places)?;
             digits.checked_mul(factor)
         };
-        if let (Some(number), Some(of)) = (scaled(number), scaled(of)) {
-            return of != 0 && number % of == 0;
+        if let (Some(number), Some(divisor)) = (to_scaled(number), to_scaled(divisor)) {
+            return divisor != 0 && number % divisor == 0;
         }
     }
-    let ratio = number.as_f64().unwrap_or(0.0) / of.as_f64().unwrap_or(1.0);
+    let ratio = number.as_f64().unwrap_or(0.0) / divisor.as_f64().unwrap_or(1.0);
     ratio.is_finite() && ratio.fract() == 0.0
 }
 
@@ -174,7 +174,7 @@ mod tests {
             (json!("1"), json!(1), false),
         ] {
             assert_eq!(is_equal(&a, &b), one, "{a} {b}");
-            assert!(!one || fingerprint(&a) == fingerprint(&b), "{a} {b}");
+            assert!(!one || hash_value(&a) == hash_value(&b), "{a} {b}");
         }
     }
 

@@ -26,9 +26,9 @@ use crate::{error::Violation, limits, truncate::truncate_to_chars};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EvaluationStop {
     /// The budget is spent.
-    Spent,
+    BudgetExhausted,
     /// There are as many violations as may be reported.
-    Full,
+    ViolationLimitReached,
 }
 
 type EvaluationResult<T = bool> = Result<T, EvaluationStop>;
@@ -39,17 +39,17 @@ pub(super) struct Evaluation<'a> {
     /// The name of the whole value in messages.
     name: &'a str,
     /// The steps that are left.
-    steps: u64,
+    steps_left: u64,
     depth: usize,
     /// Results by schema and by the address of the value, which does not move.
-    known: HashMap<(NodeId, usize), CachedResult>,
+    cached_results: HashMap<(NodeId, usize), CachedResult>,
     path: Vec<PathKey<'a>>,
     caches: HashMap<PatternId, Cache>,
-    pub(super) found: Vec<Violation>,
+    pub(super) violations: Vec<Violation>,
     /// Whether several schemas of a `oneOf` may be valid.
     is_lenient: bool,
     /// Whether several schemas of a `oneOf` were valid.
-    pub(super) has_several: bool,
+    pub(super) has_multiple_matches: bool,
 }
 
 /// The remembered result of a schema for a value.
@@ -86,14 +86,14 @@ impl<'a> Evaluation<'a> {
         Self {
             program,
             name,
-            steps,
+            steps_left: steps,
             depth: 0,
-            known: HashMap::new(),
+            cached_results: HashMap::new(),
             path: Vec::new(),
             caches: HashMap::new(),
-            found: Vec::new(),
+            violations: Vec::new(),
             is_lenient: false,
-            has_several: false,
+            has_multiple_matches: false,
         }
     }
 
@@ -108,17 +108,17 @@ impl<'a> Evaluation<'a> {
     }
 
     fn spend_steps(&mut self, steps: u64) -> EvaluationResult<()> {
-        let left = self.steps.checked_sub(steps);
-        self.steps = left.unwrap_or(0);
-        left.map(drop).ok_or(EvaluationStop::Spent)
+        let remaining = self.steps_left.checked_sub(steps);
+        self.steps_left = remaining.unwrap_or(0);
+        remaining.map(drop).ok_or(EvaluationStop::BudgetExhausted)
     }
 
     fn validate(&mut self, id: NodeId, value: &'a Value, mode: ReportMode) -> EvaluationResult {
         let node = &self.program.nodes[id];
         self.spend_steps(node.cost)?;
         let key = (id, std::ptr::from_ref(value) as usize);
-        if node.shared {
-            match self.known.get(&key) {
+        if node.is_shared {
+            match self.cached_results.get(&key) {
                 Some(CachedResult::Valid) => return Ok(true),
                 Some(CachedResult::Invalid) if mode == ReportMode::Check => return Ok(false),
                 Some(CachedResult::Reported) => return Ok(false),
@@ -126,20 +126,20 @@ impl<'a> Evaluation<'a> {
             }
         }
         if self.depth >= limits::SCHEMA_DEPTH_MAX {
-            return Err(EvaluationStop::Spent);
+            return Err(EvaluationStop::BudgetExhausted);
         }
         self.depth += 1;
-        let holds = self.validate_keywords(id, value, mode)?;
+        let is_valid = self.validate_keywords(id, value, mode)?;
         self.depth -= 1;
-        if node.shared && self.known.len() < limits::SCHEMA_KNOWN_MAX {
-            let known = match (holds, mode) {
+        if node.is_shared && self.cached_results.len() < limits::SCHEMA_KNOWN_MAX {
+            let cached = match (is_valid, mode) {
                 (true, _) => CachedResult::Valid,
                 (false, ReportMode::Report) => CachedResult::Reported,
                 (false, ReportMode::Check) => CachedResult::Invalid,
             };
-            self.known.insert(key, known);
+            self.cached_results.insert(key, cached);
         }
-        Ok(holds)
+        Ok(is_valid)
     }
 
     fn validate_keywords(
@@ -149,9 +149,9 @@ impl<'a> Evaluation<'a> {
         mode: ReportMode,
     ) -> EvaluationResult {
         let program = self.program;
-        let mut holds = true;
+        let mut is_valid = true;
         for keyword in &program.nodes[id].keywords {
-            holds &= match keyword {
+            is_valid &= match keyword {
                 Keyword::Properties(properties) => {
                     self.validate_properties(keyword, properties, value, mode)?
                 }
@@ -161,22 +161,22 @@ impl<'a> Evaluation<'a> {
                 Keyword::AllOf(nodes) => self.validate_all(nodes, value, mode)?,
                 Keyword::Reference(node) => self.validate(*node, value, mode)?,
                 Keyword::If { condition, then, otherwise } => {
-                    let holds = self.validate(*condition, value, ReportMode::Check)?;
-                    let branch = if holds { then } else { otherwise };
+                    let is_condition_met = self.validate(*condition, value, ReportMode::Check)?;
+                    let branch = if is_condition_met { then } else { otherwise };
                     self.validate_all(branch.as_slice(), value, mode)?
                 }
                 Keyword::DependentSchemas(schemas) => {
-                    let there = schemas.iter().filter(|(name, _)| value.get(name).is_some());
-                    let there: Vec<_> = there.map(|(_, node)| *node).collect();
-                    self.validate_all(&there, value, mode)?
+                    let present = schemas.iter().filter(|(name, _)| value.get(name).is_some());
+                    let present: Vec<_> = present.map(|(_, node)| *node).collect();
+                    self.validate_all(&present, value, mode)?
                 }
                 Keyword::Required(names) => self.check_required(keyword, names, value, mode)?,
                 Keyword::DependentRequired(lists) => {
-                    let mut all = true;
+                    let mut is_valid = true;
                     for (_, names) in lists.iter().filter(|(name, _)| value.get(name).is_some()) {
-                        all &= self.check_required(keyword, names, value, mode)?;
+                        is_valid &= self.check_required(keyword, names, value, mode)?;
                     }
-                    all
+                    is_valid
                 }
                 Keyword::UnevaluatedProperties(node) | Keyword::UnevaluatedItems(node) => {
                     self.validate_unevaluated(id, keyword, *node, value, mode)?
@@ -191,11 +191,11 @@ impl<'a> Evaluation<'a> {
                     Some(part) => self.report_violation(keyword, part, value, mode)?,
                 },
             };
-            if !holds && mode == ReportMode::Check {
+            if !is_valid && mode == ReportMode::Check {
                 return Ok(false);
             }
         }
-        Ok(holds)
+        Ok(is_valid)
     }
 
     /// Validates the value against all of these schemas.
@@ -205,14 +205,14 @@ impl<'a> Evaluation<'a> {
         value: &'a Value,
         mode: ReportMode,
     ) -> EvaluationResult {
-        let mut holds = true;
+        let mut is_valid = true;
         for node in nodes {
-            holds &= self.validate(*node, value, mode)?;
-            if !holds && mode == ReportMode::Check {
+            is_valid &= self.validate(*node, value, mode)?;
+            if !is_valid && mode == ReportMode::Check {
                 break;
             }
         }
-        Ok(holds)
+        Ok(is_valid)
     }
 
     /// Checks that the value, if it is an object, has all properties of these names.
@@ -226,11 +226,11 @@ impl<'a> Evaluation<'a> {
         let Value::Object(map) = value else {
             return Ok(true);
         };
-        let mut holds = true;
+        let mut is_valid = true;
         for name in names.iter().filter(|name| !map.contains_key(*name)) {
-            holds = self.report_violation(keyword, ViolatedPart::Property(name), value, mode)?;
+            is_valid = self.report_violation(keyword, ViolatedPart::Property(name), value, mode)?;
         }
-        Ok(holds)
+        Ok(is_valid)
     }
 
     /// Reports the violations of the alternative that the discriminator of the value selects. If it selects none, or if
@@ -243,26 +243,30 @@ impl<'a> Evaluation<'a> {
     ) -> EvaluationResult {
         let program = self.program;
         let mut keywords = program.nodes[id].keywords.iter();
-        let told = keywords.find_map(|keyword| match keyword {
-            Keyword::Discriminator(told) => Some(&**told),
+        let discriminator = keywords.find_map(|keyword| match keyword {
+            Keyword::Discriminator(discriminator) => Some(&**discriminator),
             _ => None,
         });
-        let told =
-            told.and_then(|told| Some((told, value.as_object()?.get_key_value(&told.property)?)));
-        let Some((told, (name, said))) = told else {
+        let discriminator = discriminator
+            .and_then(|told| Some((told, value.as_object()?.get_key_value(&told.property)?)));
+        let Some((discriminator, (name, property_value))) = discriminator else {
             return self.report_violation(keyword, ViolatedPart::Whole, value, ReportMode::Report);
         };
-        let chosen = told.options.iter().find(|(option, _)| *said == **option);
-        let Some((_, node)) = chosen else {
+        let option = discriminator.options.iter().find(|(option, _)| *property_value == **option);
+        let Some((_, node)) = option else {
             self.path.push(PathKey::Name(name));
-            let holds =
-                self.report_violation(&told.values, ViolatedPart::Whole, said, ReportMode::Report)?;
+            let is_valid = self.report_violation(
+                &discriminator.values,
+                ViolatedPart::Whole,
+                property_value,
+                ReportMode::Report,
+            )?;
             self.path.pop();
-            return Ok(holds);
+            return Ok(is_valid);
         };
-        let before = self.found.len();
+        let count_before = self.violations.len();
         self.validate(*node, value, ReportMode::Report)?;
-        if self.found.len() == before {
+        if self.violations.len() == count_before {
             // The violations were reported before, or the alternative is valid and another part of the schema is not.
             return self.report_violation(keyword, ViolatedPart::Whole, value, ReportMode::Report);
         }
@@ -278,14 +282,14 @@ impl<'a> Evaluation<'a> {
         mode: ReportMode,
     ) -> EvaluationResult {
         if mode == ReportMode::Report {
-            self.spend_steps(words::violation_steps(keyword))?;
+            self.spend_steps(words::count_violation_steps(keyword))?;
             let path = self.current_pointer();
             let quoted = format!("`{path}`");
             let name = if path.is_empty() { self.name } else { &quoted };
             let violation = keyword_violation(keyword, part, (path, name), value);
-            self.found.push(violation);
-            if self.found.len() >= limits::VIOLATIONS_MAX {
-                return Err(EvaluationStop::Full);
+            self.violations.push(violation);
+            if self.violations.len() >= limits::VIOLATIONS_MAX {
+                return Err(EvaluationStop::ViolationLimitReached);
             }
         }
         Ok(false)
@@ -293,23 +297,23 @@ impl<'a> Evaluation<'a> {
 
     /// The JSON pointer of the current value, shortened as in violations.
     fn current_pointer(&self) -> String {
-        let most = limits::VIOLATION_PART_CHARS_MAX;
+        let max_chars = limits::VIOLATION_PART_CHARS_MAX;
         let mut pointer = String::new();
         for key in &self.path {
             pointer.push('/');
             match key {
                 PathKey::Name(name) => {
-                    let name = truncate_to_chars(name, most);
+                    let name = truncate_to_chars(name, max_chars);
                     pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
                 }
                 PathKey::Index(index) => pointer.push_str(&index.to_string()),
             }
             // A character has at most four bytes.
-            if pointer.len() > 4 * most {
+            if pointer.len() > 4 * max_chars {
                 break;
             }
         }
-        truncate_to_chars(&pointer, most).into_owned()
+        truncate_to_chars(&pointer, max_chars).into_owned()
     }
 
     fn validate_part(
@@ -320,9 +324,9 @@ impl<'a> Evaluation<'a> {
         mode: ReportMode,
     ) -> EvaluationResult {
         self.path.push(key);
-        let holds = self.validate(node, value, mode)?;
+        let is_valid = self.validate(node, value, mode)?;
         self.path.pop();
-        Ok(holds)
+        Ok(is_valid)
     }
 
     /// The part of a keyword that the value violates, for keywords about the value itself or about its schemas together.
@@ -331,56 +335,61 @@ impl<'a> Evaluation<'a> {
         keyword: &'a Keyword,
         value: &'a Value,
     ) -> EvaluationResult<Option<ViolatedPart<'static>>> {
-        let broken = |broken: bool| broken.then_some(ViolatedPart::Whole);
+        let violated_if = |broken: bool| broken.then_some(ViolatedPart::Whole);
         Ok(match (keyword, value) {
-            (Keyword::Never, _) => broken(true),
-            (Keyword::Type(types), value) => broken(!types.has_type_of(value)),
-            (Keyword::Const(one), value) => broken(!equal::is_equal(one, value)),
+            (Keyword::FalseSchema, _) => violated_if(true),
+            (Keyword::Type(types), value) => violated_if(!types.has_type_of(value)),
+            (Keyword::Const(one), value) => violated_if(!equal::is_equal(one, value)),
             (Keyword::Enum(options), value) => {
-                broken(!options.iter().any(|option| equal::is_equal(option, value)))
+                violated_if(!options.iter().any(|option| equal::is_equal(option, value)))
             }
             (Keyword::Bound(bound, limit), Value::Number(number)) => {
-                broken((bound.2)(equal::compare_numbers(number, limit)))
+                violated_if((bound.2)(equal::compare_numbers(number, limit)))
             }
             (Keyword::MultipleOf(of), Value::Number(number)) => {
-                broken(!equal::is_multiple(number, of))
+                violated_if(!equal::is_multiple(number, of))
             }
-            (Keyword::Amount(amount, limit), value) => {
-                broken(self.is_out_of_range(amount, *limit, value)?)
+            (Keyword::CountBound(amount, limit), value) => {
+                violated_if(self.is_out_of_range(amount, *limit, value)?)
             }
             (Keyword::Pattern(pattern, _), Value::String(text)) => {
-                broken(!self.is_pattern_match(*pattern, text)?)
+                violated_if(!self.is_pattern_match(*pattern, text)?)
             }
             (Keyword::Format(format), Value::String(text)) => {
                 self.spend_steps(format.validation_steps(text))?;
-                broken(!format.is_valid(text))
+                violated_if(!format.is_valid(text))
             }
-            (Keyword::UniqueItems, Value::Array(items)) => broken(!self.are_items_unique(items)?),
+            (Keyword::UniqueItems, Value::Array(items)) => {
+                violated_if(!self.are_items_unique(items)?)
+            }
             (Keyword::PropertyNames(node), Value::Object(map)) => {
                 self.check_property_names(*node, map)?
             }
-            (Keyword::Contains { node, least, most }, Value::Array(items)) => {
+            (
+                Keyword::Contains { node, min_count: least, max_count: most },
+                Value::Array(items),
+            ) => {
                 let mut count = 0;
                 for item in items {
                     count += u64::from(self.validate(*node, item, ReportMode::Check)?);
                 }
                 match most {
                     Some(most) if count > *most => Some(ViolatedPart::TooMany),
-                    _ => broken(count < *least),
+                    _ => violated_if(count < *least),
                 }
             }
-            (Keyword::AnyOf(nodes), value) => broken(self.count_valid(nodes, value, 1)? == 0),
+            (Keyword::AnyOf(nodes), value) => violated_if(self.count_valid(nodes, value, 1)? == 0),
             (Keyword::OneOf(nodes), value) => match self.count_valid(nodes, value, 2)? {
                 0 => Some(ViolatedPart::Whole),
                 1 => None,
                 _ if self.is_lenient => {
-                    self.has_several = true;
+                    self.has_multiple_matches = true;
                     None
                 }
                 _ => Some(ViolatedPart::TooMany),
             },
             (Keyword::Not(node, _), value) => {
-                broken(self.validate(*node, value, ReportMode::Check)?)
+                violated_if(self.validate(*node, value, ReportMode::Check)?)
             }
             _ => None,
         })
@@ -391,12 +400,12 @@ impl<'a> Evaluation<'a> {
         &mut self,
         nodes: &[NodeId],
         value: &'a Value,
-        enough: usize,
+        stop_at: usize,
     ) -> EvaluationResult<usize> {
         let mut count = 0;
         for node in nodes {
             count += usize::from(self.validate(*node, value, ReportMode::Check)?);
-            if count == enough {
+            if count == stop_at {
                 break;
             }
         }
@@ -409,7 +418,7 @@ impl<'a> Evaluation<'a> {
         limit: u64,
         value: &Value,
     ) -> EvaluationResult {
-        let (_, _, unit, broken) = amount;
+        let (_, _, unit, violating_ordering) = amount;
         let count = match (unit, value) {
             (CountUnit::Character, Value::String(text)) => {
                 self.spend_steps(text.len() as u64 / BYTES_PER_STEP)?;
@@ -419,13 +428,13 @@ impl<'a> Evaluation<'a> {
             (CountUnit::Property, Value::Object(map)) => map.len(),
             _ => return Ok(false),
         };
-        Ok((count as u64).cmp(&limit) == *broken)
+        Ok((count as u64).cmp(&limit) == *violating_ordering)
     }
 
     fn is_pattern_match(&mut self, id: PatternId, text: &str) -> EvaluationResult {
         let pattern = &self.program.patterns[id];
         let cache = self.caches.entry(id).or_insert_with(|| pattern.new_cache());
-        match pattern.is_match(cache, text, self.steps) {
+        match pattern.is_match(cache, text, self.steps_left) {
             Ok((found, steps)) => {
                 // The search is done already; if its cost exceeds the budget the evaluation stops here.
                 self.spend_steps(steps)?;
@@ -436,16 +445,16 @@ impl<'a> Evaluation<'a> {
     }
 
     fn are_items_unique(&mut self, items: &'a [Value]) -> EvaluationResult {
-        let mut all = Vec::with_capacity(items.len());
+        let mut hashed_items = Vec::with_capacity(items.len());
         for item in items {
             self.spend_steps(1 + equal::traversal_steps(item))?;
-            all.push((equal::fingerprint(item), item));
+            hashed_items.push((equal::hash_value(item), item));
         }
-        all.sort_unstable_by_key(|(fingerprint, _)| *fingerprint);
+        hashed_items.sort_unstable_by_key(|(fingerprint, _)| *fingerprint);
         // Different values may have the same fingerprint, so values with the same one are compared in pairs.
-        for alike in all.chunk_by(|(a, _), (b, _)| a == b) {
-            for (place, (_, item)) in alike.iter().enumerate().skip(1) {
-                for (_, other) in &alike[..place] {
+        for group in hashed_items.chunk_by(|(a, _), (b, _)| a == b) {
+            for (index, (_, item)) in group.iter().enumerate().skip(1) {
+                for (_, other) in &group[..index] {
                     self.spend_steps(equal::traversal_steps(item))?;
                     if equal::is_equal(item, other) {
                         return Ok(false);
@@ -465,14 +474,14 @@ impl<'a> Evaluation<'a> {
             self.spend_steps(name.len() as u64 / BYTES_PER_STEP)?;
             let text = Value::String(name.clone());
             // An evaluation of its own, because results are remembered by address and this text is dropped.
-            let mut inner = Evaluation::new(self.program, self.name, self.steps);
+            let mut inner = Evaluation::new(self.program, self.name, self.steps_left);
             inner.depth = self.depth;
             inner.is_lenient = self.is_lenient;
             inner.caches = std::mem::take(&mut self.caches);
-            let holds = inner.validate(node, &text, ReportMode::Check);
-            self.steps = inner.steps;
+            let is_valid = inner.validate(node, &text, ReportMode::Check);
+            self.steps_left = inner.steps_left;
             self.caches = inner.caches;
-            if !holds? {
+            if !is_valid? {
                 return Ok(Some(ViolatedPart::Whole));
             }
         }
@@ -489,49 +498,49 @@ impl<'a> Evaluation<'a> {
         let Value::Object(map) = value else {
             return Ok(true);
         };
-        let mut holds = true;
+        let mut is_valid = true;
         for (name, node) in &properties.named {
             if let Some((name, value)) = map.get_key_value(name) {
-                holds &= self.validate_part(PathKey::Name(name), *node, value, mode)?;
-                if !holds && mode == ReportMode::Check {
+                is_valid &= self.validate_part(PathKey::Name(name), *node, value, mode)?;
+                if !is_valid && mode == ReportMode::Check {
                     return Ok(false);
                 }
             }
         }
         if properties.patterns.is_empty() && properties.additional.is_none() {
-            return Ok(holds);
+            return Ok(is_valid);
         }
         let mut unexpected = Vec::new();
         for (name, value) in map {
             self.spend_steps(1 + name.len() as u64 / BYTES_PER_STEP)?;
-            let mut matched = properties.position.contains_key(name);
+            let mut is_matched = properties.index_by_name.contains_key(name);
             for (pattern, node) in &properties.patterns {
                 if self.is_pattern_match(*pattern, name)? {
-                    matched = true;
-                    holds &= self.validate_part(PathKey::Name(name), *node, value, mode)?;
+                    is_matched = true;
+                    is_valid &= self.validate_part(PathKey::Name(name), *node, value, mode)?;
                 }
             }
             match properties.additional {
-                Some(node) if !matched && self.is_false_schema(node) => {
+                Some(node) if !is_matched && self.is_false_schema(node) => {
                     unexpected.push(name.as_str());
                 }
-                Some(node) if !matched => {
-                    holds &= self.validate_part(PathKey::Name(name), node, value, mode)?;
+                Some(node) if !is_matched => {
+                    is_valid &= self.validate_part(PathKey::Name(name), node, value, mode)?;
                 }
                 _ => {}
             }
-            if (!holds || !unexpected.is_empty()) && mode == ReportMode::Check {
+            if (!is_valid || !unexpected.is_empty()) && mode == ReportMode::Check {
                 return Ok(false);
             }
         }
         if unexpected.is_empty() {
-            return Ok(holds);
+            return Ok(is_valid);
         }
         self.report_violation(keyword, ViolatedPart::Names(&unexpected), value, mode)
     }
 
     fn is_false_schema(&self, node: NodeId) -> bool {
-        matches!(self.program.nodes[node].keywords[..], [Keyword::Never])
+        matches!(self.program.nodes[node].keywords[..], [Keyword::FalseSchema])
     }
 
     fn validate_items(
@@ -544,16 +553,16 @@ impl<'a> Evaluation<'a> {
         let Value::Array(items) = value else {
             return Ok(true);
         };
-        let mut holds = true;
+        let mut is_valid = true;
         for (index, item) in items.iter().enumerate() {
             let Some(node) = prefix.get(index).copied().or(rest) else {
                 break;
             };
-            holds &= self.validate_part(PathKey::Index(index), node, item, mode)?;
-            if !holds && mode == ReportMode::Check {
+            is_valid &= self.validate_part(PathKey::Index(index), node, item, mode)?;
+            if !is_valid && mode == ReportMode::Check {
                 return Ok(false);
             }
         }
-        Ok(holds)
+        Ok(is_valid)
     }
 }

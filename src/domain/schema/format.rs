@@ -10,7 +10,7 @@ use crate::nearest::find_nearest;
 /// A format that is enforced.
 pub(super) struct Format {
     pub(super) name: &'static str,
-    holds: fn(&str) -> bool,
+    is_match: fn(&str) -> bool,
 }
 
 impl std::fmt::Debug for Format {
@@ -27,13 +27,13 @@ impl Format {
 
     /// The enforced format with the most similar name.
     pub(super) fn suggest_name(name: &str) -> Option<&'static str> {
-        find_nearest(name, names())
+        find_nearest(name, format_names())
     }
 
     /// The steps of checking a text.
     pub(super) fn validation_steps(&self, text: &str) -> u64 {
-        let reading = if self.is_regex() { pattern::parsing_steps(text) } else { 0 };
-        1 + text.len() as u64 / 16 + reading
+        let regex_steps = if self.is_regex() { pattern::parsing_steps(text) } else { 0 };
+        1 + text.len() as u64 / 16 + regex_steps
     }
 
     /// The most states that a byte of a text costs: only parsing regular expressions costs any.
@@ -47,17 +47,17 @@ impl Format {
 
     /// Whether a text has this format.
     pub(super) fn is_valid(&self, text: &str) -> bool {
-        (self.holds)(text)
+        (self.is_match)(text)
     }
 }
 
 /// The names of all formats that are enforced.
-pub fn names() -> impl Iterator<Item = &'static str> {
+pub fn format_names() -> impl Iterator<Item = &'static str> {
     FORMATS.iter().map(|format| format.name)
 }
 
-const fn new_format(name: &'static str, holds: fn(&str) -> bool) -> Format {
-    Format { name, holds }
+const fn new_format(name: &'static str, is_match: fn(&str) -> bool) -> Format {
+    Format { name, is_match }
 }
 
 static FORMATS: &[Format] = &[
@@ -85,17 +85,20 @@ fn is_date(text: &str) -> bool {
 
 /// Whether a text matches a pattern in which `0` means a digit and `x` a hexadecimal digit.
 fn has_shape(text: &str, shape: &str) -> bool {
-    let fits = |(byte, sign): (u8, u8)| match sign {
+    let is_byte_match = |(byte, sign): (u8, u8)| match sign {
         b'0' => byte.is_ascii_digit(),
         b'x' => byte.is_ascii_hexdigit(),
         sign => byte == sign,
     };
-    text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(fits)
+    text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(is_byte_match)
 }
 
 fn is_date_time(text: &str) -> bool {
-    let time = |at: &str| at.strip_prefix(['T', 't']).is_some_and(is_time);
-    text.is_char_boundary(10) && text.len() > 10 && is_date(&text[..10]) && time(&text[10..])
+    let is_time_suffix = |at: &str| at.strip_prefix(['T', 't']).is_some_and(is_time);
+    text.is_char_boundary(10)
+        && text.len() > 10
+        && is_date(&text[..10])
+        && is_time_suffix(&text[10..])
 }
 
 /// RFC 3339: `hh:mm:ss`, an optional fraction, and an offset.
@@ -137,7 +140,7 @@ fn parse_clock_minutes(text: &str) -> Option<i32> {
     (hours < 24 && minutes < 60).then_some(hours * 60 + minutes)
 }
 
-fn all_digits(text: &str) -> bool {
+fn is_all_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
@@ -147,7 +150,7 @@ fn is_duration(text: &str) -> bool {
         return false;
     };
     if let Some(weeks) = rest.strip_suffix('W') {
-        return all_digits(weeks);
+        return is_all_digits(weeks);
     }
     match rest.split_once('T') {
         Some((date, time)) => {
@@ -163,14 +166,14 @@ fn are_number_letter_pairs(mut text: &str, letters: &str) -> bool {
     let mut last: Option<usize> = None;
     while !text.is_empty() {
         let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
-        let place = rest.chars().next().and_then(|letter| letters.find(letter));
-        let Some(place) = place.filter(|_| rest.len() < text.len()) else {
+        let index = rest.chars().next().and_then(|letter| letters.find(letter));
+        let Some(index) = index.filter(|_| rest.len() < text.len()) else {
             return false;
         };
-        if last.is_some_and(|last| place != last + 1) {
+        if last.is_some_and(|last| index != last + 1) {
             return false;
         }
-        last = Some(place);
+        last = Some(index);
         text = &rest[1..];
     }
     last.is_some()
@@ -181,11 +184,11 @@ fn is_email(text: &str) -> bool {
     let Some((local, host)) = text.rsplit_once('@') else {
         return false;
     };
-    let special = |c: char| "!#$%&'*+/=?^_`{|}~-".contains(c);
-    let atom = |c: char| c.is_ascii_alphanumeric() || special(c) || !c.is_ascii();
+    let is_special = |c: char| "!#$%&'*+/=?^_`{|}~-".contains(c);
+    let is_atom_char = |c: char| c.is_ascii_alphanumeric() || is_special(c) || !c.is_ascii();
     let is_local = match strip_delimiters(local, '"', '"') {
         Some(inner) => !inner.contains(['"', '\\']) && !inner.contains(char::is_control),
-        None => local.split('.').all(|part| !part.is_empty() && part.chars().all(atom)),
+        None => local.split('.').all(|part| !part.is_empty() && part.chars().all(is_atom_char)),
     };
     let is_host = match strip_delimiters(host, '[', ']') {
         Some(inner) => match inner.strip_prefix("IPv6:") {
@@ -205,10 +208,10 @@ fn strip_delimiters(text: &str, open: char, close: char) -> Option<&str> {
 /// The syntax of a host name, in which any non-ASCII character counts as a letter. `hostname` is not an enforced
 /// format, because exact rules for such characters would need the tables of RFC 5892.
 fn is_host(text: &str) -> bool {
-    let letter = |c: char| c.is_ascii_alphanumeric() || c == '-' || !c.is_ascii();
+    let is_label_char = |c: char| c.is_ascii_alphanumeric() || c == '-' || !c.is_ascii();
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())
-            && label.chars().all(letter)
+            && label.chars().all(is_label_char)
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
@@ -219,9 +222,9 @@ fn is_uri(text: &str, allowed: impl Fn(&char) -> bool) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else {
         return false;
     };
-    let mark = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    let is_scheme_char = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.chars().all(mark)
+        && scheme.chars().all(is_scheme_char)
         && is_uri_hierarchy(rest, allowed)
 }
 
@@ -238,17 +241,20 @@ fn is_uri_hierarchy(text: &str, allowed: impl Fn(&char) -> bool) -> bool {
         rest.split_at(end)
     });
     let (authority, path) = authority.map_or((None, rest), |(host, path)| (Some(host), path));
-    let unreserved = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@/?%".contains(c);
-    let fits = |text: &str| {
-        let sound = |c: char| unreserved(c) || (!c.is_ascii() && !c.is_control() && allowed(&c));
-        text.chars().all(sound) && are_percent_escapes(text)
+    let is_unreserved = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@/?%".contains(c);
+    let is_component = |text: &str| {
+        let is_allowed_char =
+            |c: char| is_unreserved(c) || (!c.is_ascii() && !c.is_control() && allowed(&c));
+        text.chars().all(is_allowed_char) && has_valid_percent_escapes(text)
     };
-    fits(path) && fits(fragment) && authority.is_none_or(|authority| is_authority(authority, fits))
+    is_component(path)
+        && is_component(fragment)
+        && authority.is_none_or(|authority| is_authority(authority, is_component))
 }
 
-fn is_authority(text: &str, fits: impl Fn(&str) -> bool) -> bool {
+fn is_authority(text: &str, is_component: impl Fn(&str) -> bool) -> bool {
     let (user, host) = text.rsplit_once('@').unwrap_or(("", text));
-    let is_port = |port: &str| port.is_empty() || all_digits(port);
+    let is_port = |port: &str| port.is_empty() || is_all_digits(port);
     let is_host = if let Some(inner) = host.strip_prefix('[') {
         inner.split_once(']').is_some_and(|(address, port)| {
             let port = port.strip_prefix(':').unwrap_or(port);
@@ -257,17 +263,17 @@ fn is_authority(text: &str, fits: impl Fn(&str) -> bool) -> bool {
         })
     } else {
         let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
-        fits(name) && !name.contains([':', '@']) && is_port(port)
+        is_component(name) && !name.contains([':', '@']) && is_port(port)
     };
-    fits(user) && !user.contains('@') && is_host
+    is_component(user) && !user.contains('@') && is_host
 }
 
-fn are_percent_escapes(text: &str) -> bool {
-    let hex = |part: &str| {
+fn has_valid_percent_escapes(text: &str) -> bool {
+    let is_escape = |part: &str| {
         let two = part.get(..2);
         two.is_some_and(|two| two.bytes().all(|byte| byte.is_ascii_hexdigit()))
     };
-    text.split('%').skip(1).all(hex)
+    text.split('%').skip(1).all(is_escape)
 }
 
 fn is_uuid(text: &str) -> bool {

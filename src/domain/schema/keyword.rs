@@ -13,13 +13,13 @@ pub enum KeywordValueForm {
     /// A schema; before 2020-12 also a list of them.
     Items,
     /// Schemas by name.
-    Named,
+    NamedSchemas,
     /// Schemas by pattern.
-    Patterns,
+    PatternSchemas,
     /// Schemas, or lists of names, by name: `dependencies` of the drafts before 2019-09.
     Dependencies,
     /// Lists of names by name.
-    NamedTexts,
+    NameLists,
     /// A list of texts that differ.
     Texts,
     /// The name of a type, or a list of them.
@@ -47,20 +47,20 @@ const KEYWORDS: &[(KeywordValueForm, &str)] = &[
     (KeywordValueForm::Types, "type"),
     (KeywordValueForm::Values, "enum examples"),
     (KeywordValueForm::Any, "const default $vocabulary"),
-    (KeywordValueForm::Named, "properties dependentSchemas $defs definitions"),
+    (KeywordValueForm::NamedSchemas, "properties dependentSchemas $defs definitions"),
     (KeywordValueForm::Texts, "required"),
     (
         KeywordValueForm::Schema,
         "additionalProperties propertyNames contains not if then else unevaluatedProperties \
          unevaluatedItems additionalItems contentSchema",
     ),
-    (KeywordValueForm::Patterns, "patternProperties"),
+    (KeywordValueForm::PatternSchemas, "patternProperties"),
     (
         KeywordValueForm::Count,
         "minProperties maxProperties minContains maxContains minItems maxItems minLength \
          maxLength",
     ),
-    (KeywordValueForm::NamedTexts, "dependentRequired"),
+    (KeywordValueForm::NameLists, "dependentRequired"),
     (KeywordValueForm::Items, "items"),
     (KeywordValueForm::Schemas, "prefixItems allOf anyOf oneOf"),
     (KeywordValueForm::Flag, "uniqueItems deprecated readOnly writeOnly $recursiveAnchor"),
@@ -84,9 +84,9 @@ fn all_keywords() -> impl Iterator<Item = (&'static str, KeywordValueForm)> {
 }
 
 /// The form of a keyword's value; `None` for an unknown keyword.
-pub fn keyword_form(keyword: &str) -> Option<KeywordValueForm> {
-    let found = all_keywords().find(|(name, _)| *name == keyword);
-    found.map(|(_, form)| form)
+pub fn find_keyword_form(keyword: &str) -> Option<KeywordValueForm> {
+    let row = all_keywords().find(|(name, _)| *name == keyword);
+    row.map(|(_, form)| form)
 }
 
 /// The names of the types.
@@ -102,15 +102,15 @@ pub(super) fn suggest_keyword(word: &str) -> Option<&'static str> {
 /// The type that an unknown word was meant to be.
 pub(super) fn suggest_type(word: &str) -> Option<&'static str> {
     let null = word.eq_ignore_ascii_case("none").then_some("null");
-    let meant = foreign::find_value_counterpart("type", word).or(null);
-    meant.or_else(|| find_nearest(word, TYPE_NAMES))
+    let counterpart = foreign::find_value_counterpart("type", word).or(null);
+    counterpart.or_else(|| find_nearest(word, TYPE_NAMES))
 }
 
 /// Drafts of JSON Schema in which the same keywords have the same meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DraftFamily {
     /// Drafts 6 and 7: all keywords next to a `$ref` are ignored.
-    Seven,
+    Draft7,
     /// 2019-09: `items` may be a list, and `additionalItems` is for the items after it.
     Year2019,
     /// The current one.
@@ -123,7 +123,7 @@ impl DraftFamily {
         let rest = uri.split_once("://")?.1.trim_end_matches('#');
         match rest {
             "json-schema.org/draft-06/schema" | "json-schema.org/draft-07/schema" => {
-                Some(Self::Seven)
+                Some(Self::Draft7)
             }
             "json-schema.org/draft/2019-09/schema" => Some(Self::Year2019),
             "json-schema.org/draft/2020-12/schema" => Some(Self::Year2020),

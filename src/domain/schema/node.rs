@@ -30,20 +30,20 @@ pub(super) struct SchemaNode {
     pub(super) cost: u64,
     /// Whether it may be evaluated more than once against one value, by references or by `unevaluated…`. Its results
     /// are cached then.
-    pub(super) shared: bool,
+    pub(super) is_shared: bool,
 }
 
 /// A compiled keyword, or several that belong together.
 #[derive(Debug)]
 pub(super) enum Keyword {
     /// No value is valid: the schema `false`.
-    Never,
+    FalseSchema,
     Type(TypeSet),
     Const(Value),
     Enum(Vec<Value>),
     Bound(&'static NumericBound, Number),
     MultipleOf(Number),
-    Amount(&'static CountLimit, u64),
+    CountBound(&'static CountLimit, u64),
     Required(Vec<String>),
     DependentRequired(Vec<(String, Vec<String>)>),
     Pattern(PatternId, String),
@@ -57,8 +57,8 @@ pub(super) enum Keyword {
     },
     Contains {
         node: NodeId,
-        least: u64,
-        most: Option<u64>,
+        min_count: u64,
+        max_count: Option<u64>,
     },
     DependentSchemas(Vec<(String, NodeId)>),
     AllOf(Vec<NodeId>),
@@ -83,7 +83,7 @@ pub(super) enum Keyword {
 pub(super) struct PropertyKeywords {
     pub(super) named: Vec<(String, NodeId)>,
     /// The index of each name in `named`.
-    pub(super) position: HashMap<String, usize>,
+    pub(super) index_by_name: HashMap<String, usize>,
     pub(super) patterns: Vec<(PatternId, NodeId)>,
     pub(super) additional: Option<NodeId>,
 }
@@ -143,20 +143,20 @@ pub(super) struct TypeSet(u8);
 impl TypeSet {
     /// Adds the type of this name; `None` if there is no such type.
     pub(super) fn add_type(self, name: &str) -> Option<Self> {
-        let place = TYPE_NAMES.iter().position(|known| *known == name)?;
-        Some(Self(self.0 | 1 << place))
+        let bit_index = TYPE_NAMES.iter().position(|known| *known == name)?;
+        Some(Self(self.0 | 1 << bit_index))
     }
 
     /// The names of the types.
     pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
-        let has = move |(place, _): &(usize, &&str)| self.0 & (1 << place) != 0;
-        TYPE_NAMES.iter().enumerate().filter(has).map(|(_, name)| *name)
+        let is_in_set = move |(place, _): &(usize, &&str)| self.0 & (1 << place) != 0;
+        TYPE_NAMES.iter().enumerate().filter(is_in_set).map(|(_, name)| *name)
     }
 
     /// Whether a value has one of the types.
     pub(super) fn has_type_of(self, value: &Value) -> bool {
         // Positions in `TYPE_NAMES`. An integer is a number too.
-        let places: &[u8] = match value {
+        let bit_indexes: &[u8] = match value {
             Value::Null => &[0],
             Value::Bool(_) => &[1],
             Value::Number(number) if equal::is_integer(number) => &[2, 3],
@@ -165,7 +165,7 @@ impl TypeSet {
             Value::Array(_) => &[5],
             Value::Object(_) => &[6],
         };
-        places.iter().any(|place| self.0 & (1 << place) != 0)
+        bit_indexes.iter().any(|place| self.0 & (1 << place) != 0)
     }
 }
 
@@ -245,9 +245,9 @@ impl Keyword {
     /// The position in the order of evaluation: cheap keywords first, `unevaluated…`, which depends on the others, last.
     pub(super) fn evaluation_order(&self) -> u8 {
         match self {
-            Self::Never | Self::Type(_) => 0,
+            Self::FalseSchema | Self::Type(_) => 0,
             Self::Const(_) | Self::Enum(_) | Self::Bound(..) | Self::MultipleOf(_) => 1,
-            Self::Amount(..) | Self::Required(_) | Self::DependentRequired(_) => 2,
+            Self::CountBound(..) | Self::Required(_) | Self::DependentRequired(_) => 2,
             Self::Pattern(..) | Self::Format(_) => 3,
             Self::UniqueItems => 4,
             Self::Properties(_)

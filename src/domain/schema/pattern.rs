@@ -19,9 +19,9 @@ use crate::limits;
 #[derive(Debug)]
 pub(super) struct RegexPattern {
     dfa: DFA,
-    slow: PikeVM,
+    pike_vm: PikeVM,
     /// The states of the NFA: the `PikeVM` may visit each of them for each byte of a text.
-    states: u64,
+    state_count: u64,
 }
 
 /// The bytes of a text that cost one step.
@@ -68,8 +68,8 @@ impl RegexPattern {
     /// Compiles an expression; the error is a message for its author.
     pub(super) fn compile(pattern: &str) -> Result<Self, String> {
         if pattern.len() > limits::SCHEMA_PATTERN_BYTES_MAX {
-            let most = limits::SCHEMA_PATTERN_BYTES_MAX;
-            return Err(format!("it has {} bytes, the limit is {most}", pattern.len()));
+            let max_bytes = limits::SCHEMA_PATTERN_BYTES_MAX;
+            return Err(format!("it has {} bytes, the limit is {max_bytes}", pattern.len()));
         }
         let mut compiler = thompson::Compiler::new();
         compiler.syntax(syntax::Config::new().nest_limit(NESTING_MAX));
@@ -80,8 +80,8 @@ impl RegexPattern {
         );
         let nfa = compiler.build(&translate_ecma_regex(pattern)).map_err(|error| {
             if error.size_limit().is_some() {
-                let most = limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX;
-                return format!("compiled it takes more than {most} bytes: repeat less");
+                let max_bytes = limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX;
+                return format!("compiled it takes more than {max_bytes} bytes: repeat less");
             }
             build_error_message(pattern, &error)
         })?;
@@ -91,14 +91,14 @@ impl RegexPattern {
             .cache_capacity(limits::SCHEMA_PATTERN_CACHE_BYTES_MAX)
             .skip_cache_capacity_check(true)
             .minimum_cache_clear_count(Some(2));
-        let unfit = |error: &dyn std::fmt::Display| error.to_string();
+        let to_message = |error: &dyn std::fmt::Display| error.to_string();
         Ok(Self {
-            states: nfa.states().len() as u64,
+            state_count: nfa.states().len() as u64,
             dfa: dfa::Builder::new()
                 .configure(config)
                 .build_from_nfa(nfa.clone())
-                .map_err(|error| unfit(&error))?,
-            slow: PikeVM::new_from_nfa(nfa).map_err(|error| unfit(&error))?,
+                .map_err(|error| to_message(&error))?,
+            pike_vm: PikeVM::new_from_nfa(nfa).map_err(|error| to_message(&error))?,
         })
     }
 
@@ -109,7 +109,7 @@ impl RegexPattern {
 
     /// The most states that a byte of a text may have to be matched against.
     pub(super) fn states_per_byte_max(&self) -> u64 {
-        self.states
+        self.state_count
     }
 
     /// A cache for [`Self::is_match`].
@@ -123,29 +123,31 @@ impl RegexPattern {
         &self,
         cache: &mut Cache,
         text: &str,
-        left: u64,
+        step_budget: u64,
     ) -> Result<(bool, u64), u64> {
         let bytes = text.len() as u64;
-        let before = (cache.memory_usage(), cache.clear_count());
+        let cache_before = (cache.memory_usage(), cache.clear_count());
         let input = Input::new(text).earliest(true);
-        let found = self.dfa.try_search_fwd(cache, &input);
-        let cleared = (cache.clear_count() - before.1) * limits::SCHEMA_PATTERN_CACHE_BYTES_MAX;
-        let built = (cache.memory_usage() + cleared).saturating_sub(before.0) as u64;
-        let steps = STEPS_PER_SEARCH + bytes / BYTES_PER_STEP + built / STATE_VISITS_PER_STEP;
-        if let Ok(found) = found {
+        let search_result = self.dfa.try_search_fwd(cache, &input);
+        let cleared_bytes =
+            (cache.clear_count() - cache_before.1) * limits::SCHEMA_PATTERN_CACHE_BYTES_MAX;
+        let built_bytes =
+            (cache.memory_usage() + cleared_bytes).saturating_sub(cache_before.0) as u64;
+        let steps = STEPS_PER_SEARCH + bytes / BYTES_PER_STEP + built_bytes / STATE_VISITS_PER_STEP;
+        if let Ok(found) = search_result {
             return Ok((found.is_some(), steps));
         }
-        let steps = steps + bytes * self.states / STATE_VISITS_PER_STEP;
-        if steps > left {
+        let steps = steps + bytes * self.state_count / STATE_VISITS_PER_STEP;
+        if steps > step_budget {
             return Err(steps);
         }
-        Ok((self.slow.is_match(&mut self.slow.create_cache(), text), steps))
+        Ok((self.pike_vm.is_match(&mut self.pike_vm.create_cache(), text), steps))
     }
 }
 
 fn build_error_message(pattern: &str, error: &thompson::BuildError) -> String {
-    let looks = ["(?=", "(?!", "(?<=", "(?<!"];
-    if looks.iter().any(|look| pattern.contains(look)) {
+    let lookarounds = ["(?=", "(?!", "(?<=", "(?<!"];
+    if lookarounds.iter().any(|look| pattern.contains(look)) {
         return "it looks around, which is not supported: say it in several patterns under `allOf`"
             .into();
     }

@@ -33,7 +33,7 @@ struct SchemaReader<'a> {
     ids: HashMap<usize, NodeId>,
     resources: SchemaResources<'a>,
     draft: DraftFamily,
-    shared: Vec<NodeId>,
+    shared_nodes: Vec<NodeId>,
     patterns: Vec<RegexPattern>,
     pattern_ids: HashMap<&'a str, Option<PatternId>>,
     quota: &'a mut PatternQuota,
@@ -50,7 +50,7 @@ pub(super) fn read_schema(
         ids: HashMap::new(),
         resources: SchemaResources::from_document(document),
         draft: DraftFamily::Year2020,
-        shared: Vec::new(),
+        shared_nodes: Vec::new(),
         patterns: Vec::new(),
         pattern_ids: HashMap::new(),
         quota,
@@ -59,22 +59,22 @@ pub(super) fn read_schema(
     reader.read_draft(document);
     reader.add_subschema(document, String::new(), 0);
     let mut nodes = Vec::new();
-    let mut scanned = 0;
+    let mut checked_count = 0;
     // A reference may add a subschema that no keyword contains, and that must be checked too.
     while nodes.len() < reader.subschemas.len() {
-        while scanned < reader.subschemas.len() {
-            reader.check_form(scanned);
-            scanned += 1;
+        while checked_count < reader.subschemas.len() {
+            reader.check_form(checked_count);
+            checked_count += 1;
         }
         let node = reader.compile_node(nodes.len());
         nodes.push(node);
     }
-    let mut shared = std::mem::take(&mut reader.shared);
+    let mut shared = std::mem::take(&mut reader.shared_nodes);
     shared.extend(revisited_nodes(&nodes));
     for id in shared {
-        nodes[id].shared = true;
+        nodes[id].is_shared = true;
     }
-    reader.check_chains(&nodes);
+    reader.check_reference_depth(&nodes);
     let SchemaReader { patterns, faults, .. } = reader;
     (SchemaProgram { nodes, patterns }, faults)
 }
@@ -88,7 +88,7 @@ fn revisited_nodes(nodes: &[SchemaNode]) -> Vec<NodeId> {
     keywords().flat_map(Keyword::revisited_subschemas).collect()
 }
 
-fn value_address(value: &Value) -> usize {
+fn address_of_value(value: &Value) -> usize {
     std::ptr::from_ref(value) as usize
 }
 
@@ -109,7 +109,7 @@ impl<'a> SchemaReader<'a> {
             rule,
             message: message.into(),
             hint: None,
-            meant: None,
+            replacement: None,
         });
         let last = self.faults.len() - 1;
         &mut self.faults[last]
@@ -138,19 +138,19 @@ impl<'a> SchemaReader<'a> {
     }
 
     fn add_subschema(&mut self, value: &'a Value, pointer: String, resource: usize) -> NodeId {
-        let next = self.subschemas.len();
-        let id = *self.ids.entry(value_address(value)).or_insert(next);
-        if id == next {
+        let new_id = self.subschemas.len();
+        let id = *self.ids.entry(address_of_value(value)).or_insert(new_id);
+        if id == new_id {
             self.subschemas.push(Subschema { value, pointer, resource });
         }
         id
     }
 
     /// Finds cycles and too long chains of schemas that apply to the same value.
-    fn check_chains(&mut self, nodes: &[SchemaNode]) {
+    fn check_reference_depth(&mut self, nodes: &[SchemaNode]) {
         /// Marks a node whose depth is being computed.
         const DEPTH_PENDING: usize = usize::MAX;
-        let most = limits::SCHEMA_CHAIN_MAX;
+        let max_depth = limits::SCHEMA_CHAIN_MAX;
         // For each node the length of the longest chain of schemas that apply to the same value.
         let mut depths = vec![0; nodes.len()];
         for first in 0..nodes.len() {
@@ -168,10 +168,10 @@ impl<'a> SchemaReader<'a> {
                     stack.extend(targets().filter(|target| depths[*target] == 0));
                 }
             }
-            if depths[first] > most {
+            if depths[first] > max_depth {
                 let pointer = self.subschemas[first].pointer.clone();
                 let message = format!(
-                    "more than {most} schemas lie inside each other for one value, references included"
+                    "more than {max_depth} schemas lie inside each other for one value, references included"
                 );
                 self.add_fault(Rule::LimitExceeded, &pointer, message);
                 return;

@@ -5,15 +5,15 @@ use serde_json::Value;
 use crate::limits;
 
 /// The target of the `$ref` of a subschema, if it has one.
-pub fn ref_target<'a>(part: &Value, whole: &'a Value) -> Option<&'a Value> {
-    let pointer = part.get("$ref")?.as_str()?.strip_prefix('#')?;
-    whole.pointer(&crate::uri::decode_segment(pointer)?)
+pub fn find_ref_target<'a>(schema: &Value, root: &'a Value) -> Option<&'a Value> {
+    let pointer = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
+    root.pointer(&crate::uri::decode_segment(pointer)?)
 }
 
 /// The subschema after following its references, at most [`limits::SCHEMA_REFERENCES_FOLLOWED_MAX`] of them.
-pub fn follow_references<'a>(part: &'a Value, whole: &'a Value) -> &'a Value {
+pub fn follow_references<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let hops = 0..limits::SCHEMA_REFERENCES_FOLLOWED_MAX;
-    hops.fold(part, |at, _| ref_target(at, whole).unwrap_or(at))
+    hops.fold(schema, |at, _| find_ref_target(at, root).unwrap_or(at))
 }
 
 /// The schemas in the list under a key: `allOf`, `anyOf`, `oneOf`.
@@ -34,11 +34,8 @@ pub fn non_null_types(schema: &Value) -> Vec<&str> {
 }
 
 /// The schemas that a schema combines: the target of its reference, its parts and its alternatives.
-pub fn composed_schemas<'a>(
-    schema: &'a Value,
-    whole: &'a Value,
-) -> impl Iterator<Item = &'a Value> {
+pub fn composed_schemas<'a>(schema: &'a Value, root: &'a Value) -> impl Iterator<Item = &'a Value> {
     let lists = ["allOf", "anyOf", "oneOf"].into_iter();
     let listed = lists.flat_map(|key| member_schemas(schema, key));
-    ref_target(schema, whole).into_iter().chain(listed)
+    find_ref_target(schema, root).into_iter().chain(listed)
 }

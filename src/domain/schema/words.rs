@@ -8,7 +8,7 @@ use super::node::{CountUnit, Keyword};
 use crate::{
     error::{Suggestion, Violation},
     limits,
-    nearest::did_you_mean,
+    nearest::suggest_nearest,
     truncate::truncate_to_chars,
 };
 
@@ -16,24 +16,27 @@ use crate::{
 pub(super) const SHOWN_CHARS_MAX: usize = 200;
 
 /// The beginning of a JSON value as text; the rest is not even written.
-pub(super) fn shorten_json(value: &Value, most: usize) -> String {
-    write_bounded(most, |text| write!(text, "{value}"))
+pub(super) fn shorten_json(value: &Value, max_chars: usize) -> String {
+    write_bounded(max_chars, |text| write!(text, "{value}"))
 }
 
 /// The text that `write` writes, up to `most` characters.
-fn write_bounded(most: usize, write: impl FnOnce(&mut BoundedText) -> std::fmt::Result) -> String {
-    let mut text = BoundedText(String::new(), most);
+fn write_bounded(
+    max_chars: usize,
+    write: impl FnOnce(&mut BoundedText) -> std::fmt::Result,
+) -> String {
+    let mut text = BoundedText(String::new(), max_chars);
     // An error says that there is no room for more.
     let _ = write(&mut text);
     text.0
 }
 
 /// The beginning of a list of values as JSON text.
-fn shorten_json_list(values: &[Value], most: usize) -> String {
-    write_bounded(most, |text| {
+fn shorten_json_list(values: &[Value], max_chars: usize) -> String {
+    write_bounded(max_chars, |text| {
         write!(text, "[")?;
-        for (place, value) in values.iter().enumerate() {
-            let comma = if place == 0 { "" } else { "," };
+        for (index, value) in values.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
             write!(text, "{comma}{value}")?;
         }
         write!(text, "]")
@@ -78,22 +81,26 @@ pub(super) fn keyword_violation(
     (path, name): (String, &str),
     value: &Value,
 ) -> Violation {
-    let most = limits::VIOLATION_PART_CHARS_MAX;
+    let max_chars = limits::VIOLATION_PART_CHARS_MAX;
     let expected = match (keyword, part) {
         (_, ViolatedPart::Property(property)) => {
-            Some(format!("property `{}`", truncate_to_chars(property, most)))
+            Some(format!("property `{}`", truncate_to_chars(property, max_chars)))
         }
         (Keyword::Enum(options), _) => {
             Some(shorten_json_list(options, limits::SCHEMA_OPTIONS_SHOWN_CHARS))
         }
-        (Keyword::Const(value), _) => Some(shorten_json(value, most)),
+        (Keyword::Const(value), _) => Some(shorten_json(value, max_chars)),
         _ => None,
     };
     Violation {
         expected,
         actual: Some(describe_value(value)),
         suggestion: suggest_option(keyword, value),
-        ..Violation::new(path, rule_name(keyword, part), violation_message(keyword, part, name))
+        ..Violation::new(
+            path,
+            find_rule_name(keyword, part),
+            build_violation_message(keyword, part, name),
+        )
     }
 }
 
@@ -101,12 +108,12 @@ pub(super) fn keyword_violation(
 const STEPS_PER_OPTION: u64 = 16;
 
 /// The steps of writing the violation of a keyword.
-pub(super) fn violation_steps(keyword: &Keyword) -> u64 {
-    let compared = match keyword {
+pub(super) fn count_violation_steps(keyword: &Keyword) -> u64 {
+    let option_count = match keyword {
         Keyword::Enum(options) => options.len().min(limits::SCHEMA_OPTIONS_COMPARED_MAX),
         _ => 0,
     };
-    keyword.evaluation_steps() + compared as u64 * STEPS_PER_OPTION
+    keyword.evaluation_steps() + option_count as u64 * STEPS_PER_OPTION
 }
 
 /// The option of an `enum` that is similar to a text.
@@ -115,24 +122,24 @@ fn suggest_option(keyword: &Keyword, value: &Value) -> Option<Suggestion> {
         return None;
     };
     let is_short = |text: &&str| {
-        let beyond = limits::SCHEMA_OPTION_COMPARED_CHARS_MAX;
-        text.chars().nth(beyond).is_none()
+        let max_chars = limits::SCHEMA_OPTION_COMPARED_CHARS_MAX;
+        text.chars().nth(max_chars).is_none()
     };
     let text = Some(text.as_str()).filter(is_short)?;
     if options.len() > limits::SCHEMA_OPTIONS_COMPARED_MAX {
         return None;
     }
-    let known = options.iter().filter_map(Value::as_str).filter(is_short);
-    did_you_mean(text, known).map(|text| Suggestion { text, edits: Vec::new() })
+    let candidates = options.iter().filter_map(Value::as_str).filter(is_short);
+    suggest_nearest(text, candidates).map(|text| Suggestion { text, edits: Vec::new() })
 }
 
-fn rule_name(keyword: &Keyword, part: ViolatedPart<'_>) -> &'static str {
+fn find_rule_name(keyword: &Keyword, part: ViolatedPart<'_>) -> &'static str {
     match keyword {
-        Keyword::Never => "falseSchema",
+        Keyword::FalseSchema => "falseSchema",
         Keyword::Type(_) => "type",
         Keyword::Const(_) => "const",
         Keyword::Enum(_) => "enum",
-        Keyword::Bound((name, ..), _) | Keyword::Amount((name, ..), _) => name,
+        Keyword::Bound((name, ..), _) | Keyword::CountBound((name, ..), _) => name,
         Keyword::MultipleOf(_) => "multipleOf",
         Keyword::Required(_) => "required",
         Keyword::DependentRequired(_) => "dependentRequired",
@@ -157,9 +164,9 @@ fn rule_name(keyword: &Keyword, part: ViolatedPart<'_>) -> &'static str {
     }
 }
 
-fn violation_message(keyword: &Keyword, part: ViolatedPart<'_>, name: &str) -> String {
+fn build_violation_message(keyword: &Keyword, part: ViolatedPart<'_>, name: &str) -> String {
     match (keyword, part) {
-        (Keyword::Never, _) => format!("False schema does not allow {name}"),
+        (Keyword::FalseSchema, _) => format!("False schema does not allow {name}"),
         (Keyword::Type(types), _) => {
             let names: Vec<_> = types.names().map(|name| format!("\"{name}\"")).collect();
             let word = if names.len() == 1 { "type" } else { "types" };
@@ -171,8 +178,8 @@ fn violation_message(keyword: &Keyword, part: ViolatedPart<'_>, name: &str) -> S
         (Keyword::Enum(options), _) => format!("{name} is not one of {}", list_options(options)),
         (Keyword::Bound((_, words, _), limit), _) => format!("{name} is {words} of {limit}"),
         (Keyword::MultipleOf(of), _) => format!("{name} is not a multiple of {of}"),
-        (Keyword::Amount((_, words, unit, _), limit), _) => {
-            format!("{name} {words} {}", count_with_unit(*limit, *unit))
+        (Keyword::CountBound((_, words, unit, _), limit), _) => {
+            format!("{name} {words} {}", format_count_with_unit(*limit, *unit))
         }
         (_, ViolatedPart::Property(property)) => {
             let property = truncate_to_chars(property, limits::VIOLATION_PART_CHARS_MAX);
@@ -196,17 +203,17 @@ fn violation_message(keyword: &Keyword, part: ViolatedPart<'_>, name: &str) -> S
                 Keyword::UnevaluatedItems(_) => "Unevaluated",
                 _ => "Additional",
             };
-            let count = count_with_unit(count as u64, CountUnit::Item);
+            let count = format_count_with_unit(count as u64, CountUnit::Item);
             format!("{kind} items are not allowed ({count})")
         }
-        (Keyword::Contains { most, .. }, ViolatedPart::TooMany) => format!(
+        (Keyword::Contains { max_count: most, .. }, ViolatedPart::TooMany) => format!(
             "more than {} of {name} are valid under the schema of `contains`",
             most.unwrap_or_default()
         ),
-        (Keyword::Contains { least: 0 | 1, .. }, _) => {
+        (Keyword::Contains { min_count: 0 | 1, .. }, _) => {
             format!("None of {name} are valid under the given schema")
         }
-        (Keyword::Contains { least, .. }, _) => {
+        (Keyword::Contains { min_count: least, .. }, _) => {
             format!("fewer than {least} of {name} are valid under the schema of `contains`")
         }
         (Keyword::OneOf(_), ViolatedPart::TooMany) => format!(
@@ -214,7 +221,7 @@ fn violation_message(keyword: &Keyword, part: ViolatedPart<'_>, name: &str) -> S
         ),
         (Keyword::Not(_, schema), _) => format!("{schema} is not allowed for {name}"),
         (keyword, _) => {
-            let rule = rule_name(keyword, part);
+            let rule = find_rule_name(keyword, part);
             format!("{name} is not valid under any of the schemas listed in the '{rule}' keyword")
         }
     }
@@ -228,14 +235,14 @@ fn property_names_message(names: &[&str]) -> String {
 /// The beginning of a list of quoted names.
 fn quote_names(names: &[&str]) -> String {
     write_bounded(SHOWN_CHARS_MAX, |text| {
-        names.iter().enumerate().try_for_each(|(place, name)| {
-            let comma = if place == 0 { "" } else { ", " };
+        names.iter().enumerate().try_for_each(|(index, name)| {
+            let comma = if index == 0 { "" } else { ", " };
             write!(text, "{comma}'{name}'")
         })
     })
 }
 
-fn count_with_unit(count: u64, unit: CountUnit) -> String {
+fn format_count_with_unit(count: u64, unit: CountUnit) -> String {
     let (one, several) = match unit {
         CountUnit::Character => ("character", "characters"),
         CountUnit::Item => ("item", "items"),
@@ -245,16 +252,16 @@ fn count_with_unit(count: u64, unit: CountUnit) -> String {
 }
 
 fn list_options(options: &[Value]) -> String {
-    let mut room = limits::SCHEMA_OPTIONS_SHOWN_CHARS;
-    let fits = |option: &String| {
-        let left = room.checked_sub(option.chars().count());
-        room = left.unwrap_or_default();
-        left.is_some()
+    let mut chars_left = limits::SCHEMA_OPTIONS_SHOWN_CHARS;
+    let fits_in_room = |option: &String| {
+        let remaining = chars_left.checked_sub(option.chars().count());
+        chars_left = remaining.unwrap_or_default();
+        remaining.is_some()
     };
     let all = options.iter().map(|option| shorten_json(option, SHOWN_CHARS_MAX));
-    let shown: Vec<_> = all.take_while(fits).collect();
-    let more = options.len() - shown.len();
-    match (shown.as_slice(), more) {
+    let shown: Vec<_> = all.take_while(fits_in_room).collect();
+    let hidden_count = options.len() - shown.len();
+    match (shown.as_slice(), hidden_count) {
         ([all @ .., last], 0) if !all.is_empty() => format!("{} or {last}", all.join(", ")),
         (all, 0) => all.join(", "),
         (all, 1) => format!("{} or 1 other", all.join(", ")),
@@ -270,13 +277,16 @@ pub(super) fn describe_value(value: &Value) -> String {
         Value::Number(_) => "a number".into(),
         Value::String(text) => format!(
             "a string of {}",
-            count_with_unit(text.chars().count() as u64, CountUnit::Character)
+            format_count_with_unit(text.chars().count() as u64, CountUnit::Character)
         ),
         Value::Array(items) => {
-            format!("an array of {}", count_with_unit(items.len() as u64, CountUnit::Item))
+            format!("an array of {}", format_count_with_unit(items.len() as u64, CountUnit::Item))
         }
         Value::Object(map) => {
-            format!("an object with {}", count_with_unit(map.len() as u64, CountUnit::Property))
+            format!(
+                "an object with {}",
+                format_count_with_unit(map.len() as u64, CountUnit::Property)
+            )
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const TASK_FIELDS: &str = "description instructions input example output_schema previous";
 
 /// Serialises a list of steps.
-pub(super) fn alike<T: Serialize, S: Serializer>(
+pub(super) fn serialize_steps<T: Serialize, S: Serializer>(
     steps: &[T],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
@@ -16,49 +16,49 @@ pub(super) fn alike<T: Serialize, S: Serializer>(
 
 /// Serialises a list whose first step is also shown at the top level of the reply. In the list, the task fields of that
 /// step are null.
-pub(super) fn after_the_first<T: Serialize, S: Serializer>(
+pub(super) fn serialize_later_steps<T: Serialize, S: Serializer>(
     steps: &[T],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    let mut written = steps_with_same_keys(steps);
-    if let Some(first) = written.first_mut().and_then(Value::as_object_mut) {
-        let beside =
+    let mut values = steps_with_same_keys(steps);
+    if let Some(first) = values.first_mut().and_then(Value::as_object_mut) {
+        let task_fields =
             first.iter_mut().filter(|(key, _)| TASK_FIELDS.split(' ').any(|task| task == *key));
-        beside.for_each(|(_, task)| *task = Value::Null);
+        task_fields.for_each(|(_, task)| *task = Value::Null);
     }
-    serializer.collect_seq(written)
+    serializer.collect_seq(values)
 }
 
 /// The steps as JSON objects. A key that another step has is added as null, or as 1 if it is a count.
 fn steps_with_same_keys<T: Serialize>(steps: &[T]) -> Vec<Value> {
-    let written = steps.iter().filter_map(|step| serde_json::to_value(step).ok());
-    let mut written: Vec<_> = written.collect();
-    if written.len() < 2 {
-        return written;
+    let values = steps.iter().filter_map(|step| serde_json::to_value(step).ok());
+    let mut values: Vec<_> = values.collect();
+    if values.len() < 2 {
+        return values;
     }
-    let mut all = json!({});
-    let present = written.iter().filter_map(Value::as_object).flatten();
+    let mut defaults = json!({});
+    let present = values.iter().filter_map(Value::as_object).flatten();
     for (key, _) in present {
         let is_count = ["visit", "attempt"].contains(&key.as_str());
-        all[key] = if is_count { 1.into() } else { Value::Null };
+        defaults[key] = if is_count { 1.into() } else { Value::Null };
     }
-    for step in written.iter_mut().filter_map(Value::as_object_mut) {
-        for (key, absent) in all.as_object().into_iter().flatten() {
-            step.entry(key).or_insert_with(|| absent.clone());
+    for step in values.iter_mut().filter_map(Value::as_object_mut) {
+        for (key, default) in defaults.as_object().into_iter().flatten() {
+            step.entry(key).or_insert_with(|| default.clone());
         }
     }
-    written
+    values
 }
 
 /// Deserializes null as the default. Entries of a list have the same keys, so null means that this entry lacks the key.
-pub(super) fn or_default<'a, T: Default + Deserialize<'a>, D: Deserializer<'a>>(
+pub(super) fn null_as_default<'a, T: Default + Deserialize<'a>, D: Deserializer<'a>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// Reads a list without the entries that this version does not know: a newer server may have sent them.
-pub(super) fn known<'a, T: DeserializeOwned, D: Deserializer<'a>>(
+pub(super) fn deserialize_known_entries<'a, T: DeserializeOwned, D: Deserializer<'a>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     let entries = Vec::<Value>::deserialize(deserializer)?.into_iter();
@@ -66,7 +66,7 @@ pub(super) fn known<'a, T: DeserializeOwned, D: Deserializer<'a>>(
 }
 
 /// Reads a value; `None` if this version does not know it.
-pub(super) fn if_known<'a, T: DeserializeOwned, D: Deserializer<'a>>(
+pub(super) fn deserialize_if_known<'a, T: DeserializeOwned, D: Deserializer<'a>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     Ok(T::deserialize(Value::deserialize(deserializer)?).ok())

@@ -62,19 +62,19 @@ pub struct ArtifactContent {
 
 /// The artifacts of an execution in the order of their creation, each with its stored record (`None` for a reference).
 /// `step` restricts them to one step.
-pub fn artifacts<'a>(
+pub fn artifact_views<'a>(
     rows: impl Iterator<Item = &'a Row>,
     step: Option<&StepId>,
 ) -> Vec<(ArtifactView, Option<&'a Artifact>)> {
     let mut ids = HashMap::new();
     rows.flat_map(|row| row.events.iter().map(move |event| (row, event)))
-        .filter_map(|(row, event)| view_of_event(row, event, &mut ids))
+        .filter_map(|(row, event)| artifact_view(row, event, &mut ids))
         .filter(|(view, _)| step.is_none_or(|step| step.as_str() == view.step_name))
         .collect()
 }
 
 /// `ids` maps names (for duplicates the latest) and addresses of the artifacts before this one to their ids.
-fn view_of_event<'a>(
+fn artifact_view<'a>(
     row: &Row,
     event: &'a Event,
     ids: &mut HashMap<String, u32>,
@@ -131,25 +131,25 @@ fn reference_view(
 }
 
 /// At most `limit` bytes of `whole` from `offset` on: as text if `whole` is UTF-8, else in base64.
-pub fn artifact_content(
+pub fn slice_artifact_content(
     artifact: ArtifactView,
-    whole: &[u8],
+    bytes: &[u8],
     offset: u64,
     limit: usize,
 ) -> ArtifactContent {
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-    let offset = offset.min(whole.len());
-    let text = std::str::from_utf8(whole);
+    let offset = offset.min(bytes.len());
+    let text = std::str::from_utf8(bytes);
     let (start, end) = match text {
         Ok(text) => char_boundary_range(text, offset, limit),
-        Err(_) => (offset, offset.saturating_add(limit.max(1)).min(whole.len())),
+        Err(_) => (offset, offset.saturating_add(limit.max(1)).min(bytes.len())),
     };
     ArtifactContent {
         artifact,
         offset: start as u64,
-        next_offset: (end < whole.len()).then_some(end as u64),
+        next_offset: (end < bytes.len()).then_some(end as u64),
         content: text.ok().map(|text| text[start..end].to_owned()),
-        base64: text.is_err().then(|| BASE64_STANDARD.encode(&whole[start..end])),
+        base64: text.is_err().then(|| BASE64_STANDARD.encode(&bytes[start..end])),
     }
 }
 
@@ -179,7 +179,7 @@ mod tests {
             sha256: None,
             uri: None,
         };
-        artifact_content(artifact, whole, offset, limit)
+        slice_artifact_content(artifact, whole, offset, limit)
     }
 
     fn content_of_text(text: &str, offset: u64, limit: usize) -> (u64, Option<u64>, String) {

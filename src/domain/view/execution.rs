@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ArtifactView, CurrentStep, GraphView, HistoryRow, StatusView, alike::if_known};
+use super::{
+    ArtifactView, CurrentStep, GraphView, HistoryRow, StatusView, alike::deserialize_if_known,
+};
 
 /// An execution at one revision, as `midex show` prints it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -16,6 +18,6 @@ pub struct ExecutionView {
     /// Its open steps, worded for a person.
     pub current_step: CurrentStep,
     /// Its steps with their states; `None` if a newer server sent a graph that this version does not know.
-    #[serde(deserialize_with = "if_known")]
+    #[serde(deserialize_with = "deserialize_if_known")]
     pub graph: Option<GraphView>,
 }

@@ -8,7 +8,7 @@ mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::standing::Standing;
+pub use self::standing::NodeProgress;
 
 /// The steps of a workflow and the order between them.
 ///
@@ -24,7 +24,7 @@ pub struct GraphView {
     pub edges: Vec<GraphEdge>,
     /// The hooks of the workflow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hooks: Vec<GraphBeside>,
+    pub hooks: Vec<GraphBody>,
 }
 
 /// A step.
@@ -41,7 +41,7 @@ pub struct GraphNode {
     pub kind: String,
     /// Where it stands in an execution, where the graph is that of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub standing: Option<Standing>,
+    pub standing: Option<NodeProgress>,
     /// The workflow that it runs as a child, where it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow: Option<String>,
@@ -63,7 +63,7 @@ pub struct GraphNode {
     pub optional: bool,
     /// Its hooks, and what takes its effect back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<GraphBeside>,
+    pub beside: Vec<GraphBody>,
     /// Whether it runs once the execution is failing: a step of `on_failure`. No edge leads to it from the others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub on_failure: bool,
@@ -71,7 +71,7 @@ pub struct GraphNode {
 
 /// A hook, or what takes an effect back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct GraphBeside {
+pub struct GraphBody {
     /// The key that declares it: `on_success`, `on_failure`, `on_complete` or `compensate`.
     pub body: String,
     /// Its kind, and what of: `set`, `activity NAME`, `run CATALOG OPERATION`, `workflow NAME`.
@@ -120,7 +120,7 @@ impl GraphView {
     /// it. Jumps back are ignored.
     pub fn waves(&self) -> Vec<usize> {
         let position = |id: &str| self.nodes.iter().position(|node| node.id == id);
-        let ways: Vec<_> = self
+        let edges: Vec<_> = self
             .edges
             .iter()
             .filter_map(|edge| Some((position(&edge.from)?, position(&edge.to)?, edge.kind)))
@@ -129,15 +129,15 @@ impl GraphView {
         let mut waves = vec![0; self.nodes.len()];
         // As many passes as there are steps suffice for the longest path.
         for _ in 0..self.nodes.len() {
-            let mut has_moved = false;
-            for (from, to, _) in &ways {
-                let next = (waves[*from] + 1).min(self.nodes.len());
-                if waves[*to] < next {
-                    waves[*to] = next;
-                    has_moved = true;
+            let mut has_changed = false;
+            for (from, to, _) in &edges {
+                let min_wave = (waves[*from] + 1).min(self.nodes.len());
+                if waves[*to] < min_wave {
+                    waves[*to] = min_wave;
+                    has_changed = true;
                 }
             }
-            if !has_moved {
+            if !has_changed {
                 break;
             }
         }

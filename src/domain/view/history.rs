@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{FailureView, alike::if_known};
+use super::{FailureView, alike::deserialize_if_known};
 use crate::{
     clock::Timestamp,
     document::Digest,
@@ -13,7 +13,7 @@ use crate::{
     execution::StepStatus,
     id::{ExecutionId, StepId},
     offer::{OfferedOptions, StepOption},
-    telemetry::{EventType, Telemetry},
+    telemetry::{EventType, TelemetryRecord},
 };
 
 /// One attempt of a visit of a step (`step_history`).
@@ -43,12 +43,12 @@ pub struct HistoryRow {
     pub error: Option<FailureView>,
     /// The answer, if the step is a gate that was answered.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub answered: Option<AnsweredView>,
+    pub answered: Option<GateAnswerView>,
     /// The options that the step offered to its client.
     #[serde(
         rename = "branchOptions",
         default,
-        deserialize_with = "if_known",
+        deserialize_with = "deserialize_if_known",
         skip_serializing_if = "Option::is_none"
     )]
     pub branch_options: Option<Vec<StepOption>>,
@@ -93,7 +93,7 @@ pub struct BranchDecision {
 /// The answer to a gate. The identity of the person is not verified: the answer was given with the rights of the
 /// server's user.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct AnsweredView {
+pub struct GateAnswerView {
     /// Whether they approved.
     pub approved: bool,
     /// The name that they gave.
@@ -105,39 +105,39 @@ pub struct AnsweredView {
 }
 
 /// The visits of an execution in the order in which they were opened. `content` looks up a stored value by digest.
-pub fn history<'a>(
+pub fn build_history<'a>(
     rows: impl Iterator<Item = &'a Row>,
-    content: impl Fn(&Digest) -> Option<Value>,
+    load_content: impl Fn(&Digest) -> Option<Value>,
 ) -> Vec<HistoryRow> {
     let mut visits = Vec::new();
     for row in rows {
         for event in &row.events {
-            record_event(&mut visits, row, event, &content);
+            apply_event(&mut visits, row, event, &load_content);
         }
     }
     visits
 }
 
-fn record_event(
+fn apply_event(
     visits: &mut Vec<HistoryRow>,
     row: &Row,
     event: &Event,
-    content: &impl Fn(&Digest) -> Option<Value>,
+    load_content: &impl Fn(&Digest) -> Option<Value>,
 ) {
     match event {
         Event::VisitOpened(opened) => {
             let agent = opened.agent.as_ref().map(ToString::to_string);
-            visits.push(HistoryRow::opened_by_row(row, &opened.visit_id, 1, agent));
+            visits.push(HistoryRow::new_running(row, &opened.visit_id, 1, agent));
         }
         Event::WaitingChanged { visit_id, attempt, .. } => {
-            let Some(before) = latest_row_of_visit(visits, visit_id) else {
+            let Some(entry) = latest_row_of_visit(visits, visit_id) else {
                 return;
             };
             // A new attempt gets an entry of its own. Otherwise only the kind of wait changed, or an attempt that had
             // not begun was postponed.
-            if before.attempt < *attempt {
-                let agent = before.agent_name.clone();
-                visits.push(HistoryRow::opened_by_row(row, visit_id, *attempt, agent));
+            if entry.attempt < *attempt {
+                let agent = entry.agent_name.clone();
+                visits.push(HistoryRow::new_running(row, visit_id, *attempt, agent));
             }
         }
         Event::AttemptEnded(ended) => {
@@ -158,21 +158,21 @@ fn record_event(
         }
         Event::OptionsOffered { visit_id, options } => {
             if let Some(entry) = latest_row_of_visit(visits, visit_id) {
-                let offered = resolve_payload(options, content);
+                let offered = resolve_payload(options, load_content);
                 entry.branch_options =
                     offered.map(|value| OfferedOptions::from_value(&value).options);
             }
         }
         Event::OptionChosen(chosen) => {
-            let of = chosen.offered_by.as_ref().unwrap_or(&chosen.visit_id);
-            if let Some(entry) = latest_row_of_visit(visits, of) {
+            let offering_visit = chosen.offered_by.as_ref().unwrap_or(&chosen.visit_id);
+            if let Some(entry) = latest_row_of_visit(visits, offering_visit) {
                 entry.branch_decision = Some(BranchDecision::from_chosen_option(row, chosen));
             }
         }
         Event::StepDone { visit_id, outcome } => {
-            let mut entry = HistoryRow::opened_by_row(row, visit_id, 1, None);
+            let mut entry = HistoryRow::new_running(row, visit_id, 1, None);
             entry.set_end_time(row);
-            close_row(&mut entry, outcome, content);
+            close_row(&mut entry, outcome, load_content);
             visits.push(entry);
         }
         Event::CameLate { visit_id } => {
@@ -188,20 +188,20 @@ fn record_event(
         }
         Event::StepSkipped { step, .. } => {
             let visit_id = VisitId::for_step_work(step.clone(), 0, None);
-            let mut entry = HistoryRow::opened_by_row(row, &visit_id, 0, None);
+            let mut entry = HistoryRow::new_running(row, &visit_id, 0, None);
             entry.set_end_time(row);
             entry.status = StepStatus::Skipped.as_str().into();
             visits.push(entry);
         }
         Event::VisitClosed(closed) => {
             // A visit that was voided between two attempts keeps the result of its latest attempt.
-            let is_between = |entry: &HistoryRow| {
+            let is_between_attempts = |entry: &HistoryRow| {
                 closed.outcome == Outcome::Voided && entry.completed_at.is_some()
             };
             let entry = latest_row_of_visit(visits, &closed.visit_id);
-            if let Some(entry) = entry.filter(|entry| !is_between(entry)) {
+            if let Some(entry) = entry.filter(|entry| !is_between_attempts(entry)) {
                 entry.set_end_time(row);
-                close_row(entry, &closed.outcome, content);
+                close_row(entry, &closed.outcome, load_content);
             }
         }
         _ => {}
@@ -221,7 +221,7 @@ impl BranchDecision {
     }
 }
 
-impl From<&GateAnswered> for AnsweredView {
+impl From<&GateAnswered> for GateAnswerView {
     fn from(answer: &GateAnswered) -> Self {
         Self {
             approved: answer.approved,
@@ -241,7 +241,7 @@ fn latest_row_of_visit<'a>(
 }
 
 impl HistoryRow {
-    fn opened_by_row(
+    fn new_running(
         row: &Row,
         visit_id: &VisitId,
         attempt: u32,
@@ -287,12 +287,12 @@ impl HistoryRow {
 fn close_row(
     entry: &mut HistoryRow,
     outcome: &Outcome,
-    content: &impl Fn(&Digest) -> Option<Value>,
+    load_content: &impl Fn(&Digest) -> Option<Value>,
 ) {
     match outcome {
         Outcome::Completed(payload) => {
             entry.status = StepStatus::Completed.as_str().into();
-            entry.output = resolve_payload(payload, content);
+            entry.output = resolve_payload(payload, load_content);
             if entry.output.is_none() {
                 entry.output_digest = Some(payload.digest.to_string());
                 entry.output_bytes = Some(payload.bytes);
@@ -308,11 +308,11 @@ fn close_row(
 
 fn resolve_payload(
     payload: &Payload,
-    content: &impl Fn(&Digest) -> Option<Value>,
+    load_content: &impl Fn(&Digest) -> Option<Value>,
 ) -> Option<Value> {
     match &payload.inline {
         Some(document) => Some(document.value()),
-        None => content(&payload.digest),
+        None => load_content(&payload.digest),
     }
 }
 
@@ -340,7 +340,7 @@ pub fn telemetry_event(
     id: u64,
     execution: Option<&ExecutionId>,
     at: Timestamp,
-    telemetry: Telemetry,
+    telemetry: TelemetryRecord,
 ) -> TelemetryEvent {
     TelemetryEvent {
         id,

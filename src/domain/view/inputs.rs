@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Subject, alike::if_known};
+use super::{ViewContext, alike::deserialize_if_known};
 use crate::{
     input::{Input, InputDefault, Inputs},
     truncate::truncate_value,
@@ -23,11 +23,11 @@ pub struct InputsView {
 
 impl InputsView {
     /// The inputs of an execution in at most `bytes_max` bytes of JSON; `None` if it has none.
-    pub(super) fn of_execution(subject: &Subject<'_>, bytes_max: usize) -> Option<Self> {
-        let whole = subject.value(subject.execution.inputs()?)?;
-        let (inputs, is_cut) = truncate_value(&whole, bytes_max);
+    pub(super) fn from_execution(context: &ViewContext<'_>, bytes_max: usize) -> Option<Self> {
+        let inputs = context.value(context.execution.inputs()?)?;
+        let (inputs, is_cut) = truncate_value(&inputs, bytes_max);
         let inputs_uri = is_cut.then(|| {
-            let id = uri::encode_segment(subject.execution.id().as_str());
+            let id = uri::encode_segment(context.execution.id().as_str());
             format!("midex://workflow/current_step/{id}?reader=person")
         });
         Some(Self { inputs, inputs_uri })
@@ -49,7 +49,11 @@ pub struct InputView {
     pub required: bool,
     /// The source of the value if it is not given. For an environment variable the view shows its name, never its
     /// value.
-    #[serde(default, deserialize_with = "if_known", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "deserialize_if_known",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub default: Option<InputDefault>,
     /// A hint for the person who fills in the value.
     #[serde(skip_serializing_if = "Option::is_none")]

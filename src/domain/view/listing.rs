@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Previous, ReadyStep, Subject,
+    PreviousOutput, ReadyStep, ViewContext,
     previous::latest_decisions,
     reply::ready_step_brief,
     status::{first_open_step_id, gate_questions_text},
@@ -43,7 +43,7 @@ pub struct ExecutionRow {
 
 /// A page of executions, the one that moved last first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Listing {
+pub struct ExecutionPage {
     /// The executions.
     pub executions: Vec<ExecutionRow>,
     /// What to pass as `cursor` for the next page; absent at the end.
@@ -67,7 +67,7 @@ pub fn execution_row(execution: &Execution) -> ExecutionRow {
 
 /// What was going on: the open executions of a project, the one that moved last first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Resumed {
+pub struct ResumeReply {
     /// The executions.
     pub open_executions: Vec<OpenExecution>,
     /// How many more are open and did not fit, at least.
@@ -101,7 +101,7 @@ pub struct OpenExecution {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_steps: usize,
     /// What the steps decided that were done last, the latest first, in short.
-    pub decided: Vec<Previous>,
+    pub decided: Vec<PreviousOutput>,
     /// What a person is asked, and the command with which they answer, where an approval is waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
@@ -112,32 +112,32 @@ pub(super) fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-impl Resumed {
+impl ResumeReply {
     /// The first of `executions` that fit into [`limits::RESUME_BYTES_MAX`] bytes of JSON. The first one is always
     /// included, with as many of its steps as fit. `open` is the number of all open executions.
-    pub fn open_executions_page(executions: Vec<OpenExecution>, open: usize) -> Self {
-        let mut room = limits::RESUME_BYTES_MAX;
-        let mut told = Vec::new();
+    pub fn from_open_executions(executions: Vec<OpenExecution>, open_count: usize) -> Self {
+        let mut bytes_left = limits::RESUME_BYTES_MAX;
+        let mut entries = Vec::new();
         for mut execution in executions {
-            execution.keep_steps_that_fit(room);
+            execution.keep_steps_that_fit(bytes_left);
             let bytes = json_length(&execution) + 1;
-            if bytes > room && !told.is_empty() {
+            if bytes > bytes_left && !entries.is_empty() {
                 break;
             }
-            room = room.saturating_sub(bytes);
-            told.push(execution);
+            bytes_left = bytes_left.saturating_sub(bytes);
+            entries.push(execution);
         }
-        let mut resumed = Self::with_message(told, open);
+        let mut resumed = Self::with_message(entries, open_count);
         // The message and the counters take room too, so entries are removed until the whole fits.
         while json_length(&resumed) > limits::RESUME_BYTES_MAX && resumed.remove_last_entry() {
-            resumed = Self::with_message(resumed.open_executions, open);
+            resumed = Self::with_message(resumed.open_executions, open_count);
         }
         resumed
     }
 
-    fn with_message(told: Vec<OpenExecution>, open: usize) -> Self {
-        let more = open.saturating_sub(told.len());
-        Self { message: resume_message(&told, more), open_executions: told, more }
+    fn with_message(entries: Vec<OpenExecution>, open_count: usize) -> Self {
+        let more = open_count.saturating_sub(entries.len());
+        Self { message: resume_message(&entries, more), open_executions: entries, more }
     }
 
     /// Removes the last execution, or the last step of the only one; false if a single step is left.
@@ -156,12 +156,12 @@ impl Resumed {
 }
 
 /// The summary of an open execution.
-pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
-    let execution = subject.execution;
-    let inputs = execution.inputs().and_then(|inputs| subject.value(inputs));
+pub fn build_open_execution(context: &ViewContext<'_>) -> OpenExecution {
+    let execution = context.execution;
+    let inputs = execution.inputs().and_then(|inputs| context.value(inputs));
     // Gates, timers and the visit of a whole `foreach` are open too, but have no token.
     let steps =
-        execution.open_visits().filter_map(|(at, _, visit)| ready_step_brief(subject, at, visit));
+        execution.open_visits().filter_map(|(at, _, visit)| ready_step_brief(context, at, visit));
     OpenExecution {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
@@ -175,23 +175,23 @@ pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
         updated_at: execution.updated_at.to_string(),
         current_steps: steps.collect(),
         more_steps: 0,
-        decided: latest_decisions(subject, limits::RESUME_PREVIOUS_BYTES_MAX),
-        asked: gate_questions_text(subject),
+        decided: latest_decisions(context, limits::RESUME_PREVIOUS_BYTES_MAX),
+        asked: gate_questions_text(context),
     }
 }
 
 impl OpenExecution {
     /// Keeps the first step, and those after it that fit into `room` bytes of JSON.
-    fn keep_steps_that_fit(&mut self, room: usize) {
+    fn keep_steps_that_fit(&mut self, bytes_max: usize) {
         let steps = std::mem::take(&mut self.current_steps);
-        let mut left = room.saturating_sub(json_length(self));
+        let mut bytes_left = bytes_max.saturating_sub(json_length(self));
         self.more_steps = steps.len();
         for step in steps {
             let bytes = json_length(&step) + 1;
-            if bytes > left && !self.current_steps.is_empty() {
+            if bytes > bytes_left && !self.current_steps.is_empty() {
                 break;
             }
-            left = left.saturating_sub(bytes);
+            bytes_left = bytes_left.saturating_sub(bytes);
             self.current_steps.push(step);
         }
         self.more_steps -= self.current_steps.len();
@@ -204,11 +204,11 @@ fn count_done_steps(execution: &Execution) -> usize {
     steps.filter(|step| matches!(step.status, Completed | Skipped)).count()
 }
 
-fn resume_message(told: &[OpenExecution], more: usize) -> String {
-    let Some(first) = told.first() else {
+fn resume_message(entries: &[OpenExecution], more_count: usize) -> String {
+    let Some(first) = entries.first() else {
         return "Nothing is open in this project. Call workflow.list with brief 'true': workflow.start begins one of them".into();
     };
-    let rest = match more {
+    let more_hint = match more_count {
         0 => String::new(),
         more => format!("; execution.list shows at least {more} more"),
     };
@@ -216,14 +216,16 @@ fn resume_message(told: &[OpenExecution], more: usize) -> String {
     let call = format!("Call execution.resume with execution_id '{id}'");
     if first.state == State::Paused.as_str() {
         return format!(
-            "Execution '{}' is paused. {call}: once it may go on{rest}",
+            "Execution '{}' is paused. {call}: once it may go on{more_hint}",
             first.execution_id
         );
     }
     let steps = first.current_steps.iter().map(|step| &step.step_name);
-    let what = match join_quoted_names(steps) {
+    let action = match join_quoted_names(steps) {
         steps if steps.is_empty() => format!("'{}' waits", first.execution_id),
         steps => format!("Go on with {steps} of '{}'", first.execution_id),
     };
-    format!("{what}, or with another. {call}: it has the task, the persona and the tokens{rest}")
+    format!(
+        "{action}, or with another. {call}: it has the task, the persona and the tokens{more_hint}"
+    )
 }

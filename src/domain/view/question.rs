@@ -16,20 +16,20 @@ use crate::{
 };
 
 /// The inputs that a step asks for in one turn.
-pub(super) struct Questions<'a> {
+pub(super) struct InputQuestions<'a> {
     question: Question,
     /// Every input that an answer may contain.
-    all: Vec<&'a Input>,
+    inputs: Vec<&'a Input>,
     /// The text from which the values are to be extracted, if there is one.
     text: Option<String>,
     /// Whether the user may answer in free text.
-    in_words: bool,
+    accepts_utterance: bool,
     via: InputChannel,
 }
 
-impl<'a> Questions<'a> {
+impl<'a> InputQuestions<'a> {
     /// The questions of a step with this rendered input; `None` if the step asks for no inputs.
-    pub(super) fn questions_of_step(
+    pub(super) fn from_step(
         definition: &'a Definition,
         step: &Step,
         input: &Value,
@@ -39,33 +39,33 @@ impl<'a> Questions<'a> {
         let question = Question::from_visit_input(input);
         let names = if question.asked.is_empty() { names } else { &question.asked };
         let find = |name: &String| declared.iter().find(|input| input.key.as_str() == name);
-        let all = names.iter().filter_map(find).collect();
+        let inputs = names.iter().filter_map(find).collect();
         let (text, in_words) = match &step.kind {
             StepKind::Extract { .. } => (Some(to_plain_text(&input["from"])), false),
             StepKind::Input { reextract, .. } => (question.utterance.clone(), *reextract),
             _ => (None, false),
         };
         Some(Self {
-            all,
+            inputs,
             via: match &step.kind {
                 StepKind::Input { via, .. } => *via,
                 _ => InputChannel::Guidance,
             },
-            in_words: in_words && text.is_none(),
+            accepts_utterance: in_words && text.is_none(),
             text,
             question,
         })
     }
 
     /// The inputs asked for in this turn: all of them for an extraction, else those that are missing or were refused.
-    fn asked_inputs(&self) -> impl Iterator<Item = &'a Input> {
+    fn inputs_to_ask(&self) -> impl Iterator<Item = &'a Input> {
         let is_asked = |input: &&Input| {
             let name = input.key.as_str();
-            let missing = self.question.missing.iter().any(|missing| missing == name);
+            let is_missing = self.question.missing.iter().any(|missing| missing == name);
             let mut refused = self.question.refused.iter();
-            self.text.is_some() || missing || refused.any(|refused| refused.property == name)
+            self.text.is_some() || is_missing || refused.any(|refused| refused.property == name)
         };
-        self.all.iter().copied().filter(is_asked)
+        self.inputs.iter().copied().filter(is_asked)
     }
 
     /// Whether the values are extracted from an utterance of the user. The author's text is about asking, so it is left
@@ -76,8 +76,8 @@ impl<'a> Questions<'a> {
 
     /// The questions as the structured `input` of the turn.
     pub(super) fn structured_input(&self) -> Value {
-        let asked: Vec<InputView> = self.asked_inputs().map(input_view).collect();
-        let mut input = json!({ "properties": asked });
+        let views: Vec<InputView> = self.inputs_to_ask().map(input_view).collect();
+        let mut input = json!({ "properties": views });
         if self.text.is_none() {
             input["via"] = json!(self.via);
         }
@@ -98,24 +98,24 @@ impl<'a> Questions<'a> {
             None => Value::Object(input.constraints()),
         };
         let properties =
-            self.all.iter().map(|input| (input.key.as_str().to_owned(), property(input)));
+            self.inputs.iter().map(|input| (input.key.as_str().to_owned(), property(input)));
         let properties: Map<_, _> = properties.collect();
         let missing = &self.question.missing;
         let required: &[String] = if self.text.is_some() { &[] } else { missing };
-        let in_words = self.in_words && !properties.contains_key(UTTERANCE_FIELD);
+        let accepts_utterance = self.accepts_utterance && !properties.contains_key(UTTERANCE_FIELD);
         let answers = json!({
             "type": "object", "properties": properties, "required": required, "additionalProperties": false
         });
-        if !in_words {
+        if !accepts_utterance {
             return answers;
         }
-        let words = json!({
+        let utterance = json!({
             "type": "string", "description": "What the user said, in the user's own words: the values are then taken out of that"
         });
-        let in_words = json!({
-            "type": "object", "properties": { (UTTERANCE_FIELD): words }, "required": [UTTERANCE_FIELD], "additionalProperties": false
+        let utterance_schema = json!({
+            "type": "object", "properties": { (UTTERANCE_FIELD): utterance }, "required": [UTTERANCE_FIELD], "additionalProperties": false
         });
-        json!({ "anyOf": [answers, in_words] })
+        json!({ "anyOf": [answers, utterance_schema] })
     }
 
     /// Whether only the user may answer, in a form that the client shows.
@@ -126,7 +126,7 @@ impl<'a> Questions<'a> {
     /// The task text.
     pub(super) fn task_text(&self) -> String {
         const ASK_USER_TEXT: &str = "Ask the user for the values below, and wait for the answer. The values are the user's: nothing is guessed, and nothing is answered in the user's place.";
-        match (&self.text, self.in_words) {
+        match (&self.text, self.accepts_utterance) {
             (Some(_), _) => "Take the values below out of the text below. Give null for what the text does not say: nothing is guessed, and nothing is made up.".to_owned(),
             (None, _) if self.is_for_user_alone() => "The user alone answers this step, in a form that your client shows: the call below has it shown. Do not ask for the values yourself, and do not send any.".to_owned(),
             (None, false) => ASK_USER_TEXT.to_owned(),
@@ -137,7 +137,7 @@ impl<'a> Questions<'a> {
     /// The list of requested values, the refusals of the previous answer, and the text to extract from.
     pub(super) fn values_text(&self) -> String {
         let mut text = String::from("Values (input.properties says more of each):\n");
-        for input in self.asked_inputs() {
+        for input in self.inputs_to_ask() {
             append_input_line(&mut text, input);
         }
         if !self.question.refused.is_empty() {
@@ -165,11 +165,11 @@ impl<'a> Questions<'a> {
             return "An empty object, {}: the user's answer takes its place.".to_owned();
         }
         let example: Map<String, Value> = self
-            .asked_inputs()
-            .filter_map(|input| Some((input.key.as_str().to_owned(), sample(input)?)))
+            .inputs_to_ask()
+            .filter_map(|input| Some((input.key.as_str().to_owned(), find_example(input)?)))
             .collect();
         let form = "A JSON object that satisfies output_schema.";
-        if example.len() < self.asked_inputs().count() {
+        if example.len() < self.inputs_to_ask().count() {
             return form.to_owned();
         }
         let example = Value::Object(example);
@@ -180,7 +180,7 @@ impl<'a> Questions<'a> {
 }
 
 /// A valid value for the input, if the definition contains one: its example, else its first `enum` value.
-fn sample(input: &Input) -> Option<Value> {
+fn find_example(input: &Input) -> Option<Value> {
     input.example.clone().or_else(|| input.one_of.first().cloned())
 }
 
@@ -203,11 +203,11 @@ fn append_input_line(text: &mut String, input: &Input) {
     let kind = input.effective_type().map(|kind| format!("type {}", kind.as_str()));
     let hint = input.hint.as_ref().map(|hint| format!("hint: {hint}"));
     let example = input.example.as_ref().map(|example| format!("for example {example}"));
-    let all = [input.description.clone(), kind].into_iter().flatten();
-    let all = all.chain(input.rules()).chain(hint).chain(example);
-    let all: Vec<_> = all.filter(|words| is_short(words)).collect();
-    if !all.is_empty() {
-        let _ = write!(text, ": {}", all.join("; "));
+    let details = [input.description.clone(), kind].into_iter().flatten();
+    let details = details.chain(input.rule_texts()).chain(hint).chain(example);
+    let details: Vec<_> = details.filter(|words| is_short(words)).collect();
+    if !details.is_empty() {
+        let _ = write!(text, ": {}", details.join("; "));
     }
     text.push('\n');
 }

@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    FailureView, InputsView, Previous, Subject,
-    alike::{after_the_first, alike, known, or_default},
+    FailureView, InputsView, PreviousOutput, ViewContext,
+    alike::{deserialize_known_entries, null_as_default, serialize_later_steps, serialize_steps},
     continuation_token, definition_step, format_progress,
     options::NextSteps,
     persona_of,
     previous::{deciding_predecessors, final_output, previous_decisions},
     task::{
-        Turn, build_task, leave_out_persona, open_turns, step_description, turns_opened_by_row,
-        without_sources,
+        Turn, build_task, omit_persona, open_turns, remove_sources, step_description,
+        turns_opened_by_row,
     },
     waits::{
-        actions_for_people, join_quoted_names, read_child_call, read_parent_call, signals_awaited,
-        wait_call,
+        actions_for_people, format_child_call, format_parent_call, format_wait_call,
+        join_quoted_names, signals_awaited,
     },
 };
 use crate::{
@@ -41,7 +41,7 @@ use crate::{
 /// The answer of `workflow.start` and `workflow.next_step`. The singular fields show the first
 /// step that this call made ready.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Advanced {
+pub struct AdvanceReply {
     /// True: the call did what it says.
     pub success: bool,
     /// The execution.
@@ -84,22 +84,22 @@ pub struct Advanced {
     pub expires_at: Option<String>,
     /// What the steps that it depends on decided, in short.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub previous: Vec<Previous>,
+    pub previous: Vec<PreviousOutput>,
     /// What the execution works on, where a step is to be done.
     #[serde(flatten)]
     pub inputs: Option<InputsView>,
     /// Every step that this call made ready, each with its own token. What the first one is to do stands in the fields above,
     /// and is null in the list.
-    #[serde(serialize_with = "after_the_first")]
+    #[serde(serialize_with = "serialize_later_steps")]
     pub new_tokens: Vec<ReadyStep>,
     /// The steps that are open, where this call made none ready.
-    #[serde(serialize_with = "alike", default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(serialize_with = "serialize_steps", default, skip_serializing_if = "Vec::is_empty")]
     pub open_steps: Vec<ReadyStep>,
     /// What may be done next: what steps offer, and going on; the highest priority first.
     #[serde(
         rename = "nextStepOptions",
         default,
-        deserialize_with = "known",
+        deserialize_with = "deserialize_known_entries",
         skip_serializing_if = "Vec::is_empty"
     )]
     pub next_step_options: Vec<StepOption>,
@@ -136,7 +136,11 @@ pub struct ReadyStep {
     /// Whose persona to take.
     pub agent_name: Option<String>,
     /// What the step is for.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub description: String,
     /// The step's place among all, as `1/3`.
     pub progress: String,
@@ -148,7 +152,11 @@ pub struct ReadyStep {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_uri: Option<String>,
     /// What to do with it and how to come back.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub instructions: String,
     /// What it is, and which turn of it.
     #[serde(flatten)]
@@ -157,8 +165,8 @@ pub struct ReadyStep {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
     /// What the steps that it depends on decided, in short; left out where this reply shows it already.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    pub previous: Vec<Previous>,
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub previous: Vec<PreviousOutput>,
 }
 
 /// A step as every reply that offers it shows it: its kind, what it works on, and which turn of it this is.
@@ -173,10 +181,10 @@ pub struct StepView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<Value>,
     /// Which visit of the step this is, where it is not the first.
-    #[serde(default = "first", skip_serializing_if = "is_first")]
+    #[serde(default = "one", skip_serializing_if = "is_one")]
     pub visit: u32,
     /// Which attempt of the visit this is, where it is not the first.
-    #[serde(default = "first", skip_serializing_if = "is_first")]
+    #[serde(default = "one", skip_serializing_if = "is_one")]
     pub attempt: u32,
     /// Which item of a fan-out it is, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,36 +194,40 @@ pub struct StepView {
     #[schemars(skip)]
     pub items: Option<usize>,
     /// Whether the execution goes on without it; said to people alone.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     #[schemars(skip)]
     pub optional: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_first(count: &u32) -> bool {
+fn is_one(count: &u32) -> bool {
     *count == 1
 }
 
-const fn first() -> u32 {
+const fn one() -> u32 {
     1
 }
 
 /// The reply to the call that made the transition `row`. The execution of `subject` is the state after that transition.
-pub fn advanced_reply(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
-    let turns = turns_opened_by_row(subject, row);
-    let later = turns.iter().filter(|turn| was_item_sent(subject, turn));
-    let later: BTreeSet<_> = later.map(|turn| turn.position).collect();
-    let is_first_later = turns.first().is_some_and(|turn| later.contains(&turn.position));
+pub fn build_advance_reply(context: &ViewContext<'_>, row: &Row, replayed: bool) -> AdvanceReply {
+    let turns = turns_opened_by_row(context, row);
+    let resent = turns.iter().filter(|turn| was_item_sent(context, turn));
+    let resent: BTreeSet<_> = resent.map(|turn| turn.position).collect();
+    let is_first_resent = turns.first().is_some_and(|turn| resent.contains(&turn.position));
     let inputs_max =
-        if is_first_later { limits::SENT_ONCE_BYTES_MIN } else { limits::INPUTS_SHOWN_BYTES_MAX };
-    let ready = ready_steps(subject, &turns, shown_by_first_turn(subject, &turns, later));
-    build_reply(subject, row, ready, replayed, inputs_max)
+        if is_first_resent { limits::SENT_ONCE_BYTES_MIN } else { limits::INPUTS_SHOWN_BYTES_MAX };
+    let ready = build_ready_steps(context, &turns, shown_by_first_turn(context, &turns, resent));
+    build_reply(context, row, ready, replayed, inputs_max)
 }
 
 /// Whether an item of the same `foreach` was handed out before the last transition. The client then has the text that
 /// all items share, and the reply leaves it out.
-fn was_item_sent(subject: &Subject<'_>, turn: &Turn<'_>) -> bool {
-    let execution = subject.execution;
+fn was_item_sent(context: &ViewContext<'_>, turn: &Turn<'_>) -> bool {
+    let execution = context.execution;
     let step = execution.steps().get(turn.position);
     let Some(step) = step.filter(|_| turn.visit.item.is_some()) else {
         return false;
@@ -231,63 +243,63 @@ fn was_item_sent(subject: &Subject<'_>, turn: &Turn<'_>) -> bool {
 
 /// The state of an execution after its last `row`: the steps that the row made ready come first, then all other open
 /// steps.
-pub fn current_state_reply(subject: &Subject<'_>, row: &Row) -> Advanced {
-    let mut turns = turns_opened_by_row(subject, row);
-    if !turns.is_empty() && subject.execution.state() == State::Running {
+pub fn build_current_reply(context: &ViewContext<'_>, row: &Row) -> AdvanceReply {
+    let mut turns = turns_opened_by_row(context, row);
+    if !turns.is_empty() && context.execution.state() == State::Running {
         let is_new = |turn: &Turn<'_>| !turns.iter().any(|ready| ready.grant == turn.grant);
-        let others: Vec<_> = open_turns(subject).filter(is_new).collect();
-        turns.extend(others);
+        let other_turns: Vec<_> = open_turns(context).filter(is_new).collect();
+        turns.extend(other_turns);
     }
-    let ready = steps_after_the_first(subject, &turns);
-    build_reply(subject, row, ready, false, limits::INPUTS_SHOWN_BYTES_MAX)
+    let ready = steps_after_the_first(context, &turns);
+    build_reply(context, row, ready, false, limits::INPUTS_SHOWN_BYTES_MAX)
 }
 
 fn build_reply(
-    subject: &Subject<'_>,
+    context: &ViewContext<'_>,
     row: &Row,
     ready: Vec<ReadyStep>,
     replayed: bool,
     inputs_max: usize,
-) -> Advanced {
-    let Subject { definition, execution, .. } = *subject;
+) -> AdvanceReply {
+    let ViewContext { definition, execution, .. } = *context;
     let state = execution.state();
     let open_steps = if ready.is_empty() && state == State::Running {
-        list_open_steps(subject)
+        list_open_steps(context)
     } else {
         Vec::new()
     };
-    let (final_output, truncated) = final_output(subject, state).unzip();
+    let (final_output, truncated) = final_output(context, state).unzip();
     let first = ready.first();
-    let onward = first.or(open_steps.first());
-    let next = NextSteps::collect_options(
-        subject,
-        onward.map(|step| (step.step_name.as_str(), step.continuation_token.as_str())),
+    let next_step = first.or(open_steps.first());
+    let next_steps = NextSteps::collect_options(
+        context,
+        next_step.map(|step| (step.step_name.as_str(), step.continuation_token.as_str())),
     );
-    let of_first = |field: fn(&ReadyStep) -> &String| first.map(|step| field(step).clone());
-    Advanced {
+    let first_field = |field: fn(&ReadyStep) -> &String| first.map(|step| field(step).clone());
+    AdvanceReply {
         success: true,
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
         workflow_state: state.as_str().into(),
         revision: row.revision,
-        step_name: of_first(|step| &step.step_name),
+        step_name: first_field(|step| &step.step_name),
         agent_name: first.and_then(|step| step.agent_name.clone()),
         agent_content: first.and_then(|step| persona_of(definition, &step.step_name)),
-        description: of_first(|step| &step.description).filter(|text| !text.is_empty()),
-        instructions: of_first(|step| &step.instructions),
+        description: first_field(|step| &step.description).filter(|text| !text.is_empty()),
+        instructions: first_field(|step| &step.instructions),
         step: first.map(|first| first.step.clone()),
         output_schema: first.and_then(|step| step.output_schema.clone()),
-        progress: of_first(|step| &step.progress),
-        new_token: of_first(|step| &step.continuation_token),
-        expires_at: of_first(|step| &step.expires_at),
+        progress: first_field(|step| &step.progress),
+        new_token: first_field(|step| &step.continuation_token),
+        expires_at: first_field(|step| &step.expires_at),
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
-        inputs: onward.and_then(|_| InputsView::of_execution(subject, inputs_max)),
-        message: message::reply_message(subject, row, &ready, &open_steps)
-            + message::next_options_hint(&next.options),
+        inputs: next_step.and_then(|_| InputsView::from_execution(context, inputs_max)),
+        message: message::build_reply_message(context, row, &ready, &open_steps)
+            + message::next_options_hint(&next_steps.options),
         new_tokens: ready,
         open_steps,
-        next_step_options: next.options,
-        options_left_out: next.left_out,
+        next_step_options: next_steps.options,
+        options_left_out: next_steps.omitted,
         final_output,
         final_output_truncated: truncated.unwrap_or(false),
         final_output_error: execution.final_output_faults.clone(),
@@ -300,107 +312,110 @@ fn build_reply(
 /// The last sentence of a message in a reply that contains a persona.
 const REVIEW_PERSONA_HINT: &str = " Review agent_content and continue.";
 
-impl Advanced {
+impl AdvanceReply {
     /// Omits the persona if `known_agents` contains its agent.
-    pub fn leave_out_known(&mut self, known_agents: &[String]) {
-        let knows = |agent: &String| known_agents.contains(agent);
-        if self.agent_name.as_ref().is_some_and(knows) {
+    pub fn omit_known_persona(&mut self, known_agents: &[String]) {
+        let is_known = |agent: &String| known_agents.contains(agent);
+        if self.agent_name.as_ref().is_some_and(is_known) {
             self.agent_content = None;
             self.message = self.message.replace(REVIEW_PERSONA_HINT, "");
-            leave_out_persona(&mut self.instructions);
+            omit_persona(&mut self.instructions);
         }
     }
 }
 
 /// The open steps with their live tokens. The outputs before them are left out: the client got them when the steps
 /// became ready.
-fn list_open_steps(subject: &Subject<'_>) -> Vec<ReadyStep> {
-    let turns: Vec<_> = open_turns(subject).collect();
-    let mut shown = AlreadyShown::default();
+fn list_open_steps(context: &ViewContext<'_>) -> Vec<ReadyStep> {
+    let turns: Vec<_> = open_turns(context).collect();
+    let mut shown = ShownContext::default();
     for turn in &turns {
-        shown.mark_predecessors_shown(subject.definition, turn.position);
-        shown.read.insert(turn.position);
+        shown.mark_predecessors_shown(context.definition, turn.position);
+        shown.listed_resources.insert(turn.position);
     }
-    ready_steps(subject, &turns, shown)
+    build_ready_steps(context, &turns, shown)
 }
 
 /// Parts that the reply contains already, and that later entries therefore omit.
 #[derive(Default)]
-struct AlreadyShown<'a> {
+struct ShownContext<'a> {
     agents: BTreeSet<&'a AgentName>,
-    decided: BTreeSet<usize>,
+    predecessors: BTreeSet<usize>,
     /// Steps of which an earlier item's instructions already list the resources to read.
-    read: BTreeSet<usize>,
+    listed_resources: BTreeSet<usize>,
 }
 
-impl AlreadyShown<'_> {
+impl ShownContext<'_> {
     /// Marks the outputs that precede this step as shown, and returns those that were not shown before.
     fn mark_predecessors_shown(
         &mut self,
         definition: &Definition,
         position: usize,
     ) -> BTreeSet<usize> {
-        let mut before = deciding_predecessors(definition, position);
-        before.retain(|at| self.decided.insert(*at));
-        before
+        let mut predecessors = deciding_predecessors(definition, position);
+        predecessors.retain(|at| self.predecessors.insert(*at));
+        predecessors
     }
 }
 
 /// The entries for these turns, for a reply whose singular fields show the first turn with its persona.
-pub(super) fn steps_after_the_first(subject: &Subject<'_>, turns: &[Turn<'_>]) -> Vec<ReadyStep> {
-    let shown = shown_by_first_turn(subject, turns, BTreeSet::new());
-    ready_steps(subject, turns, shown)
+pub(super) fn steps_after_the_first(
+    context: &ViewContext<'_>,
+    turns: &[Turn<'_>],
+) -> Vec<ReadyStep> {
+    let shown = shown_by_first_turn(context, turns, BTreeSet::new());
+    build_ready_steps(context, turns, shown)
 }
 
 /// The state after the singular fields. `read` are the steps whose resources the client got with an earlier item.
 fn shown_by_first_turn<'a>(
-    subject: &Subject<'a>,
+    context: &ViewContext<'a>,
     turns: &[Turn<'_>],
-    read: BTreeSet<usize>,
-) -> AlreadyShown<'a> {
+    listed_resources: BTreeSet<usize>,
+) -> ShownContext<'a> {
     let first = turns.first().map(|turn| turn.position);
-    let first = first.and_then(|position| definition_step(subject.definition, position));
-    AlreadyShown {
+    let first = first.and_then(|position| definition_step(context.definition, position));
+    ShownContext {
         agents: first.and_then(Step::agent_name).into_iter().collect(),
-        read,
-        ..AlreadyShown::default()
+        listed_resources,
+        ..ShownContext::default()
     }
 }
 
-fn ready_steps<'a>(
-    subject: &Subject<'a>,
+fn build_ready_steps<'a>(
+    context: &ViewContext<'a>,
     turns: &[Turn<'_>],
-    mut shown: AlreadyShown<'a>,
+    mut shown: ShownContext<'a>,
 ) -> Vec<ReadyStep> {
-    let offered = turns.iter().filter_map(|turn| ready_step(subject, turn, &mut shown));
+    let offered = turns.iter().filter_map(|turn| build_ready_step(context, turn, &mut shown));
     offered.collect()
 }
 
-fn ready_step<'a>(
-    subject: &Subject<'a>,
+fn build_ready_step<'a>(
+    context: &ViewContext<'a>,
     turn: &Turn<'_>,
-    shown: &mut AlreadyShown<'a>,
+    shown: &mut ShownContext<'a>,
 ) -> Option<ReadyStep> {
-    let step = definition_step(subject.definition, turn.position)?;
-    let task = build_task(subject, turn)?;
+    let step = definition_step(context.definition, turn.position)?;
+    let task = build_task(context, turn)?;
     let agent = step.agent_name().filter(|agent| shown.agents.insert(agent));
-    let before = shown.mark_predecessors_shown(subject.definition, turn.position);
-    let mut previous = previous_decisions(subject, before, limits::PREVIOUS_BYTES_MAX);
+    let predecessors = shown.mark_predecessors_shown(context.definition, turn.position);
+    let mut previous = previous_decisions(context, predecessors, limits::PREVIOUS_BYTES_MAX);
     let mut instructions = task.instructions;
-    if !shown.read.insert(turn.position) && turn.visit.item.is_some() {
-        instructions = without_sources(subject, turn, &instructions);
-        let named = previous.into_iter();
-        let named = named.map(|one| one.with_output_address(subject.execution));
-        previous = named.collect();
+    if !shown.listed_resources.insert(turn.position) && turn.visit.item.is_some() {
+        instructions = remove_sources(context, turn, &instructions);
+        let linked = previous.into_iter();
+        let linked = linked.map(|one| one.with_output_address(context.execution));
+        previous = linked.collect();
     }
-    let bare = step_without_task(subject, step, turn);
+    let brief = step_without_task(context, step, turn);
     Some(ReadyStep {
-        step: StepView { input: task.input, example: task.example, ..bare.step },
-        agent_uri: agent.map(|agent| agent_uri(subject.execution, agent)),
+        step: StepView { input: task.input, example: task.example, ..brief.step },
+        agent_uri: agent.map(|agent| agent_uri(context.execution, agent)),
         instructions,
         output_schema: task.output_schema,
         previous,
-        ..bare
+        ..brief
     })
 }
 
@@ -415,21 +430,21 @@ fn agent_uri(execution: &Execution, agent: &AgentName) -> String {
 
 /// An open step with its token and description, without instructions and input.
 pub(super) fn ready_step_brief(
-    subject: &Subject<'_>,
+    context: &ViewContext<'_>,
     position: usize,
     visit: &Visit,
 ) -> Option<ReadyStep> {
-    let step = definition_step(subject.definition, position)?;
-    let mut step = step_without_task(subject, step, &Turn::from_visit(position, visit)?);
+    let step = definition_step(context.definition, position)?;
+    let mut step = step_without_task(context, step, &Turn::from_visit(position, visit)?);
     step.description = truncate_to_chars(&step.description, 200).into_owned();
     Some(step)
 }
 
-fn step_without_task(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> ReadyStep {
+fn step_without_task(context: &ViewContext<'_>, step: &Step, turn: &Turn<'_>) -> ReadyStep {
     ReadyStep {
         step_name: step.id.to_string(),
         step: StepView {
-            kind: step.acting().kind.as_str().into(),
+            kind: step.acting_step().kind.as_str().into(),
             input: None,
             example: None,
             visit: turn.visit.number,
@@ -439,10 +454,10 @@ fn step_without_task(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> Rea
             optional: false,
         },
         agent_name: step.agent_name().map(ToString::to_string),
-        description: step_description(subject, step, turn),
-        progress: format_progress(turn.position, subject.execution),
-        continuation_token: continuation_token(subject.execution, step, turn.grant),
-        expires_at: expiry(turn.grant.issued_at, subject.ttl),
+        description: step_description(context, step, turn),
+        progress: format_progress(turn.position, context.execution),
+        continuation_token: continuation_token(context.execution, step, turn.grant),
+        expires_at: format_expiry(turn.grant.issued_at, context.ttl),
         agent_uri: None,
         instructions: String::new(),
         output_schema: None,
@@ -450,6 +465,6 @@ fn step_without_task(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> Rea
     }
 }
 
-pub(super) fn expiry(issued_at: Timestamp, ttl: Duration) -> String {
-    issued_at.after(ttl).to_string()
+pub(super) fn format_expiry(issued_at: Timestamp, ttl: Duration) -> String {
+    issued_at.plus(ttl).to_string()
 }

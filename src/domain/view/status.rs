@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    FailureView, InputsView, Previous, ReadyStep, Subject, WaitView,
-    alike::{after_the_first, known},
+    FailureView, InputsView, PreviousOutput, ReadyStep, ViewContext, WaitView,
+    alike::{deserialize_known_entries, serialize_later_steps},
     definition_step,
     options::NextSteps,
     persona_of,
@@ -14,8 +14,8 @@ use super::{
     reply::{StepView, steps_after_the_first},
     task::{self, open_turns},
     waits::{
-        SignalView, actions_for_people, describe_wait, kept_signal_views, read_child_call,
-        read_parent_call, wait_call, wait_views,
+        SignalView, actions_for_people, describe_wait, format_child_call, format_parent_call,
+        format_wait_call, kept_signal_views, wait_views,
     },
 };
 use crate::{
@@ -61,7 +61,7 @@ pub struct CurrentStep {
     /// JSON Schema of the output, where the step declares one.
     pub output_schema: Option<Value>,
     /// What the steps that it depends on decided, in short.
-    pub previous: Vec<Previous>,
+    pub previous: Vec<PreviousOutput>,
     /// What it was started with, where its inputs have changed since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs_at_start: Option<Value>,
@@ -75,13 +75,13 @@ pub struct CurrentStep {
     pub inputs_uri: Option<String>,
     /// Every open step, each with its own token. What the first one is to do stands in the fields above, and is null in the
     /// list.
-    #[serde(serialize_with = "after_the_first")]
+    #[serde(serialize_with = "serialize_later_steps")]
     pub ready_steps: Vec<ReadyStep>,
     /// What may be done next: what steps offer, and going on; the highest priority first.
     #[serde(
         rename = "nextStepOptions",
         default,
-        deserialize_with = "known",
+        deserialize_with = "deserialize_known_entries",
         skip_serializing_if = "Vec::is_empty"
     )]
     pub next_step_options: Vec<StepOption>,
@@ -115,11 +115,11 @@ impl CurrentStep {
     }
 
     /// Omits the persona if `known_agents` contains its agent.
-    pub fn leave_out_known(&mut self, known_agents: &[String]) {
-        let knows = |agent: &String| known_agents.contains(agent);
-        if self.agent_name.as_ref().is_some_and(knows) {
+    pub fn omit_known_persona(&mut self, known_agents: &[String]) {
+        let is_known = |agent: &String| known_agents.contains(agent);
+        if self.agent_name.as_ref().is_some_and(is_known) {
             self.agent_content = None;
-            task::leave_out_persona(&mut self.instructions);
+            task::omit_persona(&mut self.instructions);
         }
     }
 }
@@ -138,59 +138,59 @@ pub enum Reader {
 }
 
 /// The `current_step` view for a person.
-pub fn current_step_for_people(subject: &Subject<'_>) -> CurrentStep {
-    let mut current = current_step(subject);
-    for (turn, step) in open_turns(subject).zip(&mut current.ready_steps) {
-        step.instructions = task::task_text_for_people(subject, &turn).unwrap_or_default();
-        let defined = definition_step(subject.definition, turn.position);
+pub fn current_step_for_people(context: &ViewContext<'_>) -> CurrentStep {
+    let mut current = current_step(context);
+    for (turn, step) in open_turns(context).zip(&mut current.ready_steps) {
+        step.instructions = task::task_text_for_people(context, &turn).unwrap_or_default();
+        let defined = definition_step(context.definition, turn.position);
         step.step.optional = defined.is_some_and(|step| step.optional);
         step.description = defined.map_or_else(String::new, |step| step.description.clone());
-        let fan_out = || subject.execution.steps().get(turn.position)?.visits.last();
+        let fan_out = || context.execution.steps().get(turn.position)?.visits.last();
         step.step.items = turn.visit.item.and_then(|_| fan_out()?.items_total());
-        step.previous = decisions_before_step(subject, turn.position, limits::PREVIOUS_BYTES_MAX);
+        step.previous = decisions_before_step(context, turn.position, limits::PREVIOUS_BYTES_MAX);
     }
     let first = current.ready_steps.first();
     current.instructions = first.map(|step| step.instructions.clone());
     current.description = first.map(|step| step.description.clone());
     current.previous = first.map_or_else(Vec::new, |step| step.previous.clone());
     current.step = first.map(|step| step.step.clone());
-    let whole = InputsView::of_execution(subject, usize::MAX);
-    (current.inputs, current.inputs_uri) = (whole.map(|view| view.inputs), None);
+    let full_inputs = InputsView::from_execution(context, usize::MAX);
+    (current.inputs, current.inputs_uri) = (full_inputs.map(|view| view.inputs), None);
     current
 }
 
 /// The `current_step` view for a model.
-pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
-    let execution = subject.execution;
-    let turns: Vec<_> = open_turns(subject).collect();
-    let ready_steps = steps_after_the_first(subject, &turns);
+pub fn current_step(context: &ViewContext<'_>) -> CurrentStep {
+    let execution = context.execution;
+    let turns: Vec<_> = open_turns(context).collect();
+    let ready_steps = steps_after_the_first(context, &turns);
     let first = ready_steps.first();
-    let next = NextSteps::collect_options(
-        subject,
+    let next_steps = NextSteps::collect_options(
+        context,
         first.map(|step| (step.step_name.as_str(), step.continuation_token.as_str())),
     );
-    let message = describe_waiting_state(subject);
-    let inputs = InputsView::of_execution(subject, limits::INPUTS_SHOWN_BYTES_MAX);
+    let message = describe_waiting_state(context);
+    let inputs = InputsView::from_execution(context, limits::INPUTS_SHOWN_BYTES_MAX);
     let (inputs, inputs_uri) = inputs.map(|view| (view.inputs, view.inputs_uri)).unzip();
-    let shown = |digest| {
-        let value = subject.value(digest)?;
+    let truncated_value = |digest| {
+        let value = context.value(digest)?;
         Some(truncate_value(&value, limits::INPUTS_SHOWN_BYTES_MAX).0)
     };
-    let of_first = |field: fn(&ReadyStep) -> &String| first.map(|step| field(step).clone());
+    let first_field = |field: fn(&ReadyStep) -> &String| first.map(|step| field(step).clone());
     CurrentStep {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
         workflow_state: execution.state().as_str().into(),
-        current_step: of_first(|step| &step.step_name),
+        current_step: first_field(|step| &step.step_name),
         step_status: first.map(|_| StepStatus::Running.as_str().into()),
         agent_name: first.and_then(|step| step.agent_name.clone()),
         step: first.map(|first| first.step.clone()),
-        progress: of_first(|step| &step.progress),
-        continuation_token: of_first(|step| &step.continuation_token),
-        expires_at: of_first(|step| &step.expires_at),
-        agent_content: first.and_then(|step| persona_of(subject.definition, &step.step_name)),
-        description: of_first(|step| &step.description),
-        instructions: of_first(|step| &step.instructions),
+        progress: first_field(|step| &step.progress),
+        continuation_token: first_field(|step| &step.continuation_token),
+        expires_at: first_field(|step| &step.expires_at),
+        agent_content: first.and_then(|step| persona_of(context.definition, &step.step_name)),
+        description: first_field(|step| &step.description),
+        instructions: first_field(|step| &step.instructions),
         output_schema: first.and_then(|step| step.output_schema.clone()),
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
         inputs,
@@ -198,59 +198,59 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
         inputs_at_start: execution
             .given
             .filter(|given| Some(*given) != execution.inputs())
-            .and_then(shown),
-        waits: wait_views(subject),
-        next_step_options: next.options,
-        options_left_out: next.left_out,
+            .and_then(truncated_value),
+        waits: wait_views(context),
+        next_step_options: next_steps.options,
+        options_left_out: next_steps.omitted,
         revision: execution.revision(),
-        asked: message.is_none().then(|| gate_questions_text(subject)).flatten(),
+        asked: message.is_none().then(|| gate_questions_text(context)).flatten(),
         message,
         ready_steps,
     }
 }
 
 /// The question of the open gates, with the command that answers them; `None` if no approval is pending.
-pub(super) fn gate_questions_text(subject: &Subject<'_>) -> Option<String> {
-    let waits = wait_views(subject);
-    let asks: Vec<_> = waits.iter().filter_map(|wait| wait.gate.as_ref()).collect();
-    if asks.is_empty() {
+pub(super) fn gate_questions_text(context: &ViewContext<'_>) -> Option<String> {
+    let waits = wait_views(context);
+    let gates: Vec<_> = waits.iter().filter_map(|wait| wait.gate.as_ref()).collect();
+    if gates.is_empty() {
         return None;
     }
-    let asks: Vec<_> = asks.iter().map(|gate| truncate_to_chars(&gate.ask, 200)).collect();
-    let how = actions_for_people(subject);
-    Some(format!("{how}. It asks: {}", asks.join(" ")))
+    let questions: Vec<_> = gates.iter().map(|gate| truncate_to_chars(&gate.ask, 200)).collect();
+    let actions = actions_for_people(context);
+    Some(format!("{actions}. It asks: {}", questions.join(" ")))
 }
 
 /// A sentence on the state of the execution if it is paused, waits for something else than a model, or has ended.
 /// `None` if it is running and a model holds a token.
-fn describe_waiting_state(subject: &Subject<'_>) -> Option<String> {
-    let execution = subject.execution;
-    let why = execution.reason_suffix();
+fn describe_waiting_state(context: &ViewContext<'_>) -> Option<String> {
+    let execution = context.execution;
+    let reason_suffix = execution.reason_suffix();
     if execution.pauses().iter().any(|reason| reason.is_lifted_by_resume()) {
         let id = double_quotes(execution.id().as_str());
         return Some(format!(
-            "The execution is paused{why}. Call execution.resume with execution_id '{id}': once it may go on; its tokens stay valid"
+            "The execution is paused{reason_suffix}. Call execution.resume with execution_id '{id}': once it may go on; its tokens stay valid"
         ));
     }
     if !execution.pauses().is_empty() {
         let names = execution.pause_names();
-        let asked = actions_for_people(subject);
-        return Some(format!("The execution is paused ({names}){why}. {asked}"));
+        let actions = actions_for_people(context);
+        return Some(format!("The execution is paused ({names}){reason_suffix}. {actions}"));
     }
-    let mut open = execution.open_visits();
-    if open.any(|(_, _, visit)| visit.live_token().is_some()) {
+    let mut open_visits = execution.open_visits();
+    if open_visits.any(|(_, _, visit)| visit.live_token().is_some()) {
         return None;
     }
     let waits: Vec<_> =
         execution.open_visits().filter_map(|(_, step, visit)| describe_wait(step, visit)).collect();
     if waits.is_empty() {
         let state = execution.state();
-        let parent = read_parent_call(execution).filter(|_| state.is_final());
+        let parent = format_parent_call(execution).filter(|_| state.is_final());
         let parent = parent.map_or_else(String::new, |look| format!(". {look}"));
-        return Some(format!("No active step: the execution is {state}{why}{parent}"));
+        return Some(format!("No active step: the execution is {state}{reason_suffix}{parent}"));
     }
-    let call = read_child_call(execution).unwrap_or_else(|| {
-        let wait = wait_call(execution.id(), execution.revision());
+    let call = format_child_call(execution).unwrap_or_else(|| {
+        let wait = format_wait_call(execution.id(), execution.revision());
         format!("{wait}: it answers when that changes")
     });
     Some(format!("No step is a model's now: {}. {call}", waits.join("; ")))
@@ -314,7 +314,7 @@ pub struct StatusView {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hook_failures: Vec<HookFailureView>,
     /// What keeps it from going on, where it is paused: person, `engine_fault`, gate, `outcome_unknown`, `output_invalid`.
-    #[serde(deserialize_with = "known")]
+    #[serde(deserialize_with = "deserialize_known_entries")]
     pub pause_reasons: Vec<PauseReason>,
     /// Why its state was last changed, in the words of whoever asked for it.
     pub reason: Option<String>,
@@ -341,8 +341,8 @@ pub struct ChildView {
     pub item: Option<u32>,
 }
 
-fn children(subject: &Subject<'_>) -> Vec<ChildView> {
-    let children = subject.execution.children(subject.definition);
+fn child_views(context: &ViewContext<'_>) -> Vec<ChildView> {
+    let children = context.execution.children(context.definition);
     let shown = children.take(limits::CHILDREN_SHOWN_MAX);
     let view = |(child, visit_id): (ExecutionId, VisitId)| ChildView {
         execution_id: child.to_string(),
@@ -382,11 +382,11 @@ pub struct HookFailureView {
 }
 
 /// The effects that were not compensated, restricted to steps that declare a compensation.
-fn not_compensated(subject: &Subject<'_>) -> Vec<NotCompensatedView> {
-    let can_be = |one: &&UncompensatedVisit| {
+fn uncompensated_views(context: &ViewContext<'_>) -> Vec<NotCompensatedView> {
+    let has_compensation = |one: &&UncompensatedVisit| {
         let VisitId { step, item, .. } = &one.visit_id;
         let body = BodyKind::Compensation;
-        let definition = subject.definition;
+        let definition = context.definition;
         definition.find_body(step.as_ref(), body, item.is_some()).is_some()
     };
     let view = |one: &UncompensatedVisit| NotCompensatedView {
@@ -395,11 +395,11 @@ fn not_compensated(subject: &Subject<'_>) -> Vec<NotCompensatedView> {
         item: one.visit_id.item,
         why: one.why.clone(),
     };
-    let left = subject.execution.uncompensated_visits().iter();
-    left.filter(can_be).map(view).collect()
+    let uncompensated = context.execution.uncompensated_visits().iter();
+    uncompensated.filter(has_compensation).map(view).collect()
 }
 
-fn hook_failures(execution: &Execution) -> Vec<HookFailureView> {
+fn hook_failure_views(execution: &Execution) -> Vec<HookFailureView> {
     let steps = execution.steps.iter().chain(&execution.whole);
     let hooks = steps.flat_map(|step| step.beside.iter().map(move |visit| (step, visit)));
     let failed = hooks.filter_map(|(step, visit)| {
@@ -433,15 +433,15 @@ pub struct StepCounts {
 
 /// The id of the first open step; hooks and compensations do not count.
 pub(super) fn first_open_step_id(execution: &Execution) -> Option<String> {
-    let mut open = execution.open_visits();
-    let first = open.find(|(_, _, visit)| visit.body == BodyKind::Work);
+    let mut open_visits = execution.open_visits();
+    let first = open_visits.find(|(_, _, visit)| visit.body == BodyKind::Work);
     first.map(|(_, step, _)| step.id.to_string())
 }
 
 /// The `workflow_status` view.
-pub fn status(subject: &Subject<'_>) -> StatusView {
-    let execution = subject.execution;
-    let (final_output, truncated) = final_output(subject, execution.state()).unzip();
+pub fn build_status(context: &ViewContext<'_>) -> StatusView {
+    let execution = context.execution;
+    let (final_output, truncated) = final_output(context, execution.state()).unzip();
     let duration = execution.completed_at().map(|end| end.since(execution.started_at));
     StatusView {
         execution_id: execution.id().to_string(),
@@ -452,20 +452,20 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
         updated_at: execution.updated_at.to_string(),
         completed_at: execution.completed_at().map(|at| at.to_string()),
         duration_ms: duration.and_then(|duration| u64::try_from(duration.as_millis()).ok()),
-        steps: counts(execution),
+        steps: count_steps(execution),
         revision: execution.revision(),
         final_output,
         final_output_truncated: truncated.unwrap_or(false),
         final_output_error: execution.final_output_faults.clone(),
-        waits: wait_views(subject),
-        signals_kept: kept_signal_views(subject),
+        waits: wait_views(context),
+        signals_kept: kept_signal_views(context),
         error: execution.failure.as_ref().or(execution.failing.as_ref()).map(Into::into),
         parent: execution.parent().map(|above| above.execution_id.to_string()),
         root: execution.parent().map(|above| above.root.to_string()),
-        children: children(subject),
+        children: child_views(context),
         ending: execution.ending_state().map(|to| to.as_str().to_owned()),
-        not_compensated: not_compensated(subject),
-        hook_failures: hook_failures(execution),
+        not_compensated: uncompensated_views(context),
+        hook_failures: hook_failure_views(execution),
         pause_reasons: execution.pauses().to_vec(),
         reason: execution.reason.clone(),
         project: execution.project().map(str::to_owned),
@@ -473,7 +473,7 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
     }
 }
 
-fn counts(execution: &Execution) -> StepCounts {
+fn count_steps(execution: &Execution) -> StepCounts {
     let mut counts = StepCounts { total: execution.steps().len(), ..StepCounts::default() };
     for step in execution.steps() {
         *match step.status {

@@ -4,7 +4,7 @@ use std::{cell::LazyCell, cmp::Reverse, collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
-use super::{Subject, definition_step, question::Questions};
+use super::{ViewContext, definition_step, question::InputQuestions};
 use crate::{
     definition::{OnError, RunWhen, Step, StepKind, collect_expression_texts},
     document::to_plain_text,
@@ -37,16 +37,16 @@ impl<'a> Turn<'a> {
 }
 
 /// All open turns.
-pub(super) fn open_turns<'a>(subject: &Subject<'a>) -> impl Iterator<Item = Turn<'a>> {
-    let open = subject.execution.open_visits();
-    open.filter_map(|(position, _, visit)| Turn::from_visit(position, visit))
+pub(super) fn open_turns<'a>(context: &ViewContext<'a>) -> impl Iterator<Item = Turn<'a>> {
+    let open_visits = context.execution.open_visits();
+    open_visits.filter_map(|(position, _, visit)| Turn::from_visit(position, visit))
 }
 
 /// The turns that the transition of `row` opened and that are still open, in authoring order.
-pub(super) fn turns_opened_by_row<'a>(subject: &Subject<'a>, row: &Row) -> Vec<Turn<'a>> {
-    let offered = row.events.iter().filter_map(Event::issued_token);
-    let turns = offered.filter_map(|(visit_id, _)| {
-        let (position, _, visit) = subject.execution.visit(visit_id)?;
+pub(super) fn turns_opened_by_row<'a>(context: &ViewContext<'a>, row: &Row) -> Vec<Turn<'a>> {
+    let issued = row.events.iter().filter_map(Event::issued_token);
+    let turns = issued.filter_map(|(visit_id, _)| {
+        let (position, _, visit) = context.execution.find_visit(visit_id)?;
         Turn::from_visit(position, visit)
     });
     let mut turns: Vec<_> = turns.collect();
@@ -64,20 +64,20 @@ pub(super) struct Task {
 }
 
 /// The input of the turn: the rendered texts and values of the step, or the templates if nothing was rendered.
-fn turn_input(subject: &Subject<'_>, turn: &Turn<'_>, acting: &Step) -> Arc<Value> {
-    let rendered = turn.visit.input.and_then(|digest| subject.value(digest));
+fn turn_input(context: &ViewContext<'_>, turn: &Turn<'_>, acting: &Step) -> Arc<Value> {
+    let rendered = turn.visit.input.and_then(|digest| context.value(digest));
     rendered.unwrap_or_else(|| Arc::new(collect_expression_texts(acting)))
 }
 
 /// Builds the task of a turn.
-pub(super) fn build_task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
-    let step = definition_step(subject.definition, turn.position)?;
-    let acting = step.acting();
-    let input = turn_input(subject, turn, acting);
-    if let Some(questions) = Questions::questions_of_step(subject.definition, acting, &input) {
+pub(super) fn build_task(context: &ViewContext<'_>, turn: &Turn<'_>) -> Option<Task> {
+    let step = definition_step(context.definition, turn.position)?;
+    let acting = step.acting_step();
+    let input = turn_input(context, turn, acting);
+    if let Some(questions) = InputQuestions::from_step(context.definition, acting, &input) {
         return Some(Task {
             instructions: instructions_without_persona(
-                subject,
+                context,
                 step,
                 turn,
                 &input,
@@ -89,8 +89,8 @@ pub(super) fn build_task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task>
         });
     }
     let instructions = match step.agent_name() {
-        Some(agent) => persona_instructions(subject, step, agent, turn, &input),
-        None => instructions_without_persona(subject, step, turn, &input, None),
+        Some(agent) => persona_instructions(context, step, agent, turn, &input),
+        None => instructions_without_persona(context, step, turn, &input, None),
     };
     Some(Task {
         instructions,
@@ -101,12 +101,12 @@ pub(super) fn build_task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task>
 }
 
 /// The description of the step. A `guidance` step without one is described by the first sentence of its text.
-pub(super) fn step_description(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> String {
-    let acting = step.acting();
+pub(super) fn step_description(context: &ViewContext<'_>, step: &Step, turn: &Turn<'_>) -> String {
+    let acting = step.acting_step();
     if !step.description.is_empty() || !matches!(acting.kind, StepKind::Guidance { .. }) {
         return step.description.clone();
     }
-    let input = turn_input(subject, turn, acting);
+    let input = turn_input(context, turn, acting);
     let line = input["guidance"].as_str().unwrap_or_default().trim();
     let line = line.lines().next().unwrap_or_default();
     let end = line.find(". ").map_or(line.len(), |end| end + 1);
@@ -115,13 +115,13 @@ pub(super) fn step_description(subject: &Subject<'_>, step: &Step, turn: &Turn<'
 
 /// The task as a person reads it: the author's text without calls, tokens or roles. The requested inputs, the step
 /// input and the output schema are in separate fields of the view.
-pub(super) fn task_text_for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<String> {
-    let step = definition_step(subject.definition, turn.position)?;
-    let acting = step.acting();
-    let input = turn_input(subject, turn, acting);
-    let words = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
-    let mut lines = handled_failure_lines(subject, turn.position);
-    lines.extend([words("guidance"), words("instructions")]);
+pub(super) fn task_text_for_people(context: &ViewContext<'_>, turn: &Turn<'_>) -> Option<String> {
+    let step = definition_step(context.definition, turn.position)?;
+    let acting = step.acting_step();
+    let input = turn_input(context, turn, acting);
+    let field_text = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
+    let mut lines = handled_failure_lines(context, turn.position);
+    lines.extend([field_text("guidance"), field_text("instructions")]);
     if let StepKind::Tool { name } = &acting.kind {
         lines.push(format!("Call `{name}` with the input, and hand in what it answers."));
     }
@@ -134,32 +134,32 @@ pub(super) fn task_text_for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Op
 /// Instructions for a step with a persona. Values that the reply has in separate fields are referred to and not
 /// repeated.
 fn persona_instructions(
-    subject: &Subject<'_>,
+    context: &ViewContext<'_>,
     step: &Step,
     agent: &AgentName,
     turn: &Turn<'_>,
     input: &Value,
 ) -> String {
-    let workflow = &subject.definition.workflow;
-    let persona = subject.definition.personas.get(agent);
+    let workflow = &context.definition.workflow;
+    let persona = context.definition.personas.get(agent);
     let file = persona.and_then(|persona| persona.file.as_ref());
     let file = file.map_or_else(String::new, |file| format!(" ({file})"));
     let mut lines = vec![format!("1. Act as {agent}{file}, {PERSONA_LOCATION_TEXT}.")];
     // A step without description and instructions gets the description of the workflow instead.
-    let what = match (step.description.as_str(), input["instructions"].as_str()) {
+    let description_hint = match (step.description.as_str(), input["instructions"].as_str()) {
         ("", None) => format!(" ({})", workflow.description),
         ("", Some(_)) => String::new(),
         (_, _) => " as description says".to_owned(),
     };
-    lines.push(format!("2. Do step '{}'{what}.", step.id));
-    lines.extend(handled_failure_lines(subject, turn.position));
+    lines.push(format!("2. Do step '{}'{description_hint}.", step.id));
+    lines.extend(handled_failure_lines(context, turn.position));
     lines.extend(input["instructions"].as_str().map(str::to_owned));
     if input.get("with").is_some() {
         lines.push("What it works on stands in input.".into());
     }
-    lines.extend(item_instructions(subject, turn, input));
-    lines.extend(reading_resources_line(subject, step));
-    let form = if step.acting().result.is_some() {
+    lines.extend(item_instructions(context, turn, input));
+    lines.extend(reading_resources_line(context, step));
+    let form = if step.acting_step().result.is_some() {
         "a JSON value that satisfies output_schema"
     } else {
         DEFAULT_OUTPUT_FORMAT
@@ -173,24 +173,24 @@ fn persona_instructions(
 
 /// The current item of a `foreach`, as a part of the instructions. Long values that the rendered `input` already
 /// contains are left out.
-fn item_instructions(subject: &Subject<'_>, turn: &Turn<'_>, input: &Value) -> Option<String> {
+fn item_instructions(context: &ViewContext<'_>, turn: &Turn<'_>, input: &Value) -> Option<String> {
     let at = usize::try_from(turn.visit.item?).ok()?;
-    let visits = &subject.execution.steps().get(turn.position)?.visits;
+    let visits = &context.execution.steps().get(turn.position)?.visits;
     let Some(WaitCondition::Items { list, .. }) = visits.last()?.awaiting else {
         return None;
     };
-    let mut value = subject.value(list)?.get(at)?.clone();
+    let mut value = context.value(list)?.get(at)?.clone();
     let input = LazyCell::new(|| input.to_string());
-    let said = |value: &Value| {
+    let is_in_task = |value: &Value| {
         let text = value.to_string();
         let words = text.trim_matches('"');
         words.len() > limits::REPEATED_BYTES_MAX && input.contains(words)
     };
-    if said(&value) {
+    if is_in_task(&value) {
         return None;
     }
     let fields = value.as_object_mut().into_iter().flatten();
-    for (_, field) in fields.filter(|(_, field)| said(field)) {
+    for (_, field) in fields.filter(|(_, field)| is_in_task(field)) {
         *field = "(it stands in the task)".into();
     }
     let text = to_plain_text(&truncate_value(&value, limits::ITEM_SHOWN_BYTES_MAX).0);
@@ -203,7 +203,7 @@ const PERSONA_LOCATION_TEXT: &str =
     "as agent_content says (else read agent_uri with workflow.read)";
 
 /// Rewrites the instructions for a client that knows the persona and is not sent it again.
-pub(super) fn leave_out_persona(instructions: &mut Option<String>) {
+pub(super) fn omit_persona(instructions: &mut Option<String>) {
     if let Some(text) = instructions {
         *text = text.replacen(PERSONA_LOCATION_TEXT, "as you know it", 1);
     }
@@ -211,10 +211,10 @@ pub(super) fn leave_out_persona(instructions: &mut Option<String>) {
 
 /// The effect of an `error` on the execution, as the instructions state it.
 fn error_effect_text(step: &Step) -> String {
-    let goes_on = |step: &Step| step.optional || step.on_error == OnError::Continue;
+    let continues_on_failure = |step: &Step| step.optional || step.on_error == OnError::Continue;
     match &step.on_error {
         OnError::Step(handler) => format!("step '{handler}' takes over"),
-        _ if goes_on(step) || goes_on(step.acting()) => {
+        _ if continues_on_failure(step) || continues_on_failure(step.acting_step()) => {
             "the workflow goes on without it".to_owned()
         }
         _ => "that ends the execution as failed".to_owned(),
@@ -223,41 +223,42 @@ fn error_effect_text(step: &Step) -> String {
 
 /// The failures that this step handles, one line each, the latest first. Codes and messages are quoted as data, because
 /// they may be text from another party.
-fn handled_failure_lines(subject: &Subject<'_>, position: usize) -> Vec<String> {
-    let steps = &subject.definition.workflow.steps;
+fn handled_failure_lines(context: &ViewContext<'_>, position: usize) -> Vec<String> {
+    let steps = &context.definition.workflow.steps;
     let step = &steps[position];
-    let before = if step.run_when == RunWhen::Failed {
-        subject.definition.graph().ancestors(position)
+    let ancestors = if step.run_when == RunWhen::Failed {
+        context.definition.graph().ancestors(position)
     } else {
         BTreeSet::new()
     };
-    let is_handled = |at: usize| {
+    let is_handled_here = |at: usize| {
         let handler = match &steps[at].on_error {
             OnError::Step(handler) => Some(handler),
             _ => None,
         };
-        before.contains(&at) || handler == Some(&step.id)
+        ancestors.contains(&at) || handler == Some(&step.id)
     };
-    let states = subject.execution.steps().iter().enumerate();
-    let failed = states.filter(|(at, state)| state.status == StepStatus::Failed && is_handled(*at));
+    let states = context.execution.steps().iter().enumerate();
+    let failed =
+        states.filter(|(at, state)| state.status == StepStatus::Failed && is_handled_here(*at));
     let mut failed: Vec<_> = failed
         .filter_map(|(_, state)| {
             Some((state.latest_visit()?.closed.as_ref()?.revision, state.failure()?))
         })
         .collect();
     failed.sort_by_key(|(revision, _)| Reverse(*revision));
-    let failing = subject.execution.failing.as_ref();
+    let failing = context.execution.failing.as_ref();
     let failing = failing.filter(|_| step.run_when == RunWhen::Failing);
-    let all = failing.into_iter().chain(failed.into_iter().map(|(_, failure)| failure));
-    all.take(limits::FAILURES_TOLD_MAX).map(failure_line).collect()
+    let failures = failing.into_iter().chain(failed.into_iter().map(|(_, failure)| failure));
+    failures.take(limits::FAILURES_TOLD_MAX).map(failure_line).collect()
 }
 
 fn failure_line(failure: &Failure) -> String {
-    let what = failure.step.as_ref();
-    let what = what.map_or_else(|| "The execution".to_owned(), |step| format!("Step '{step}'"));
+    let source = failure.step.as_ref();
+    let source = source.map_or_else(|| "The execution".to_owned(), |step| format!("Step '{step}'"));
     let code = Value::from(failure.code.as_str());
     let message = Value::from(truncate_to_bytes(&failure.message, limits::FAILURE_TOLD_BYTES_MAX));
-    format!("{what} failed before this one: {message} ({code}).")
+    format!("{source} failed before this one: {message} ({code}).")
 }
 
 /// The default output format in brief. The tool description explains artifacts.
@@ -271,24 +272,24 @@ fn join_nonempty_lines(lines: &[String]) -> String {
 }
 
 /// A line that lists resources for further reading: the workflow's section on the step, and the full earlier outputs.
-fn reading_resources_line(subject: &Subject<'_>, step: &Step) -> Option<String> {
-    let workflow = &subject.definition.workflow;
-    let name = uri::encode_segment(subject.execution.workflow().as_str());
-    let id = uri::encode_segment(subject.execution.id().as_str());
+fn reading_resources_line(context: &ViewContext<'_>, step: &Step) -> Option<String> {
+    let workflow = &context.definition.workflow;
+    let name = uri::encode_segment(context.execution.workflow().as_str());
+    let id = uri::encode_segment(context.execution.id().as_str());
     let text = (!workflow.content.is_empty() && step.agent_name().is_some())
         .then(|| format!("midex://workflow/workflow_details/{name} has a section on it"));
-    let before = (!step.depends_on.is_empty()).then(|| {
+    let previous_hint = (!step.depends_on.is_empty()).then(|| {
         format!("midex://workflow/step_history/{id} has all of previous, midex://workflow/artifact/{id}/{{id of the artifact}} an artifact")
     });
-    let sources: Vec<_> = text.into_iter().chain(before).collect();
+    let sources: Vec<_> = text.into_iter().chain(previous_hint).collect();
     (!sources.is_empty())
         .then(|| format!("To read (workflow.read {{uri}}): {}.", sources.join("; ")))
 }
 
 /// The instructions without the list of resources, for a client that got the list with an earlier item.
-pub(super) fn without_sources(subject: &Subject<'_>, turn: &Turn<'_>, text: &str) -> String {
-    let step = definition_step(subject.definition, turn.position);
-    match step.and_then(|step| reading_resources_line(subject, step)) {
+pub(super) fn remove_sources(context: &ViewContext<'_>, turn: &Turn<'_>, text: &str) -> String {
+    let step = definition_step(context.definition, turn.position);
+    match step.and_then(|step| reading_resources_line(context, step)) {
         Some(sources) => text.replace(&(sources + "\n"), ""),
         None => text.to_owned(),
     }
@@ -298,22 +299,22 @@ pub(super) fn without_sources(subject: &Subject<'_>, turn: &Turn<'_>, text: &str
 /// Instructions for a step without a persona: role, task, the call that must follow and, last, the output format (small
 /// models follow this order best). Values that the reply has in separate fields are referred to and not repeated.
 fn instructions_without_persona(
-    subject: &Subject<'_>,
+    context: &ViewContext<'_>,
     step: &Step,
     turn: &Turn<'_>,
     input: &Value,
-    questions: Option<&Questions<'_>>,
+    questions: Option<&InputQuestions<'_>>,
 ) -> String {
-    let acting = step.acting();
-    let own = input["instructions"].as_str().unwrap_or_default();
-    let is_asking = !questions.is_some_and(Questions::is_extraction);
+    let acting = step.acting_step();
+    let step_instructions = input["instructions"].as_str().unwrap_or_default();
+    let is_asking = !questions.is_some_and(InputQuestions::is_extraction);
     let mut lines = vec![format!(
         "# Role\nYou carry out step '{}' of workflow '{}'{}. Do this one step and nothing else.\n\n# Task",
         step.id,
-        subject.definition.workflow.name,
+        context.definition.workflow.name,
         visit_number_suffix(turn.visit)
     )];
-    lines.extend(handled_failure_lines(subject, turn.position));
+    lines.extend(handled_failure_lines(context, turn.position));
     if is_asking && !step.description.is_empty() {
         lines.push("What it is for: see description.".into());
     }
@@ -323,15 +324,16 @@ fn instructions_without_persona(
         ));
     }
     lines.push(input["guidance"].as_str().unwrap_or_default().to_owned());
-    lines.push(questions.map_or_else(String::new, Questions::task_text));
-    lines.extend(is_asking.then(|| own.to_owned()));
-    lines.push(questions.map_or_else(String::new, Questions::values_text));
+    lines.push(questions.map_or_else(String::new, InputQuestions::task_text));
+    lines.extend(is_asking.then(|| step_instructions.to_owned()));
+    lines.push(questions.map_or_else(String::new, InputQuestions::values_text));
     if input.get("with").is_some() && !matches!(acting.kind, StepKind::Tool { .. }) {
         lines.push("What it works on stands in input.".into());
     }
-    lines.extend(item_instructions(subject, turn, input));
-    lines.extend(reading_resources_line(subject, step));
-    let form = questions.map_or_else(|| output_format_text(acting), Questions::output_format_text);
+    lines.extend(item_instructions(context, turn, input));
+    lines.extend(reading_resources_line(context, step));
+    let form =
+        questions.map_or_else(|| output_format_text(acting), InputQuestions::output_format_text);
     lines.push(format!(
         "\n# Required next call\nworkflow.next_step {{token, output}}: this step's token, unchanged, and the result in the form below. \
          If it cannot be done: {{token, error: {{message}}}}; {}. Do not end your turn before this call.\n\n# Output format\n{form}",

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt::Display};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Subject, definition_step};
+use super::{ViewContext, definition_step};
 use crate::{
     definition::{StepKind, WaitTrigger},
     document::to_plain_text,
@@ -13,7 +13,7 @@ use crate::{
     execution::{Execution, StepState, Visit},
     grammar::has_template,
     id::{ExecutionId, StepId},
-    nearest::did_you_mean,
+    nearest::suggest_nearest,
 };
 use crate::{
     error::{double_quotes, quote_for_shell},
@@ -68,13 +68,15 @@ pub struct GateView {
 }
 
 /// The open visits that do not wait for a model, in authoring order.
-pub(super) fn wait_views(subject: &Subject<'_>) -> Vec<WaitView> {
-    let open = subject.execution.open_visits();
-    open.filter_map(|(position, step, visit)| wait_view(subject, position, step, visit)).collect()
+pub(super) fn wait_views(context: &ViewContext<'_>) -> Vec<WaitView> {
+    let open_visits = context.execution.open_visits();
+    open_visits
+        .filter_map(|(position, step, visit)| wait_view(context, position, step, visit))
+        .collect()
 }
 
 fn wait_view(
-    subject: &Subject<'_>,
+    context: &ViewContext<'_>,
     position: usize,
     step: &StepState,
     visit: &Visit,
@@ -107,8 +109,8 @@ fn wait_view(
             WaitCondition::Catalog { catalog } => Some(catalog.clone()),
             _ => None,
         },
-        next_call: wait_ending_call(subject.execution, step, awaiting),
-        gate: gate_view(subject, position, awaiting),
+        next_call: wait_ending_call(context.execution, step, awaiting),
+        gate: gate_view(context, position, awaiting),
     })
 }
 
@@ -129,7 +131,7 @@ fn wait_ending_call(
         WaitCondition::Catalog { catalog } => format!(
             "catalog.import_openapi with catalog_title '{catalog}', or catalog.set_enabled where it is disabled"
         ),
-        WaitCondition::Child { execution_id } => read_step_call(execution_id),
+        WaitCondition::Child { execution_id } => format_read_call(execution_id),
         WaitCondition::OutputInvalid(_) | WaitCondition::Deferred(_) => {
             format!("execution.resume with execution_id '{id}'")
         }
@@ -137,15 +139,19 @@ fn wait_ending_call(
     })
 }
 
-fn gate_view(subject: &Subject<'_>, position: usize, awaiting: &WaitCondition) -> Option<GateView> {
+fn gate_view(
+    context: &ViewContext<'_>,
+    position: usize,
+    awaiting: &WaitCondition,
+) -> Option<GateView> {
     let WaitCondition::Gate { shown, .. } = awaiting else {
         return None;
     };
-    let step = definition_step(subject.definition, position)?;
-    let StepKind::Gate { approvers, .. } = &step.acting().kind else {
+    let step = definition_step(context.definition, position)?;
+    let StepKind::Gate { approvers, .. } = &step.acting_step().kind else {
         return None;
     };
-    let input = subject.value(*shown)?;
+    let input = context.value(*shown)?;
     Some(GateView {
         ask: to_plain_text(input.get("ask")?),
         shown: shown.to_string(),
@@ -155,58 +161,60 @@ fn gate_view(subject: &Subject<'_>, position: usize, awaiting: &WaitCondition) -
 
 /// A clause that describes the wait of an open visit; `None` if it waits for a model or for its items.
 pub(super) fn describe_wait(step: &StepState, visit: &Visit) -> Option<String> {
-    let what = describe_visit_subject(step, visit);
+    let visit_text = describe_visit_subject(step, visit);
     Some(match visit.awaiting.as_ref()? {
         WaitCondition::Model(_) | WaitCondition::Items { .. } => return None,
-        WaitCondition::Operation { .. } => format!("the server works on {what}"),
-        WaitCondition::Timer { due } => format!("{what} waits until {due}"),
-        WaitCondition::Retry { due } => format!("{what} is tried again at {due}"),
+        WaitCondition::Operation { .. } => format!("the server works on {visit_text}"),
+        WaitCondition::Timer { due } => format!("{visit_text} waits until {due}"),
+        WaitCondition::Retry { due } => format!("{visit_text} is tried again at {due}"),
         WaitCondition::Signal { name } => {
-            format!("{what} waits for the signal '{name}', which execution.signal brings")
+            format!("{visit_text} waits for the signal '{name}', which execution.signal brings")
         }
-        WaitCondition::Gate { .. } => format!("{what} waits for a person's approval"),
-        WaitCondition::Unknown => format!("nobody knows whether {what} took effect"),
+        WaitCondition::Gate { .. } => format!("{visit_text} waits for a person's approval"),
+        WaitCondition::Unknown => format!("nobody knows whether {visit_text} took effect"),
         WaitCondition::Deferred(_) => {
-            format!("{what} has come to its end and waits for the resume")
+            format!("{visit_text} has come to its end and waits for the resume")
         }
         WaitCondition::OutputInvalid(_) => format!(
-            "{what} is held, for {} of its outputs broke its schema, and waits for execution.resume",
+            "{visit_text} is held, for {} of its outputs broke its schema, and waits for execution.resume",
             limits::OUTPUT_ATTEMPTS_MAX
         ),
         WaitCondition::Child { execution_id } => {
-            format!("{what} waits for its child '{execution_id}'")
+            format!("{visit_text} waits for its child '{execution_id}'")
         }
         WaitCondition::Catalog { catalog } => {
-            format!("{what} waits for the catalog '{catalog}', which is not there or is disabled")
+            format!(
+                "{visit_text} waits for the catalog '{catalog}', which is not there or is disabled"
+            )
         }
     })
 }
 
 /// The subject of a sentence about an open visit: the step, its hook or its compensation.
 fn describe_visit_subject(step: &StepState, visit: &Visit) -> String {
-    let of = if step.id == *StepId::workflow_pseudo_step() {
+    let owner = if step.id == *StepId::workflow_pseudo_step() {
         "the workflow".to_owned()
     } else {
         format!("step '{}'", step.id)
     };
     match visit.body {
-        BodyKind::Work => of,
-        BodyKind::Compensation => format!("the compensation of {of}"),
-        hook => format!("the hook `{}` of {of}", hook.as_str()),
+        BodyKind::Work => owner,
+        BodyKind::Compensation => format!("the compensation of {owner}"),
+        hook => format!("the hook `{}` of {owner}", hook.as_str()),
     }
 }
 
 /// The actions that unblock a paused execution (approve, resolve, resume, import a catalog), as sentences for the
 /// reader.
-pub(super) fn actions_for_people(subject: &Subject<'_>) -> String {
-    let execution = subject.execution;
-    let (mut gates, mut unknown, mut held) = (Vec::new(), Vec::new(), Vec::new());
+pub(super) fn actions_for_people(context: &ViewContext<'_>) -> String {
+    let execution = context.execution;
+    let (mut gates, mut unknown, mut invalid_outputs) = (Vec::new(), Vec::new(), Vec::new());
     let mut catalogs = BTreeSet::new();
     for (_, step, visit) in execution.open_visits() {
         match visit.awaiting.as_ref() {
             Some(WaitCondition::Gate { .. }) => gates.push(approve_argument(&step.id, visit)),
             Some(WaitCondition::Unknown) => unknown.push(&step.id),
-            Some(WaitCondition::OutputInvalid(_)) => held.push(&step.id),
+            Some(WaitCondition::OutputInvalid(_)) => invalid_outputs.push(&step.id),
             Some(WaitCondition::Catalog { catalog }) => {
                 catalogs.insert(catalog);
             }
@@ -214,12 +222,12 @@ pub(super) fn actions_for_people(subject: &Subject<'_>) -> String {
         }
     }
     // Several items of a `foreach` may wait; their step is named once.
-    for steps in [&mut unknown, &mut held] {
+    for steps in [&mut unknown, &mut invalid_outputs] {
         steps.dedup();
     }
     let mut text = Vec::new();
     if !gates.is_empty() {
-        text.push(approval_request_text(subject, &gates, execution.revision()));
+        text.push(approval_request_text(context, &gates, execution.revision()));
     }
     if !unknown.is_empty() {
         text.push(format!(
@@ -227,10 +235,10 @@ pub(super) fn actions_for_people(subject: &Subject<'_>) -> String {
             join_quoted_names(&unknown)
         ));
     }
-    if !held.is_empty() {
+    if !invalid_outputs.is_empty() {
         text.push(format!(
             "Outputs of {} broke the schema {} times. Call execution.resume with execution_id '{}': it goes on, with the token that it has",
-            join_quoted_names(&held),
+            join_quoted_names(&invalid_outputs),
             limits::OUTPUT_ATTEMPTS_MAX,
             double_quotes(execution.id().as_str())
         ));
@@ -255,8 +263,8 @@ fn approve_argument(step: &StepId, visit: &Visit) -> String {
     format!("{step}{}", item.unwrap_or_default())
 }
 
-fn approval_request_text(subject: &Subject<'_>, gates: &[String], revision: u64) -> String {
-    let (id, flags) = (subject.execution.id(), subject.command_flags);
+fn approval_request_text(context: &ViewContext<'_>, gates: &[String], revision: u64) -> String {
+    let (id, flags) = (context.execution.id(), context.command_flags);
     let command = |gate: &String| match gates {
         [_] => format!("`midex approve {id}{flags}`"),
         _ => format!("`midex approve {id} {}{flags}`", quote_for_shell(gate)),
@@ -266,37 +274,37 @@ fn approval_request_text(subject: &Subject<'_>, gates: &[String], revision: u64)
         "A person's approval is waited for ({}). Ask your user to run {} in a terminal. {}: it answers when that is done",
         join_quoted_names(gates),
         commands.join(", "),
-        wait_call(id, revision)
+        format_wait_call(id, revision)
     )
 }
 
 /// The call that blocks until the execution has a revision after `revision`.
-pub(super) fn wait_call(id: &ExecutionId, revision: u64) -> String {
+pub(super) fn format_wait_call(id: &ExecutionId, revision: u64) -> String {
     let id = double_quotes(id.as_str());
     format!("Call execution.wait with execution_id '{id}' and since_revision '{revision}'")
 }
 
 /// The call that reads the current step of an execution.
-fn read_step_call(id: &ExecutionId) -> String {
+fn format_read_call(id: &ExecutionId) -> String {
     let id = uri::encode_segment(id.as_str());
     format!("workflow.read with uri 'midex://workflow/current_step/{id}'")
 }
 
 /// The call that reads the current step of the first child that the execution waits for.
-pub(super) fn read_child_call(execution: &Execution) -> Option<String> {
+pub(super) fn format_child_call(execution: &Execution) -> Option<String> {
     let awaited = execution.open_visits().filter_map(|(.., visit)| visit.awaiting.as_ref());
     let mut children = awaited.filter_map(|awaiting| match awaiting {
         WaitCondition::Child { execution_id } => Some(execution_id),
         _ => None,
     });
-    let look = read_step_call(children.next()?);
-    Some(format!("Call {look}: a child is an execution with steps of its own"))
+    let read_call = format_read_call(children.next()?);
+    Some(format!("Call {read_call}: a child is an execution with steps of its own"))
 }
 
 /// The call that reads the current step of the parent; `None` for an execution without a parent.
-pub(super) fn read_parent_call(execution: &Execution) -> Option<String> {
-    let look = read_step_call(&execution.parent()?.execution_id);
-    Some(format!("Call {look}: the execution that waited for this one goes on"))
+pub(super) fn format_parent_call(execution: &Execution) -> Option<String> {
+    let read_call = format_read_call(&execution.parent()?.execution_id);
+    Some(format!("Call {read_call}: the execution that waited for this one goes on"))
 }
 
 /// Joins names for a sentence, each in quotes.
@@ -329,28 +337,28 @@ pub struct SignalView {
 }
 
 /// The signals that were received and that no step has consumed yet.
-pub(super) fn kept_signal_views(subject: &Subject<'_>) -> Vec<SignalView> {
-    let signals = subject.execution.signals().iter();
+pub(super) fn kept_signal_views(context: &ViewContext<'_>) -> Vec<SignalView> {
+    let signals = context.execution.signals().iter();
     let view = |name: &String| SignalView {
         name: name.clone(),
-        unknown: unknown_signal_note(subject, name),
+        unknown: unknown_signal_note(context, name),
     };
     signals.map(|signal| view(&signal.name)).collect()
 }
 
 /// A note that no step waits for a signal of this name. `None` if a step may wait for it: a signal name may be a
 /// template.
-fn unknown_signal_note(subject: &Subject<'_>, name: &str) -> Option<String> {
-    let steps = subject.definition.workflow.steps.iter();
-    let named = steps.filter_map(|step| match &step.acting().kind {
+fn unknown_signal_note(context: &ViewContext<'_>, name: &str) -> Option<String> {
+    let steps = context.definition.workflow.steps.iter();
+    let awaited_names = steps.filter_map(|step| match &step.acting_step().kind {
         StepKind::Wait(WaitTrigger::Signal(name)) => Some(name.as_str()),
         _ => None,
     });
-    let mut known: Vec<_> = named.collect();
-    known.extend(signals_awaited(subject.execution));
+    let mut known: Vec<_> = awaited_names.collect();
+    known.extend(signals_awaited(context.execution));
     if known.iter().any(|known| *known == name || has_template(known)) {
         return None;
     }
-    let hint = did_you_mean(name, known).map_or_else(String::new, |hint| format!(": {hint}"));
+    let hint = suggest_nearest(name, known).map_or_else(String::new, |hint| format!(": {hint}"));
     Some(format!("no step of the workflow waits for it{hint}"))
 }

@@ -20,8 +20,8 @@ use rustix::io::Errno;
 
 use super::{
     fault::{MissingDiskSpace, store_lost_error, store_unavailable_error},
-    identity::{self, Identity},
-    lock::Lock,
+    identity::{self, FileIdentity},
+    lock::DirectoryLock,
 };
 use midex_domain::{error::Result, limits};
 
@@ -30,7 +30,7 @@ const RESERVE_UNIT_BYTES: u64 = 1 << 20;
 
 /// An operation on the data file or on its redo log, as a [`Hook`] sees it before it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operation<'a> {
+pub enum FileOperation<'a> {
     /// Create a draft of the data file. Writes go to the draft until it is renamed to the data file.
     Create,
     /// Have the file system allocate blocks for this many bytes.
@@ -70,21 +70,21 @@ pub enum Operation<'a> {
 /// A function that is called before each operation on the data file and on its redo log. If it returns an error, the
 /// operation is not done and fails with that error. Used by tests of failures, and by benchmarks that slow a disk down.
 #[derive(Clone)]
-pub struct Hook(Arc<dyn Fn(Operation<'_>) -> io::Result<()> + Send + Sync>);
+pub struct FileHook(Arc<dyn Fn(FileOperation<'_>) -> io::Result<()> + Send + Sync>);
 
-impl Hook {
+impl FileHook {
     /// A hook that calls `act`.
-    pub fn new(act: impl Fn(Operation<'_>) -> io::Result<()> + Send + Sync + 'static) -> Self {
+    pub fn new(act: impl Fn(FileOperation<'_>) -> io::Result<()> + Send + Sync + 'static) -> Self {
         Self(Arc::new(act))
     }
 
     /// Calls the hook before `operation`.
-    pub(super) fn call_before(&self, operation: Operation<'_>) -> io::Result<()> {
+    pub(super) fn call_before(&self, operation: FileOperation<'_>) -> io::Result<()> {
         (self.0)(operation)
     }
 }
 
-impl fmt::Debug for Hook {
+impl fmt::Debug for FileHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hook")
     }
@@ -94,70 +94,73 @@ impl fmt::Debug for Hook {
 #[derive(Debug)]
 pub(super) struct DataFile {
     file: File,
-    hook: Option<Hook>,
+    hook: Option<FileHook>,
     /// Records each sync that fails.
-    lock: Arc<Lock>,
+    lock: Arc<DirectoryLock>,
     /// The length of the file as this process has set it. Known once the opening is trusted.
     length: AtomicU64,
     /// Set once the data file or the lock file is found replaced or removed, or the data file is found cut. Nothing is
     /// written to the data file from then on.
-    abandoned: AtomicBool,
+    is_abandoned: AtomicBool,
     /// Disk blocks are allocated for every byte below this offset.
-    room: AtomicU64,
+    allocated_end: AtomicU64,
     /// Cleared if the file system cannot allocate blocks ahead. A full disk is then detected only at a write.
     can_reserve: AtomicBool,
-    trial: Mutex<Option<OpeningTrial>>,
+    undo_log: Mutex<Option<OpeningUndoLog>>,
 }
 
 /// The changes of an opening that may still fail.
 #[derive(Debug, Default)]
-struct OpeningTrial {
+struct OpeningUndoLog {
     /// The length and modification time of the file before its first change. They are not read earlier: before redb
     /// holds the lock, another process may be writing.
-    before: Option<(u64, SystemTime)>,
+    original_metadata: Option<(u64, SystemTime)>,
     /// The offset and the old bytes of each write, in order.
     overwritten: Vec<(u64, Vec<u8>)>,
 }
 
 impl DataFile {
     /// Takes `file`. Until [`DataFile::keep_changes`] is called, closing it undoes every change.
-    pub(super) fn new(file: File, hook: Option<Hook>, lock: &Arc<Lock>) -> Arc<Self> {
+    pub(super) fn new(file: File, hook: Option<FileHook>, lock: &Arc<DirectoryLock>) -> Arc<Self> {
         Arc::new(Self {
             file,
             hook,
             lock: Arc::clone(lock),
             length: AtomicU64::new(0),
-            abandoned: AtomicBool::new(false),
-            room: AtomicU64::new(0),
+            is_abandoned: AtomicBool::new(false),
+            allocated_end: AtomicU64::new(0),
             can_reserve: AtomicBool::new(true),
-            trial: Mutex::new(Some(OpeningTrial::default())),
+            undo_log: Mutex::new(Some(OpeningUndoLog::default())),
         })
     }
 
     /// Declares the opening successful: from here on, changes are kept.
     pub(super) fn keep_changes(&self) {
-        *self.lock_trial() = None;
+        *self.lock_undo_log() = None;
         self.length.store(self.file_length().unwrap_or_default(), Ordering::Release);
     }
 
     /// Fails if the name `data` or the name of the lock file refers to another file now, or if the data file was cut.
     /// The failure is final: nothing is written to the file from then on, not even when it is closed.
     pub(super) fn check_names_and_length(&self, data: &Path) -> Result<()> {
-        let checked = self.lock.check_names(data).and_then(|()| self.check_length(data));
-        checked.inspect_err(|_| self.abandoned.store(true, Ordering::Release))
+        let result = self.lock.check_names(data).and_then(|()| self.check_length(data));
+        result.inspect_err(|_| self.is_abandoned.store(true, Ordering::Release))
     }
 
     fn check_length(&self, data: &Path) -> Result<()> {
-        let is = self.file_length().map_err(|error| store_unavailable_error(data, &error))?;
-        let was = self.length.load(Ordering::Acquire);
-        if is < was {
-            return Err(store_lost_error(data, &format!("was cut from {was} to {is} bytes")));
+        let length = self.file_length().map_err(|error| store_unavailable_error(data, &error))?;
+        let recorded_length = self.length.load(Ordering::Acquire);
+        if length < recorded_length {
+            return Err(store_lost_error(
+                data,
+                &format!("was cut from {recorded_length} to {length} bytes"),
+            ));
         }
         Ok(())
     }
 
     fn check_not_abandoned(&self) -> io::Result<()> {
-        if self.abandoned.load(Ordering::Acquire) {
+        if self.is_abandoned.load(Ordering::Acquire) {
             return Err(io::Error::other("the file was given up"));
         }
         Ok(())
@@ -165,7 +168,7 @@ impl DataFile {
 
     /// The length of the file.
     pub(super) fn file_length(&self) -> io::Result<u64> {
-        identity::identity_of_file(&self.file).map(|(_, bytes)| bytes)
+        identity::read_file_identity(&self.file).map(|(_, bytes)| bytes)
     }
 
     /// Makes the content of the file durable, including its length and times.
@@ -177,30 +180,30 @@ impl DataFile {
     /// written that never reached the disk.
     fn sync_and_record_failure(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.check_not_abandoned()?;
-        let done = self.call_hook(Operation::Sync).and_then(|()| sync());
-        if done.is_err() {
-            self.lock.sync_failed();
+        let result = self.call_hook(FileOperation::Sync).and_then(|()| sync());
+        if result.is_err() {
+            self.lock.record_sync_failure();
         }
-        done
+        result
     }
 
     /// Reads from the file, bypassing redb.
     pub(super) fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.call_hook(Operation::Read)?;
+        self.call_hook(FileOperation::Read)?;
         self.file.read_exact_at(out, offset)
     }
 
     /// Writes to the file, bypassing redb.
     pub(super) fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.call_hook(Operation::Write { offset, data })?;
+        self.call_hook(FileOperation::Write { offset, data })?;
         self.file.write_all_at(data, offset)?;
         self.length.fetch_max(offset + data.len() as u64, Ordering::AcqRel);
         Ok(())
     }
 
     /// The identity of the file.
-    pub(super) fn identity(&self) -> io::Result<Identity> {
-        identity::identity_of_file(&self.file).map(|(identity, _)| identity)
+    pub(super) fn identity(&self) -> io::Result<FileIdentity> {
+        identity::read_file_identity(&self.file).map(|(identity, _)| identity)
     }
 
     /// Allocates disk blocks for the whole file, for `bytes` behind its end, and for the growth that redb will add. So
@@ -214,14 +217,14 @@ impl DataFile {
             Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
             reserved => return reserved.map(|()| true),
         }
-        if self.room.load(Ordering::Acquire) >= length {
+        if self.allocated_end.load(Ordering::Acquire) >= length {
             return self.allocate_up_to(end).map(|()| false);
         }
         // redb may write into holes of the file. Blocks allocated behind its end prove that there is room, and are
         // given back.
-        let given = self.allocate_range(length, bytes);
+        let result = self.allocate_range(length, bytes);
         self.release_reserved_space()?;
-        given.map(|()| false)
+        result.map(|()| false)
     }
 
     /// Gives back the blocks that were allocated behind the end of the file.
@@ -234,10 +237,10 @@ impl DataFile {
     }
 
     fn allocate_up_to(&self, end: u64) -> io::Result<()> {
-        let room = self.room.load(Ordering::Acquire);
-        if end > room && self.can_reserve.load(Ordering::Acquire) {
-            self.allocate_range(room, end - room)?;
-            self.room.store(end, Ordering::Release);
+        let allocated_end = self.allocated_end.load(Ordering::Acquire);
+        if end > allocated_end && self.can_reserve.load(Ordering::Acquire) {
+            self.allocate_range(allocated_end, end - allocated_end)?;
+            self.allocated_end.store(end, Ordering::Release);
         }
         Ok(())
     }
@@ -247,21 +250,22 @@ impl DataFile {
         if bytes == 0 {
             return Ok(());
         }
-        self.call_hook(Operation::Reserve(bytes))?;
-        let has = self.file.metadata()?.blocks() * 512;
-        let needed = offset.saturating_add(bytes).saturating_sub(has).min(bytes);
+        self.call_hook(FileOperation::Reserve(bytes))?;
+        let allocated_bytes = self.file.metadata()?.blocks() * 512;
+        let needed = offset.saturating_add(bytes).saturating_sub(allocated_bytes).min(bytes);
         let free = free_bytes(&self.file).unwrap_or(u64::MAX);
-        let given = if free < needed {
+        let result = if free < needed {
             Err(Errno::NOSPC)
         } else {
-            rustix::io::retry_on_intr(|| set_blocks_aside(&self.file, offset, bytes))
+            rustix::io::retry_on_intr(|| allocate_blocks(&self.file, offset, bytes))
         };
-        match given {
+        match result {
             Err(error @ (Errno::NOSPC | Errno::DQUOT)) => {
                 // The free blocks of the file system say nothing about a quota.
                 let free = if error == Errno::NOSPC { free } else { 0 };
-                let lacking = MissingDiskSpace(needed.saturating_sub(free).max(RESERVE_UNIT_BYTES));
-                return Err(io::Error::new(io::ErrorKind::StorageFull, lacking));
+                let missing_space =
+                    MissingDiskSpace(needed.saturating_sub(free).max(RESERVE_UNIT_BYTES));
+                return Err(io::Error::new(io::ErrorKind::StorageFull, missing_space));
             }
             Ok(()) => {}
             Err(_) => self.can_reserve.store(false, Ordering::Release),
@@ -269,25 +273,26 @@ impl DataFile {
         Ok(())
     }
 
-    fn call_hook(&self, operation: Operation<'_>) -> io::Result<()> {
+    fn call_hook(&self, operation: FileOperation<'_>) -> io::Result<()> {
         self.hook.as_ref().map_or(Ok(()), |hook| hook.call_before(operation))
     }
 
-    fn lock_trial(&self) -> MutexGuard<'_, Option<OpeningTrial>> {
-        self.trial.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_undo_log(&self) -> MutexGuard<'_, Option<OpeningUndoLog>> {
+        self.undo_log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Saves the bytes that a write of `bytes` at `offset` will replace, as long as the opening may still be undone.
     fn save_old_bytes(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        if let Some(trial) = &mut *self.lock_trial() {
+        if let Some(undo_log) = &mut *self.lock_undo_log() {
             let metadata = self.file.metadata()?;
             let before = (metadata.len(), metadata.modified()?);
-            let (before, _) = *trial.before.get_or_insert(before);
+            let (before, _) = *undo_log.original_metadata.get_or_insert(before);
             let end = offset.saturating_add(bytes).min(before).min(metadata.len());
-            let covered = usize::try_from(end.saturating_sub(offset)).map_err(io::Error::other)?;
-            let mut covered = vec![0; covered];
-            self.file.read_exact_at(&mut covered, offset)?;
-            trial.overwritten.push((offset, covered));
+            let old_length =
+                usize::try_from(end.saturating_sub(offset)).map_err(io::Error::other)?;
+            let mut old_bytes = vec![0; old_length];
+            self.file.read_exact_at(&mut old_bytes, offset)?;
+            undo_log.overwritten.push((offset, old_bytes));
         }
         Ok(())
     }
@@ -297,7 +302,7 @@ impl DataFile {
         // A shorter length discards the bytes behind it, so they are saved as if they were overwritten.
         let length = self.file_length()?;
         self.save_old_bytes(bytes, length.saturating_sub(bytes))?;
-        self.call_hook(Operation::Resize(bytes))?;
+        self.call_hook(FileOperation::Resize(bytes))?;
         if bytes > length {
             match self.reserve_to(bytes) {
                 // The writer has already reserved room for its batch. The rest of the new length stays a hole.
@@ -305,7 +310,7 @@ impl DataFile {
                 reserved => reserved?,
             }
         } else {
-            self.room.fetch_min(bytes, Ordering::AcqRel);
+            self.allocated_end.fetch_min(bytes, Ordering::AcqRel);
         }
         inner.set_len(bytes)?;
         self.length.store(bytes, Ordering::Release);
@@ -314,14 +319,14 @@ impl DataFile {
 
     /// Undoes the changes of an opening that was not trusted.
     fn undo_changes(&self) -> io::Result<()> {
-        let Some(trial) = self.lock_trial().take() else {
+        let Some(undo_log) = self.lock_undo_log().take() else {
             return Ok(());
         };
-        let Some((bytes, modified)) = trial.before else {
+        let Some((bytes, modified)) = undo_log.original_metadata else {
             return Ok(());
         };
-        for (offset, covered) in trial.overwritten.iter().rev() {
-            self.file.write_all_at(covered, *offset)?;
+        for (offset, old_bytes) in undo_log.overwritten.iter().rev() {
+            self.file.write_all_at(old_bytes, *offset)?;
         }
         self.file.set_len(bytes)?;
         self.file.set_times(FileTimes::new().set_modified(modified))?;
@@ -336,7 +341,7 @@ fn free_bytes(file: &File) -> Option<u64> {
 }
 
 #[cfg(target_os = "linux")]
-fn set_blocks_aside(file: &File, offset: u64, bytes: u64) -> rustix::io::Result<()> {
+fn allocate_blocks(file: &File, offset: u64, bytes: u64) -> rustix::io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
     fallocate(file, FallocateFlags::KEEP_SIZE, offset, bytes)
 }
@@ -352,21 +357,21 @@ fn set_blocks_aside(_file: &File, _offset: u64, _bytes: u64) -> rustix::io::Resu
 #[derive(Debug)]
 pub(super) struct Backend {
     inner: FileBackend,
-    disk: Arc<DataFile>,
+    data_file: Arc<DataFile>,
 }
 
 impl Backend {
     /// The backend of `disk`. It shares the file, and locks it while the database is open.
-    pub(super) fn new(disk: &Arc<DataFile>) -> io::Result<Self> {
-        let inner = FileBackend::new(disk.file.try_clone()?).map_err(io::Error::other)?;
-        Ok(Self { inner, disk: Arc::clone(disk) })
+    pub(super) fn new(data_file: &Arc<DataFile>) -> io::Result<Self> {
+        let inner = FileBackend::new(data_file.file.try_clone()?).map_err(io::Error::other)?;
+        Ok(Self { inner, data_file: Arc::clone(data_file) })
     }
 }
 
 impl Drop for Backend {
     fn drop(&mut self) {
         // If redb panicked it did not close the backend. The lock is still held here.
-        if let Err(error) = self.disk.undo_changes() {
+        if let Err(error) = self.data_file.undo_changes() {
             tracing::error!(%error, "a damaged database could not be put back as it was");
         }
     }
@@ -378,28 +383,28 @@ impl StorageBackend for Backend {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.disk.call_hook(Operation::Read)?;
+        self.data_file.call_hook(FileOperation::Read)?;
         self.inner.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.disk.set_len(len, &self.inner)
+        self.data_file.set_len(len, &self.inner)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.disk.sync_and_record_failure(|| self.inner.sync_data())
+        self.data_file.sync_and_record_failure(|| self.inner.sync_data())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.disk.check_not_abandoned()?;
-        self.disk.call_hook(Operation::Write { offset, data })?;
-        self.disk.save_old_bytes(offset, data.len() as u64)?;
+        self.data_file.check_not_abandoned()?;
+        self.data_file.call_hook(FileOperation::Write { offset, data })?;
+        self.data_file.save_old_bytes(offset, data.len() as u64)?;
         self.inner.write(offset, data)
     }
 
     fn close(&self) -> io::Result<()> {
-        let taken_back = self.disk.undo_changes();
-        self.inner.close().and(taken_back)
+        let undo_result = self.data_file.undo_changes();
+        self.inner.close().and(undo_result)
     }
 
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {

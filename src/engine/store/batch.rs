@@ -9,7 +9,7 @@ use redb::{
 use super::{
     RefusedCall,
     changes::{ChangeBuffer, LogChange},
-    check_follows,
+    check_next_revision,
     dirty::DirtySet,
     fault::redb_error,
     record::{self, RowHeader},
@@ -48,7 +48,7 @@ pub(super) const FILE_FORMAT: &str = "midex-1";
 
 /// The writer's data about the file. Always rebuilt from the file alone.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct WriterState {
     /// Executions that are ahead of their snapshots.
     pub(super) heads: DirtySet,
     /// The key of the next row or refusal.
@@ -57,7 +57,7 @@ pub(super) struct Ledger {
     pub(super) scan_from: u64,
     /// The disk space needed to make durable the records that an opening has read from the redo log, if there was not
     /// enough. The records are then in memory only, and the log is kept.
-    pub(super) unfolded: Option<u64>,
+    pub(super) unfolded_log_bytes: Option<u64>,
 }
 
 /// An encoded request to the writer.
@@ -74,7 +74,7 @@ pub(super) enum WriteRequest {
         /// Content to be stored by digest.
         contents: Vec<(Digest, Arc<[u8]>)>,
         /// The change of its entry in the index of open executions.
-        open: OpenEntry,
+        open_index_change: OpenIndexChange,
     },
     /// Store a snapshot of an execution that is stored already.
     Checkpoint {
@@ -89,13 +89,13 @@ pub(super) enum WriteRequest {
 
 /// The change of an execution's entry in the index of open executions.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum OpenEntry {
+pub(super) enum OpenIndexChange {
     /// No change.
-    Stays,
+    Keep,
     /// Set the next deadline.
-    Says(Option<Timestamp>),
+    Set(Option<Timestamp>),
     /// Remove the entry, because the execution has ended.
-    Goes,
+    Remove,
 }
 
 impl WriteRequest {
@@ -131,11 +131,11 @@ pub(super) struct BatchEffects {
     /// Snapshots stored.
     pub(super) snapshots: u64,
     /// Whether there is anything to commit.
-    pub(super) changed: bool,
+    pub(super) has_changes: bool,
 }
 
 /// The total length of those `contents` that are stored already.
-pub(super) fn stored_bytes(
+pub(super) fn count_stored_bytes(
     transaction: &ReadTransaction,
     contents: &HashMap<Digest, usize>,
 ) -> Result<usize> {
@@ -153,19 +153,19 @@ pub(super) fn stored_bytes(
 /// write is also recorded in `changes`. After an error neither the transaction nor the ledger may be used again.
 pub(super) fn apply_writes<'a>(
     transaction: &WriteTransaction,
-    ledger: &mut Ledger,
-    works: impl Iterator<Item = &'a mut WriteRequest>,
+    ledger: &mut WriterState,
+    requests: impl Iterator<Item = &'a mut WriteRequest>,
     refusals: &[RefusedCall],
     changes: &mut ChangeBuffer,
 ) -> Result<BatchEffects> {
     let mut effects = BatchEffects::default();
     if !refusals.is_empty() {
-        keep_refusals(transaction, ledger, refusals, changes)?;
-        effects.changed = true;
+        insert_refusals(transaction, ledger, refusals, changes)?;
+        effects.has_changes = true;
     }
     let mut batch = Batch {
         transaction,
-        open: None,
+        open_table: None,
         executions: transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?,
         journal: transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?,
         content: transaction.open_table(CONTENT_TABLE).map_err(redb_error)?,
@@ -173,8 +173,8 @@ pub(super) fn apply_writes<'a>(
         effects,
         changes,
     };
-    for work in works {
-        let answer = batch.apply_write(work)?;
+    for request in requests {
+        let answer = batch.apply_write(request)?;
         batch.effects.answers.push(answer);
     }
     Ok(batch.effects)
@@ -183,11 +183,11 @@ pub(super) fn apply_writes<'a>(
 struct Batch<'a> {
     transaction: &'a WriteTransaction,
     /// Opened by the first transition that changes it: most batches have none.
-    open: Option<Table<'a, &'static str, Option<i64>>>,
+    open_table: Option<Table<'a, &'static str, Option<i64>>>,
     executions: Table<'a, &'static str, &'static [u8]>,
     journal: Table<'a, u64, &'static [u8]>,
     content: Table<'a, &'static [u8; 32], &'static [u8]>,
-    ledger: &'a mut Ledger,
+    ledger: &'a mut WriterState,
     effects: BatchEffects,
     changes: &'a mut ChangeBuffer,
 }
@@ -195,40 +195,47 @@ struct Batch<'a> {
 /// The last row of an execution, as the transaction sees it.
 struct StoredHead {
     revision: u64,
-    last: Option<u64>,
-    covered: bool,
+    last_key: Option<u64>,
+    is_covered: bool,
 }
 
 impl Batch<'_> {
-    fn stored_head(&self, id: &ExecutionId) -> Result<StoredHead> {
+    fn find_stored_head(&self, id: &ExecutionId) -> Result<StoredHead> {
         if let Some(head) = self.ledger.heads.get(id) {
             return Ok(StoredHead {
                 revision: head.revision,
-                last: Some(head.last),
-                covered: false,
+                last_key: Some(head.last_key),
+                is_covered: false,
             });
         }
         let snapshot = self.executions.get(id.as_str()).map_err(redb_error)?;
-        let header = snapshot.map(|bytes| record::snapshot_header(bytes.value()));
+        let header = snapshot.map(|bytes| record::decode_snapshot_header(bytes.value()));
         let header = header.transpose()?;
         Ok(StoredHead {
             revision: header.map_or(0, |header| header.revision),
-            last: header.map(|header| header.last),
-            covered: true,
+            last_key: header.map(|header| header.last_key),
+            is_covered: true,
         })
     }
 
     /// An outer error fails the whole batch. An inner error is the answer to this request alone.
-    fn apply_write(&mut self, work: &mut WriteRequest) -> Result<Result<Sequence>> {
-        match work {
-            WriteRequest::Transition { row, row_bytes, snapshot, contents, open } => {
-                let stands = self.stored_head(&row.execution_id)?;
-                if let Err(error) = check_follows(row, stands.revision) {
+    fn apply_write(&mut self, request: &mut WriteRequest) -> Result<Result<Sequence>> {
+        match request {
+            WriteRequest::Transition {
+                row,
+                row_bytes,
+                snapshot,
+                contents,
+                open_index_change: open,
+            } => {
+                let head = self.find_stored_head(&row.execution_id)?;
+                if let Err(error) = check_next_revision(row, head.revision) {
                     return Ok(Err(error));
                 }
-                self.keep_contents(contents)?;
-                self.keep_index(&row.execution_id, *open)?;
-                self.write_transition(row, stands.last, row_bytes, snapshot.as_deref_mut()).map(Ok)
+                self.insert_contents(contents)?;
+                self.update_open_index(&row.execution_id, *open)?;
+                self.write_transition(row, head.last_key, row_bytes, snapshot.as_deref_mut())
+                    .map(Ok)
             }
             WriteRequest::Checkpoint { id, revision, snapshot } => {
                 self.write_checkpoint(id, *revision, snapshot)
@@ -246,7 +253,7 @@ impl Batch<'_> {
         let id = &row.execution_id;
         let key = self.ledger.next_key;
         if let Some(snapshot) = snapshot {
-            self.keep_snapshot(id, key, snapshot)?;
+            self.insert_snapshot(id, key, snapshot)?;
         } else {
             self.ledger.heads.record_row(id, row.revision, key);
             self.effects.heads.push((id.clone(), Some(key)));
@@ -258,7 +265,7 @@ impl Batch<'_> {
         self.changes.push(LogChange::Row(key, row_bytes));
         self.ledger.next_key += 1;
         self.effects.transitions += 1;
-        self.effects.changed = true;
+        self.effects.has_changes = true;
         Ok(Sequence(key))
     }
 
@@ -268,18 +275,18 @@ impl Batch<'_> {
         revision: u64,
         snapshot: &mut [u8],
     ) -> Result<Result<Sequence>> {
-        let stands = self.stored_head(id)?;
-        let Some(last) = stands.last.filter(|_| stands.revision == revision) else {
-            return Ok(Err(revision_conflict_error(id, revision, stands.revision)));
+        let head = self.find_stored_head(id)?;
+        let Some(last) = head.last_key.filter(|_| head.revision == revision) else {
+            return Ok(Err(revision_conflict_error(id, revision, head.revision)));
         };
-        if !stands.covered {
-            self.keep_snapshot(id, last, snapshot)?;
-            self.effects.changed = true;
+        if !head.is_covered {
+            self.insert_snapshot(id, last, snapshot)?;
+            self.effects.has_changes = true;
         }
         Ok(Ok(Sequence(last)))
     }
 
-    fn keep_snapshot(&mut self, id: &ExecutionId, key: u64, snapshot: &mut [u8]) -> Result<()> {
+    fn insert_snapshot(&mut self, id: &ExecutionId, key: u64, snapshot: &mut [u8]) -> Result<()> {
         record::seal_snapshot(snapshot, key);
         self.executions.insert(id.as_str(), &*snapshot).map_err(redb_error)?;
         self.changes.push(LogChange::Snapshot(id.as_str(), snapshot));
@@ -290,16 +297,16 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn keep_index(&mut self, id: &ExecutionId, entry: OpenEntry) -> Result<()> {
-        if matches!(entry, OpenEntry::Stays) {
+    fn update_open_index(&mut self, id: &ExecutionId, entry: OpenIndexChange) -> Result<()> {
+        if matches!(entry, OpenIndexChange::Keep) {
             return Ok(());
         }
-        let open = match &mut self.open {
+        let open = match &mut self.open_table {
             Some(open) => open,
             none => none.insert(self.transaction.open_table(OPEN_TABLE).map_err(redb_error)?),
         };
         let id = id.as_str();
-        let done = if let OpenEntry::Says(due) = entry {
+        let result = if let OpenIndexChange::Set(due) = entry {
             let due = due.map(Timestamp::milliseconds);
             self.changes.push(LogChange::Open(id, due));
             open.insert(id, due)
@@ -307,13 +314,13 @@ impl Batch<'_> {
             self.changes.push(LogChange::Ended(id));
             open.remove(id)
         };
-        done.map(drop).map_err(redb_error)
+        result.map(drop).map_err(redb_error)
     }
 
-    fn keep_contents(&mut self, contents: &[(Digest, Arc<[u8]>)]) -> Result<()> {
+    fn insert_contents(&mut self, contents: &[(Digest, Arc<[u8]>)]) -> Result<()> {
         for (digest, content) in contents {
-            let known = self.content.get(digest.as_bytes()).map_err(redb_error)?.is_some();
-            if !known {
+            let is_stored = self.content.get(digest.as_bytes()).map_err(redb_error)?.is_some();
+            if !is_stored {
                 self.content.insert(digest.as_bytes(), &**content).map_err(redb_error)?;
                 self.changes.push(LogChange::Content(digest.as_bytes(), content));
             }
@@ -322,9 +329,9 @@ impl Batch<'_> {
     }
 }
 
-fn keep_refusals(
+fn insert_refusals(
     transaction: &WriteTransaction,
-    ledger: &mut Ledger,
+    ledger: &mut WriterState,
     refusals: &[RefusedCall],
     changes: &mut ChangeBuffer,
 ) -> Result<()> {

@@ -35,13 +35,13 @@ const REFUSAL_KIND: u8 = 7;
 #[derive(Debug)]
 pub(super) struct ChangeBuffer {
     bytes: Option<Vec<u8>>,
-    most: usize,
+    max_bytes: usize,
 }
 
 impl ChangeBuffer {
     /// No changes yet, after the bytes of `before`. Once all bytes exceed `most`, nothing is kept.
-    pub(super) fn new_after_prefix(before: Vec<u8>, most: usize) -> Self {
-        Self { bytes: (most > before.len()).then_some(before), most }
+    pub(super) fn new_after_prefix(prefix: Vec<u8>, max_bytes: usize) -> Self {
+        Self { bytes: (max_bytes > prefix.len()).then_some(prefix), max_bytes }
     }
 
     /// The encoded changes; `None` if they were too large.
@@ -74,7 +74,7 @@ impl ChangeBuffer {
             self.bytes = None;
             return;
         };
-        if bytes.len() + 9 + key.len() + value.len() > self.most {
+        if bytes.len() + 9 + key.len() + value.len() > self.max_bytes {
             self.bytes = None;
             return;
         }
@@ -90,7 +90,7 @@ impl ChangeBuffer {
 ///
 /// # Errors
 /// `STORE_CORRUPT` where they cannot be read, `STORE_TOO_NEW` where one is of a kind that this midex does not know.
-pub(super) fn decode(mut bytes: &[u8]) -> Result<Vec<LogChange<'_>>> {
+pub(super) fn decode_changes(mut bytes: &[u8]) -> Result<Vec<LogChange<'_>>> {
     let mut changes = Vec::new();
     while let Some((kind, rest)) = bytes.split_first() {
         let (change, rest) = decode_change(*kind, rest)?;

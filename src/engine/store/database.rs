@@ -7,11 +7,11 @@ use redb::{Database, ReadTransaction, ReadableDatabase, TableHandle};
 use super::{
     backend::{Backend, DataFile},
     batch::{
-        CONTENT_TABLE, EXECUTIONS_TABLE, FILE_FORMAT, FORMAT_KEY, JOURNAL_TABLE, Ledger,
-        META_TABLE, OPEN_TABLE, REFUSALS_TABLE,
+        CONTENT_TABLE, EXECUTIONS_TABLE, FILE_FORMAT, FORMAT_KEY, JOURNAL_TABLE, META_TABLE,
+        OPEN_TABLE, REFUSALS_TABLE, WriterState,
     },
     fault::{catch_redb_panic, file_unusable_error, redb_error, redb_opening_error},
-    lock::Lock,
+    lock::DirectoryLock,
     options::Options,
     paths::keep_damaged_copy,
     record::damaged_database_error,
@@ -35,21 +35,21 @@ const UNRELEASED_KEYS: [&str; 7] = [
 const TABLE_NAMES: [&str; 6] = ["executions", "journal", "content", "refusals", "meta", "open"];
 
 /// Opens a copy of the data file that is to replace it. Every page of the copy is checked.
-pub(super) fn open_checked(
+pub(super) fn open_checked_copy(
     path: &Path,
     copy: Arc<DataFile>,
     options: &Options,
-) -> Result<(OpenDatabase, Ledger)> {
-    open_disk(path, || Ok(copy), options, u64::MAX)
+) -> Result<(OpenDatabase, WriterState)> {
+    open_data_file(path, || Ok(copy), options, u64::MAX)
 }
 
-pub(super) fn open_disk(
+pub(super) fn open_data_file(
     path: &Path,
-    disk: impl FnOnce() -> Result<Arc<DataFile>>,
+    data_file: impl FnOnce() -> Result<Arc<DataFile>>,
     options: &Options,
     checked_below: u64,
-) -> Result<(OpenDatabase, Ledger)> {
-    let opened = catch_redb_panic(|| open_unguarded(path, disk()?, options, checked_below));
+) -> Result<(OpenDatabase, WriterState)> {
+    let opened = catch_redb_panic(|| open_unguarded(path, data_file()?, options, checked_below));
     opened.map_err(|error| {
         let error = error.with_context("path", path.display().to_string());
         // If the log is at fault, the data file needs no copy.
@@ -62,31 +62,31 @@ pub(super) fn open_disk(
 
 fn open_unguarded(
     path: &Path,
-    disk: Arc<DataFile>,
+    data_file: Arc<DataFile>,
     options: &Options,
     checked_below: u64,
-) -> Result<(OpenDatabase, Ledger)> {
-    if disk.file_length().map_err(|error| file_unusable_error(path, &error))? == 0 {
+) -> Result<(OpenDatabase, WriterState)> {
+    if data_file.file_length().map_err(|error| file_unusable_error(path, &error))? == 0 {
         return Err(damaged_database_error("it is empty"));
     }
-    let opened = open_database(disk, path, options, checked_below)?;
+    let opened = open_database(data_file, path, options, checked_below)?;
     check_format(&opened.database, path)?;
-    let pending = redo::read(&opened.database, path, options)?;
-    let mut ledger = recovery::survey_database(&opened.database)?;
+    let pending = redo::read_pending_log(&opened.database, path, options)?;
+    let mut ledger = recovery::read_writer_state(&opened.database)?;
     // From here on changes need not be undone: each transaction that writes fresh snapshots leaves a complete database.
-    opened.disk.keep_changes();
+    opened.data_file.keep_changes();
     if pending.must_be_folded() {
-        let has_room = make_room(&opened.disk, pending.fold_space_needed(), path)?;
+        let has_room = reserve_space(&opened.data_file, pending.fold_space_needed(), path)?;
         pending.fold(&opened.database, has_room)?;
-        ledger = recovery::survey_database(&opened.database)?;
+        ledger = recovery::read_writer_state(&opened.database)?;
         if !has_room {
             // The records are in memory and can be read. The writer makes them durable as soon as there is room.
-            ledger.unfolded = Some(pending.fold_space_needed());
+            ledger.unfolded_log_bytes = Some(pending.fold_space_needed());
             return Ok((opened, ledger));
         }
     }
-    let room = recovery::checkpoint_bytes(&ledger);
-    match opened.disk.reserve(room) {
+    let checkpoint_space = recovery::estimate_checkpoint_bytes(&ledger);
+    match opened.data_file.reserve(checkpoint_space) {
         Ok(_) => recovery::checkpoint_all(&opened.database, &mut ledger)?,
         Err(error) => tracing::warn!(%error, "no room for fresh snapshots: they stay as they are"),
     }
@@ -94,44 +94,44 @@ fn open_unguarded(
 }
 
 /// Reserves room for the content of the log. Returns false if the file system is full.
-fn make_room(disk: &DataFile, bytes: u64, path: &Path) -> Result<bool> {
-    let refused = match disk.reserve(bytes) {
+fn reserve_space(data_file: &DataFile, bytes: u64, path: &Path) -> Result<bool> {
+    let error = match data_file.reserve(bytes) {
         Ok(_) => return Ok(true),
         Err(error) => file_unusable_error(path, &error),
     };
-    if refused.code() != Code::StoreFull {
-        return Err(refused);
+    if error.code() != Code::StoreFull {
+        return Err(error);
     }
-    tracing::warn!(error = %refused, "the redo log is not put into the database, which can only be read until there is room");
+    tracing::warn!(error = %error, "the redo log is not put into the database, which can only be read until there is room");
     Ok(false)
 }
 
 fn open_database(
-    disk: Arc<DataFile>,
+    data_file: Arc<DataFile>,
     path: &Path,
     options: &Options,
     checked_below: u64,
 ) -> Result<OpenDatabase> {
-    let backend = Backend::new(&disk).map_err(|error| file_unusable_error(path, &error))?;
-    let bytes = disk.file_length().map_err(|error| file_unusable_error(path, &error))?;
+    let backend = Backend::new(&data_file).map_err(|error| file_unusable_error(path, &error))?;
+    let bytes = data_file.file_length().map_err(|error| file_unusable_error(path, &error))?;
     let database = Database::builder()
         .set_cache_size(options.cache_bytes)
         // redb trusts a file that it closed cleanly. A small file is cheap to read through, as it is after a crash.
         .set_check_integrity_on_open(bytes < checked_below)
         .create_with_backend(backend)
         .map_err(|error| redb_opening_error(error, path))?;
-    Ok(OpenDatabase { database, disk })
+    Ok(OpenDatabase { database, data_file })
 }
 
 pub(super) fn initialize_database(
     file: File,
     draft: &Path,
-    lock: &Arc<Lock>,
+    lock: &Arc<DirectoryLock>,
     options: &Options,
 ) -> Result<()> {
-    let disk = DataFile::new(file, options.hook.clone(), lock);
-    let opened = open_database(disk, draft, options, 0)?;
-    opened.disk.keep_changes();
+    let data_file = DataFile::new(file, options.hook.clone(), lock);
+    let opened = open_database(data_file, draft, options, 0)?;
+    opened.data_file.keep_changes();
     let transaction = opened.database.begin_write().map_err(redb_error)?;
     transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
     transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
@@ -143,7 +143,7 @@ pub(super) fn initialize_database(
     drop(meta);
     transaction.commit().map_err(redb_error)?;
     opened.database.close().map_err(redb_error)?;
-    opened.disk.sync().map_err(|error| file_unusable_error(draft, &error))
+    opened.data_file.sync().map_err(|error| file_unusable_error(draft, &error))
 }
 
 /// Refuses a file that another version wrote, and a file that is no database of midex.
@@ -156,8 +156,8 @@ fn check_format(database: &Database, path: &Path) -> Result<()> {
         .collect();
     refuse_later_tables(&tables)?;
     refuse_other_formats(&transaction, path)?;
-    let missing = |name: &&str| !tables.contains(&format!("{name}.v1"));
-    match TABLE_NAMES.into_iter().find(missing) {
+    let is_missing = |name: &&str| !tables.contains(&format!("{name}.v1"));
+    match TABLE_NAMES.into_iter().find(is_missing) {
         None => Ok(()),
         Some(name) => Err(damaged_database_error(&format!("it has no table `{name}.v1`"))),
     }
@@ -201,7 +201,7 @@ fn unreleased_format_error(path: &Path) -> Error {
     Error::new(Code::StoreFormat, message)
 }
 
-fn format_too_new_error(what: &str) -> Error {
-    let message = format!("the database was written by a later version: it has {what}");
+fn format_too_new_error(feature: &str) -> Error {
+    let message = format!("the database was written by a later version: it has {feature}");
     Error::new(Code::StoreTooNew, message)
 }

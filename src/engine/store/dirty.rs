@@ -10,16 +10,16 @@ pub(super) struct UncoveredHead {
     /// Its revision.
     pub(super) revision: u64,
     /// The key of its last row.
-    pub(super) last: u64,
+    pub(super) last_key: u64,
     /// The key of its first row that no snapshot covers.
-    pub(super) first: u64,
+    pub(super) first_key: u64,
 }
 
 /// The heads of all executions that are ahead of their snapshots.
 #[derive(Debug, Default)]
 pub(super) struct DirtySet {
     by_id: HashMap<ExecutionId, UncoveredHead>,
-    firsts: BTreeSet<u64>,
+    first_keys: BTreeSet<u64>,
 }
 
 impl DirtySet {
@@ -31,26 +31,26 @@ impl DirtySet {
     /// Records a new row that no snapshot covers.
     pub(super) fn record_row(&mut self, id: &ExecutionId, revision: u64, key: u64) {
         if let Some(head) = self.by_id.get_mut(id) {
-            (head.revision, head.last) = (revision, key);
+            (head.revision, head.last_key) = (revision, key);
             return;
         }
-        let head = UncoveredHead { revision, last: key, first: key };
+        let head = UncoveredHead { revision, last_key: key, first_key: key };
         self.by_id.insert(id.clone(), head);
-        self.firsts.insert(key);
+        self.first_keys.insert(key);
     }
 
     /// Records that a current snapshot was written. Returns whether the execution was ahead of its snapshot before.
     pub(super) fn record_snapshot(&mut self, id: &ExecutionId) -> bool {
         let head = self.by_id.remove(id);
         if let Some(head) = head {
-            self.firsts.remove(&head.first);
+            self.first_keys.remove(&head.first_key);
         }
         head.is_some()
     }
 
     /// The smallest key that no snapshot covers.
     pub(super) fn replay_from(&self) -> Option<u64> {
-        self.firsts.first().copied()
+        self.first_keys.first().copied()
     }
 
     /// Every head.

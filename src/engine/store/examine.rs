@@ -12,14 +12,19 @@ use super::{
     list::parse_indexed_id,
     reader,
     record::damaged_database_error,
-    shared::Shared,
+    shared::SharedStore,
 };
 use midex_domain::{Digest, ExecutionId, error::Result, limits};
 
 /// Examines the entries after `from`, up to [`limits::EXAMINED_BYTES_MAX`], and at least one if there is one.
-pub(super) fn examine_slice(shared: &Shared, from: ExaminationProgress) -> Result<ExaminedPortion> {
-    let mut slice =
-        ExamineSlice { room: limits::EXAMINED_BYTES_MAX, examined: ExaminedPortion::default() };
+pub(super) fn examine_portion(
+    shared: &SharedStore,
+    from: ExaminationProgress,
+) -> Result<ExaminedPortion> {
+    let mut slice = ExamineSlice {
+        bytes_left: limits::EXAMINED_BYTES_MAX,
+        portion: ExaminedPortion::default(),
+    };
     let next = match from {
         ExaminationProgress::Row(key) => {
             (slice.examine_rows(shared, key)?).or(Some(ExaminationProgress::Content(None)))
@@ -31,19 +36,23 @@ pub(super) fn examine_slice(shared: &Shared, from: ExaminationProgress) -> Resul
             .or(Some(ExaminationProgress::Open(None))),
         ExaminationProgress::Open(id) => slice.examine_open_index(shared, id.as_ref())?,
     };
-    slice.examined.next = next;
-    Ok(slice.examined)
+    slice.portion.next_progress = next;
+    Ok(slice.portion)
 }
 
 struct ExamineSlice {
-    room: usize,
-    examined: ExaminedPortion,
+    bytes_left: usize,
+    portion: ExaminedPortion,
 }
 
 /// Each function examines a portion of its table and returns how far it came, or `None` at the present end of the
 /// table. Entries that are added meanwhile may be missed.
 impl ExamineSlice {
-    fn examine_rows(&mut self, shared: &Shared, after: u64) -> Result<Option<ExaminationProgress>> {
+    fn examine_rows(
+        &mut self,
+        shared: &SharedStore,
+        after: u64,
+    ) -> Result<Option<ExaminationProgress>> {
         shared.read(|transaction| {
             let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
             for entry in journal.range(after.saturating_add(1)..).map_err(redb_error)? {
@@ -59,15 +68,15 @@ impl ExamineSlice {
 
     fn examine_contents(
         &mut self,
-        shared: &Shared,
+        shared: &SharedStore,
         after: Option<Digest>,
     ) -> Result<Option<ExaminationProgress>> {
         let after = after.as_ref().map(Digest::as_bytes);
         shared.read(|transaction| {
             let contents = transaction.open_table(CONTENT_TABLE).map_err(redb_error)?;
-            let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let lower_bound = after.map_or(Bound::Unbounded, Bound::Excluded);
             for entry in
-                contents.range::<&[u8; 32]>((behind, Bound::Unbounded)).map_err(redb_error)?
+                contents.range::<&[u8; 32]>((lower_bound, Bound::Unbounded)).map_err(redb_error)?
             {
                 let (key, bytes) = entry.map_err(redb_error)?;
                 let digest = reader::check_content(key.value(), bytes.value())?;
@@ -81,11 +90,11 @@ impl ExamineSlice {
 
     fn examine_executions(
         &mut self,
-        shared: &Shared,
+        shared: &SharedStore,
         after: Option<&ExecutionId>,
     ) -> Result<Option<ExaminationProgress>> {
         let ids = shared.read(|transaction| {
-            ids_after(&transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?, after)
+            read_ids_after(&transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?, after)
         })?;
         // Read the heads before the transaction begins in which they are used.
         let heads = shared.uncovered_heads(ids.iter());
@@ -120,7 +129,7 @@ impl ExamineSlice {
             ));
         }
         if is_open {
-            self.examined.open.push(execution);
+            self.portion.open.push(execution);
         }
         let bytes = position.snapshot_bytes + position.bytes_since_snapshot;
         Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
@@ -128,12 +137,13 @@ impl ExamineSlice {
 
     fn examine_open_index(
         &mut self,
-        shared: &Shared,
+        shared: &SharedStore,
         after: Option<&ExecutionId>,
     ) -> Result<Option<ExaminationProgress>> {
         shared.read(|transaction| {
             let executions = transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
-            let ids = ids_after(&transaction.open_table(OPEN_TABLE).map_err(redb_error)?, after)?;
+            let ids =
+                read_ids_after(&transaction.open_table(OPEN_TABLE).map_err(redb_error)?, after)?;
             for id in &ids {
                 if executions.get(id.as_str()).map_err(redb_error)?.is_none() {
                     return Err(damaged_database_error(
@@ -141,33 +151,33 @@ impl ExamineSlice {
                     ));
                 }
             }
-            self.examined.entries += ids.len() as u64;
+            self.portion.entries += ids.len() as u64;
             Ok(last_id_if_full(&ids).map(|id| ExaminationProgress::Open(Some(id))))
         })
     }
 
     /// Counts an entry. Returns true if the slice has no room for another one.
     fn count_entry(&mut self, bytes: usize) -> bool {
-        self.examined.entries += 1;
+        self.portion.entries += 1;
         let bytes = bytes.max(limits::EXAMINED_ENTRY_BYTES_MIN);
-        self.room = self.room.saturating_sub(bytes);
-        self.room == 0
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.bytes_left == 0
     }
 }
 
 /// The next ids of a table, at most [`limits::EXAMINED_IDS_MAX`].
-fn ids_after<V: Value + 'static>(
+fn read_ids_after<V: Value + 'static>(
     table: &ReadOnlyTable<&'static str, V>,
     after: Option<&ExecutionId>,
 ) -> Result<Vec<ExecutionId>> {
-    let behind = after.map_or(Bound::Unbounded, |id| Bound::Excluded(id.as_str()));
-    let range = table.range::<&str>((behind, Bound::Unbounded)).map_err(redb_error)?;
+    let lower_bound = after.map_or(Bound::Unbounded, |id| Bound::Excluded(id.as_str()));
+    let range = table.range::<&str>((lower_bound, Bound::Unbounded)).map_err(redb_error)?;
     let ids = range.take(limits::EXAMINED_IDS_MAX);
     ids.map(|entry| parse_indexed_id(entry.map_err(redb_error)?.0.value())).collect()
 }
 
 /// The last of the ids, if more may follow.
 fn last_id_if_full(ids: &[ExecutionId]) -> Option<ExecutionId> {
-    let more = ids.len() == limits::EXAMINED_IDS_MAX;
-    ids.last().filter(|_| more).cloned()
+    let is_full = ids.len() == limits::EXAMINED_IDS_MAX;
+    ids.last().filter(|_| is_full).cloned()
 }

@@ -12,7 +12,7 @@ use super::{holder::lock_holder_pid, record::damaged_database_error};
 use midex_domain::error::{Code, Error, Result, describe_io_error};
 
 /// The free space that an error asks for where the system does not say how much is missing.
-const NEEDED_BYTES: u64 = 16 << 20;
+const DEFAULT_NEEDED_BYTES: u64 = 16 << 20;
 
 /// An error of redb while a database is in use.
 pub(super) fn redb_error(error: impl Into<redb::Error>) -> Error {
@@ -91,8 +91,8 @@ impl std::error::Error for MissingDiskSpace {}
 
 /// The error of a full file system, with the space that is needed at least.
 fn disk_full_error(error: &io::Error) -> Error {
-    let lacking = error.get_ref().and_then(|error| error.downcast_ref());
-    let bytes = lacking.map_or(NEEDED_BYTES, |MissingDiskSpace(bytes)| *bytes);
+    let missing_space = error.get_ref().and_then(|error| error.downcast_ref());
+    let bytes = missing_space.map_or(DEFAULT_NEEDED_BYTES, |MissingDiskSpace(bytes)| *bytes);
     let needed = bytes.div_ceil(1 << 20).max(1);
     let message =
         format!("the file system of the database is full: at least {needed} MiB more are needed");
@@ -101,26 +101,26 @@ fn disk_full_error(error: &io::Error) -> Error {
 
 /// The error for the callers of a batch that failed while it was written. It is unknown what of the batch is on disk,
 /// except where the file was lost.
-pub(super) fn batch_failed(path: &Path, error: Error) -> Error {
+pub(super) fn batch_failed_error(path: &Path, error: Error) -> Error {
     if error.code() == Code::StoreLost {
         return error;
     }
-    let failed = Error::new(Code::StoreUnavailable, error.message())
+    let batch_error = Error::new(Code::StoreUnavailable, error.message())
         .with_context("path", path.display().to_string());
-    let failed = match error.context("needed_mib") {
-        Some(needed) => {
-            failed.with_context("needed_mib", needed.clone()).with_next_from_code(Code::StoreFull)
-        }
-        None => failed,
+    let batch_error = match error.context("needed_mib") {
+        Some(needed) => batch_error
+            .with_context("needed_mib", needed.clone())
+            .with_next_from_code(Code::StoreFull),
+        None => batch_error,
     };
-    failed.with_source(error)
+    batch_error.with_source(error)
 }
 
 /// The error of an open file that another process removed, replaced or cut.
-pub(super) fn store_lost_error(path: &Path, what: &str) -> Error {
+pub(super) fn store_lost_error(path: &Path, change: &str) -> Error {
     let path = path.display().to_string();
     let message = format!(
-        "`{path}` {what} while midex (process {}) had it open, and nothing more is stored",
+        "`{path}` {change} while midex (process {}) had it open, and nothing more is stored",
         std::process::id()
     );
     Error::new(Code::StoreLost, message).with_context("path", path)

@@ -8,15 +8,15 @@ use std::{
 };
 
 use super::{
-    backend::{DataFile, Operation},
-    batch::Ledger,
-    database::{initialize_database, open_disk},
+    backend::{DataFile, FileOperation},
+    batch::WriterState,
+    database::{initialize_database, open_data_file},
     fault::file_unusable_error,
-    lock::Lock,
+    lock::DirectoryLock,
     options::Options,
     paths::{
-        FILE_NAME, check_regular, create_new, draft_path, make_directory, move_draft_into_place,
-        open_read_write, remove, sync_directory,
+        FILE_NAME, check_regular, create_new_file, draft_path, make_directory,
+        move_draft_into_place, open_read_write, remove_if_exists, sync_directory,
     },
     redo, rewrite,
     shared::OpenDatabase,
@@ -24,7 +24,7 @@ use super::{
 use midex_domain::{error::Result, limits};
 
 /// Locks `directory`, and creates it if it is missing. The lock is held as long as the returned value lives.
-pub(super) fn lock(directory: &Path) -> Result<Arc<Lock>> {
+pub(super) fn lock_directory(directory: &Path) -> Result<Arc<DirectoryLock>> {
     make_directory(directory).map_err(|error| match error.kind() {
         // The path is a file, or a link to nothing.
         io::ErrorKind::AlreadyExists => {
@@ -32,30 +32,30 @@ pub(super) fn lock(directory: &Path) -> Result<Arc<Lock>> {
         }
         _ => file_unusable_error(directory, &error),
     })?;
-    Lock::take_lock(directory).map(Arc::new)
+    DirectoryLock::take_lock(directory).map(Arc::new)
 }
 
 /// The data file in `directory`. It is created if it is missing.
 pub(super) fn prepare_data_file(
     directory: &Path,
-    lock: &Arc<Lock>,
+    lock: &Arc<DirectoryLock>,
     options: &Options,
 ) -> Result<PathBuf> {
     let path = directory.join(FILE_NAME);
     match fs::symlink_metadata(&path) {
         Ok(_) => check_regular(&path)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            redo::refuse_orphan(&path, options)?;
+            redo::refuse_orphan_log(&path, options)?;
             if lock.had_data_file() {
                 tracing::warn!(path = %path.display(), "the database that was in this directory is gone; an empty one is begun");
             }
-            create(&path, lock, options)?;
+            create_data_file(&path, lock, options)?;
         }
         Err(error) => return Err(file_unusable_error(&path, &error)),
     }
     // The process that created the file may have crashed before its name was durable.
-    let named = options.call_hook_before(Operation::SyncDirectory);
-    named
+    let hook_result = options.call_hook_before(FileOperation::SyncDirectory);
+    hook_result
         .and_then(|()| sync_directory(directory))
         .map_err(|error| file_unusable_error(directory, &error))?;
     Ok(path)
@@ -69,40 +69,40 @@ pub(super) fn prepare_data_file(
 /// it was, except that fresh snapshots stay if the damage is found while they are written.
 pub(super) fn open(
     path: &Path,
-    lock: &Arc<Lock>,
+    lock: &Arc<DirectoryLock>,
     options: &Options,
-) -> Result<(OpenDatabase, Ledger)> {
+) -> Result<(OpenDatabase, WriterState)> {
     lock.check_names(path)?;
     let (opened, ledger) = if lock.is_unsynced() {
-        rewrite::open(path, lock, options)?
+        rewrite::rewrite_and_open(path, lock, options)?
     } else {
         let disk = || Ok(DataFile::new(open_read_write(path)?, options.hook.clone(), lock));
         let checked_below =
             if options.check_all { u64::MAX } else { limits::CHECKED_FILE_BYTES_MAX };
-        open_disk(path, disk, options, checked_below)?
+        open_data_file(path, disk, options, checked_below)?
     };
     lock.record_data_file(
-        opened.disk.identity().map_err(|error| file_unusable_error(path, &error))?,
+        opened.data_file.identity().map_err(|error| file_unusable_error(path, &error))?,
     );
-    if ledger.unfolded.is_none() {
+    if ledger.unfolded_log_bytes.is_none() {
         redo::remove_leftover(path, options);
     }
     Ok((opened, ledger))
 }
 
 /// Creates an empty database under another name and then gives it its name, so that a crash leaves no incomplete one.
-fn create(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<()> {
+fn create_data_file(path: &Path, lock: &Arc<DirectoryLock>, options: &Options) -> Result<()> {
     let draft = draft_path(path);
-    let refuse = |error: io::Error| file_unusable_error(path, &error);
-    remove(&draft).map_err(refuse)?;
-    options.call_hook_before(Operation::Create).map_err(refuse)?;
-    let file = create_new(&draft).map_err(refuse)?;
-    let made = initialize_database(file, &draft, lock, options)
+    let to_error = |error: io::Error| file_unusable_error(path, &error);
+    remove_if_exists(&draft).map_err(to_error)?;
+    options.call_hook_before(FileOperation::Create).map_err(to_error)?;
+    let file = create_new_file(&draft).map_err(to_error)?;
+    let created = initialize_database(file, &draft, lock, options)
         .map_err(|error| error.with_context("path", path.display().to_string()));
-    let placed = made.and_then(|()| {
-        let named = options.call_hook_before(Operation::Rename);
-        named.and_then(|()| move_draft_into_place(&draft, path)).map_err(refuse)
+    let result = created.and_then(|()| {
+        let hook_result = options.call_hook_before(FileOperation::Rename);
+        hook_result.and_then(|()| move_draft_into_place(&draft, path)).map_err(to_error)
     });
-    let removed = remove(&draft).map_err(refuse);
-    placed.and(removed)
+    let cleanup = remove_if_exists(&draft).map_err(to_error);
+    result.and(cleanup)
 }

@@ -12,29 +12,31 @@ use std::{
 
 /// Identifies a file independently of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct FileIdentity {
     device: u64,
     inode: u64,
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for FileIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.device, self.inode)
     }
 }
 
 /// The identity and length of the file at `path`. Links are followed.
-pub(super) fn identity_of_path(path: &Path) -> io::Result<(Identity, u64)> {
-    system::at(path).or_else(|_| fs::metadata(path).map(|there| identity_from_metadata(&there)))
+pub(super) fn read_path_identity(path: &Path) -> io::Result<(FileIdentity, u64)> {
+    system::stat_path(path)
+        .or_else(|_| fs::metadata(path).map(|metadata| identity_from_metadata(&metadata)))
 }
 
 /// The identity and length of an open file.
-pub(super) fn identity_of_file(file: &File) -> io::Result<(Identity, u64)> {
-    system::of(file).or_else(|_| file.metadata().map(|there| identity_from_metadata(&there)))
+pub(super) fn read_file_identity(file: &File) -> io::Result<(FileIdentity, u64)> {
+    system::stat_file(file)
+        .or_else(|_| file.metadata().map(|metadata| identity_from_metadata(&metadata)))
 }
 
-fn identity_from_metadata(metadata: &Metadata) -> (Identity, u64) {
-    let identity = Identity { device: metadata.dev(), inode: metadata.ino() };
+fn identity_from_metadata(metadata: &Metadata) -> (FileIdentity, u64) {
+    let identity = FileIdentity { device: metadata.dev(), inode: metadata.ino() };
     (identity, metadata.len())
 }
 
@@ -44,24 +46,24 @@ mod system {
 
     use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, makedev, statx};
 
-    use super::Identity;
+    use super::FileIdentity;
 
     const STATX_FIELDS: StatxFlags = StatxFlags::INO.union(StatxFlags::SIZE);
 
-    pub(super) fn at(path: &Path) -> io::Result<(Identity, u64)> {
+    pub(super) fn stat_path(path: &Path) -> io::Result<(FileIdentity, u64)> {
         Ok(identity_from_statx(&statx(CWD, path, AtFlags::empty(), STATX_FIELDS)?))
     }
 
-    pub(super) fn of(file: &File) -> io::Result<(Identity, u64)> {
+    pub(super) fn stat_file(file: &File) -> io::Result<(FileIdentity, u64)> {
         Ok(identity_from_statx(&statx(file, c"", AtFlags::EMPTY_PATH, STATX_FIELDS)?))
     }
 
-    fn identity_from_statx(there: &Statx) -> (Identity, u64) {
-        let identity = Identity {
-            device: makedev(there.stx_dev_major, there.stx_dev_minor),
-            inode: there.stx_ino,
+    fn identity_from_statx(stat: &Statx) -> (FileIdentity, u64) {
+        let identity = FileIdentity {
+            device: makedev(stat.stx_dev_major, stat.stx_dev_minor),
+            inode: stat.stx_ino,
         };
-        (identity, there.stx_size)
+        (identity, stat.stx_size)
     }
 }
 
@@ -69,13 +71,13 @@ mod system {
 mod system {
     use std::{fs::File, io, path::Path};
 
-    use super::Identity;
+    use super::FileIdentity;
 
-    pub(super) fn at(_path: &Path) -> io::Result<(Identity, u64)> {
+    pub(super) fn at(_path: &Path) -> io::Result<(FileIdentity, u64)> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(super) fn of(_file: &File) -> io::Result<(Identity, u64)> {
+    pub(super) fn of(_file: &File) -> io::Result<(FileIdentity, u64)> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -15,7 +15,7 @@ use super::{
     fault::redb_error,
     reader,
     record::{self, damaged_database_error},
-    shared::Shared,
+    shared::SharedStore,
 };
 use midex_domain::{
     Execution, ExecutionId, Sequence,
@@ -27,41 +27,41 @@ use midex_domain::{
 const ROWS_PER_READ: usize = 256;
 
 /// The page that `query` asks for. It is read in portions: between two portions the database may be shut and reopened.
-pub(super) fn list_page(shared: &Shared, query: &ListQuery) -> Result<ListPage> {
+pub(super) fn list_page(shared: &SharedStore, query: &ListQuery) -> Result<ListPage> {
     if query.limit == 0 {
         return shared.read(|_| Ok(ListPage::default()));
     }
-    let mut scan = PageScan { shared, query, seen: HashSet::new(), found: Vec::new() };
+    let mut scan = PageScan { shared, query, visited_ids: HashSet::new(), matches: Vec::new() };
     let next = match OpenIndexSource::from_query(shared, query)? {
         Some(index) => scan.fill_page(index)?,
         None => scan.fill_page(JournalSource::from_query(shared, query))?,
     };
     // An execution that moved meanwhile was found at an older place.
-    scan.found.sort_by_key(|(last, _)| Reverse(*last));
-    Ok(ListPage { executions: scan.found, next })
+    scan.matches.sort_by_key(|(last, _)| Reverse(*last));
+    Ok(ListPage { executions: scan.matches, next_key: next })
 }
 
 /// The open executions with a deadline before an instant, earliest first.
-pub(super) fn due_executions(
-    shared: &Shared,
+pub(super) fn read_due_executions(
+    shared: &SharedStore,
     before: Timestamp,
     limit: usize,
 ) -> Result<Vec<DueExecution>> {
-    let mut found = Vec::new();
+    let mut due_entries = Vec::new();
     shared.read(|transaction| {
         let open = transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
         for entry in open.range::<&str>(..).map_err(redb_error)? {
             let (id, due) = entry.map_err(redb_error)?;
             let due = due.value().map(Timestamp::from_milliseconds);
             if let Some(due) = due.filter(|due| *due < before) {
-                found.push((parse_indexed_id(id.value())?, due));
+                due_entries.push((parse_indexed_id(id.value())?, due));
             }
         }
         Ok(())
     })?;
-    found.sort_by(|(one, at), (other, then)| (at, one).cmp(&(then, other)));
-    found.truncate(limit);
-    Ok(found)
+    due_entries.sort_by(|(one, at), (other, then)| (at, one).cmp(&(then, other)));
+    due_entries.truncate(limit);
+    Ok(due_entries)
 }
 
 /// Parses an execution id of the index.
@@ -80,118 +80,118 @@ struct RowPosition {
 /// A source of places, newest first.
 trait PositionSource {
     /// The next places. Empty at the end, or once the limit of journal rows is reached.
-    fn next_portion(&mut self) -> Result<Vec<RowPosition>>;
+    fn read_next_portion(&mut self) -> Result<Vec<RowPosition>>;
 
     /// Whether it is known that no more places follow.
     fn has_ended(&self) -> bool;
 }
 
 struct PageScan<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedStore,
     query: &'a ListQuery,
     /// The executions found so far. Their older rows are skipped.
-    seen: HashSet<ExecutionId>,
-    found: Vec<(Sequence, Execution)>,
+    visited_ids: HashSet<ExecutionId>,
+    matches: Vec<(Sequence, Execution)>,
 }
 
 impl PageScan<'_> {
     /// Fills the page, and returns the key before which the next page begins. All newer places have been looked at.
     fn fill_page(&mut self, mut source: impl PositionSource) -> Result<Option<Sequence>> {
-        let mut reached = None;
+        let mut last_key = None;
         loop {
-            let places = source.next_portion()?;
-            let looked_at = self.visit_positions(&places)?;
-            if let Some(last) = looked_at.checked_sub(1) {
-                reached = Some(Sequence(places[last].key));
+            let positions = source.read_next_portion()?;
+            let visited_count = self.visit_positions(&positions)?;
+            if let Some(last) = visited_count.checked_sub(1) {
+                last_key = Some(Sequence(positions[last].key));
             }
-            if looked_at < places.len() {
-                return Ok(reached);
+            if visited_count < positions.len() {
+                return Ok(last_key);
             }
-            if places.is_empty() || self.is_full() {
-                return Ok(reached.filter(|_| !source.has_ended()));
+            if positions.is_empty() || self.is_full() {
+                return Ok(last_key.filter(|_| !source.has_ended()));
             }
         }
     }
 
     /// Visits `places` until the page is full, and returns how many were visited.
-    fn visit_positions(&mut self, places: &[RowPosition]) -> Result<usize> {
+    fn visit_positions(&mut self, positions: &[RowPosition]) -> Result<usize> {
         let shared = self.shared;
-        let heads = shared.uncovered_heads(places.iter().map(|place| &place.id));
+        let heads = shared.uncovered_heads(positions.iter().map(|place| &place.id));
         shared.read(|transaction| {
-            for (at, (place, head)) in places.iter().zip(heads).enumerate() {
-                self.visit_position(transaction, place, head)
-                    .map_err(|error| error.with_context("execution_id", place.id.as_str()))?;
+            for (index, (position, head)) in positions.iter().zip(heads).enumerate() {
+                self.visit_position(transaction, position, head)
+                    .map_err(|error| error.with_context("execution_id", position.id.as_str()))?;
                 if self.is_full() {
-                    return Ok(at + 1);
+                    return Ok(index + 1);
                 }
             }
-            Ok(places.len())
+            Ok(positions.len())
         })
     }
 
     fn visit_position(
         &mut self,
         transaction: &ReadTransaction,
-        place: &RowPosition,
+        position: &RowPosition,
         head: Option<u64>,
     ) -> Result<()> {
-        if self.seen.contains(&place.id) {
+        if self.visited_ids.contains(&position.id) {
             return Ok(());
         }
-        let last = last_row_key(transaction, &place.id, head)?;
+        let last_key = read_last_row_key(transaction, &position.id, head)?;
         // This row is durable, but its commit has not been answered yet. The execution is found again at an older row.
-        if last < place.key {
+        if last_key < position.key {
             return Ok(());
         }
-        self.seen.insert(place.id.clone());
-        if !self.query.admits_last_key(Sequence(last)) {
+        self.visited_ids.insert(position.id.clone());
+        if !self.query.admits_last_key(Sequence(last_key)) {
             return Ok(());
         }
         let stored =
-            reader::load(transaction, &place.id, head)?.ok_or_else(missing_execution_error)?;
+            reader::load(transaction, &position.id, head)?.ok_or_else(missing_execution_error)?;
         if self.query.admits_execution(&stored.execution) {
-            self.found.push((Sequence(last), stored.execution));
+            self.matches.push((Sequence(last_key), stored.execution));
         }
         Ok(())
     }
 
     fn is_full(&self) -> bool {
-        self.found.len() >= self.query.limit
+        self.matches.len() >= self.query.limit
     }
 }
 
 /// All journal rows before `before`, up to the limit for one page.
 struct JournalSource<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedStore,
     before: u64,
-    left: usize,
-    ended: bool,
+    rows_left: usize,
+    is_exhausted: bool,
 }
 
 impl<'a> JournalSource<'a> {
-    fn from_query(shared: &'a Shared, query: &ListQuery) -> Self {
+    fn from_query(shared: &'a SharedStore, query: &ListQuery) -> Self {
         Self {
             shared,
             before: query.before.map_or(u64::MAX, |before| before.0),
-            left: shared.options.list_scanned_max,
-            ended: false,
+            rows_left: shared.options.list_scanned_max,
+            is_exhausted: false,
         }
     }
 }
 
 impl PositionSource for JournalSource<'_> {
-    fn next_portion(&mut self) -> Result<Vec<RowPosition>> {
-        let most = if self.ended { 0 } else { self.left };
-        let most = most.min(ROWS_PER_READ);
-        let places = self.shared.read(|read| newest_rows(read, self.before, most))?;
-        self.ended |= places.len() < most;
-        self.left -= places.len();
-        self.before = places.last().map_or(self.before, |place| place.key);
-        Ok(places)
+    fn read_next_portion(&mut self) -> Result<Vec<RowPosition>> {
+        let max_rows = if self.is_exhausted { 0 } else { self.rows_left };
+        let max_rows = max_rows.min(ROWS_PER_READ);
+        let positions = self.shared.read(|read| read_newest_rows(read, self.before, max_rows))?;
+        self.is_exhausted |= positions.len() < max_rows;
+        self.rows_left -= positions.len();
+        self.before = positions.last().map_or(self.before, |place| place.key);
+        Ok(positions)
     }
 
     fn has_ended(&self) -> bool {
-        self.ended
+        self.is_exhausted
     }
 }
 
@@ -201,26 +201,26 @@ struct OpenIndexSource(vec::IntoIter<RowPosition>);
 impl OpenIndexSource {
     /// `None` if the query is not limited to open executions, or if the index has so many entries that a walk through
     /// the journal is faster: every entry must be read to find the newest ones.
-    fn from_query(shared: &Shared, query: &ListQuery) -> Result<Option<Self>> {
+    fn from_query(shared: &SharedStore, query: &ListQuery) -> Result<Option<Self>> {
         if !query.selects_only_open() {
             return Ok(None);
         }
-        let most = shared.options.list_scanned_max;
-        let Some(ids) = shared.read(|read| open_execution_ids(read, most))? else {
+        let max_entries = shared.options.list_scanned_max;
+        let Some(ids) = shared.read(|read| read_open_ids(read, max_entries))? else {
             return Ok(None);
         };
-        let mut places = Vec::with_capacity(ids.len());
+        let mut positions = Vec::with_capacity(ids.len());
         for ids in ids.chunks(ROWS_PER_READ) {
-            places.extend(last_positions(shared, ids)?);
+            positions.extend(read_last_positions(shared, ids)?);
         }
-        places.retain(|place| query.admits_last_key(Sequence(place.key)));
-        places.sort_unstable_by_key(|place| Reverse(place.key));
-        Ok(Some(Self(places.into_iter())))
+        positions.retain(|place| query.admits_last_key(Sequence(place.key)));
+        positions.sort_unstable_by_key(|place| Reverse(place.key));
+        Ok(Some(Self(positions.into_iter())))
     }
 }
 
 impl PositionSource for OpenIndexSource {
-    fn next_portion(&mut self) -> Result<Vec<RowPosition>> {
+    fn read_next_portion(&mut self) -> Result<Vec<RowPosition>> {
         Ok(self.0.by_ref().take(ROWS_PER_READ).collect())
     }
 
@@ -230,28 +230,31 @@ impl PositionSource for OpenIndexSource {
 }
 
 /// The newest rows before `before`, at most `most`.
-fn newest_rows(
+fn read_newest_rows(
     transaction: &ReadTransaction,
     before: u64,
-    most: usize,
+    max_rows: usize,
 ) -> Result<Vec<RowPosition>> {
     let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
     let rows = journal.range(..before).map_err(redb_error)?.rev();
-    rows.take(most)
+    rows.take(max_rows)
         .map(|entry| {
             let (key, bytes) = entry.map_err(redb_error)?;
-            Ok(RowPosition { key: key.value(), id: record::row_execution(bytes.value())? })
+            Ok(RowPosition {
+                key: key.value(),
+                id: record::decode_row_execution_id(bytes.value())?,
+            })
         })
         .collect()
 }
 
 /// Every open execution; `None` where there are more than `most`.
-fn open_execution_ids(
+fn read_open_ids(
     transaction: &ReadTransaction,
-    most: usize,
+    max_entries: usize,
 ) -> Result<Option<Vec<ExecutionId>>> {
     let open = transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
-    if open.len().map_err(redb_error)? > most as u64 {
+    if open.len().map_err(redb_error)? > max_entries as u64 {
         return Ok(None);
     }
     let ids = open.range::<&str>(..).map_err(redb_error)?.map(|entry| {
@@ -261,20 +264,24 @@ fn open_execution_ids(
     ids.collect::<Result<_>>().map(Some)
 }
 
-fn last_positions(shared: &Shared, ids: &[ExecutionId]) -> Result<Vec<RowPosition>> {
+fn read_last_positions(shared: &SharedStore, ids: &[ExecutionId]) -> Result<Vec<RowPosition>> {
     let heads = shared.uncovered_heads(ids.iter());
     shared.read(|transaction| {
-        let place = |(id, head): (&ExecutionId, _)| {
-            let key = last_row_key(transaction, id, head)
+        let to_position = |(id, head): (&ExecutionId, _)| {
+            let key = read_last_row_key(transaction, id, head)
                 .map_err(|error| error.with_context("execution_id", id.as_str()))?;
             Ok(RowPosition { key, id: id.clone() })
         };
-        ids.iter().zip(heads).map(place).collect()
+        ids.iter().zip(heads).map(to_position).collect()
     })
 }
 
-fn last_row_key(transaction: &ReadTransaction, id: &ExecutionId, head: Option<u64>) -> Result<u64> {
-    reader::last_row_key(transaction, id, head)?.ok_or_else(missing_execution_error)
+fn read_last_row_key(
+    transaction: &ReadTransaction,
+    id: &ExecutionId,
+    head: Option<u64>,
+) -> Result<u64> {
+    reader::read_last_row_key(transaction, id, head)?.ok_or_else(missing_execution_error)
 }
 
 fn missing_execution_error() -> Error {
@@ -287,18 +294,21 @@ mod tests {
 
     use super::{
         super::{
-            Commit, Hook, Operation, Options, Position, RedbStore, Store, batch::BatchEffects, file,
+            Commit, FileHook, FileOperation, Options, Position, RedbStore, Store,
+            batch::BatchEffects, file,
         },
         *,
     };
-    use midex_domain::{Digest, Event, Row, State, WorkflowName, clock::Timestamp, event::Created};
+    use midex_domain::{
+        Digest, Event, Row, State, WorkflowName, clock::Timestamp, event::ExecutionCreated,
+    };
 
     fn execution_id(name: &str) -> ExecutionId {
         ExecutionId::parse(name).expect("an id")
     }
 
     fn created_event() -> Event {
-        Event::Created(Box::new(Created {
+        Event::Created(Box::new(ExecutionCreated {
             workflow: WorkflowName::parse("w").expect("a name"),
             definition: Digest::compute(b""),
             complexity: None,
@@ -317,7 +327,7 @@ mod tests {
         name: &str,
         before: Option<Execution>,
     ) -> Execution {
-        let changed = |_: &_| Event::StateChanged {
+        let change_event = |_: &_| Event::StateChanged {
             from: State::Running,
             to: State::Running,
             failure: None,
@@ -327,13 +337,13 @@ mod tests {
             execution_id: execution_id(name),
             revision: before.as_ref().map_or(0, Execution::revision) + 1,
             at: Timestamp::from_milliseconds(0),
-            events: vec![before.as_ref().map_or_else(created_event, changed)],
+            events: vec![before.as_ref().map_or_else(created_event, change_event)],
         };
         let position =
             Position { snapshot_revision: u64::from(before.is_some()), ..Position::default() };
         let next = Execution::apply_row(before, &row).expect("an execution");
         let commit = Commit {
-            next: Arc::new(next.clone()),
+            execution: Arc::new(next.clone()),
             row: Arc::new(row),
             contents: Vec::new(),
             due: None,
@@ -344,17 +354,17 @@ mod tests {
     }
 
     /// Opens what is in `directory` for reading, with rows that no snapshot covers.
-    fn open_with_uncovered_rows(directory: &Path) -> Shared {
-        let full = |operation: Operation<'_>| match operation {
-            Operation::Reserve(_) => Err(io::ErrorKind::StorageFull.into()),
+    fn open_with_uncovered_rows(directory: &Path) -> SharedStore {
+        let full = |operation: FileOperation<'_>| match operation {
+            FileOperation::Reserve(_) => Err(io::ErrorKind::StorageFull.into()),
             _ => Ok(()),
         };
-        let options = Options { hook: Some(Hook::new(full)), ..Options::default() };
-        let lock = file::lock(directory).expect("a lock");
+        let options = Options { hook: Some(FileHook::new(full)), ..Options::default() };
+        let lock = file::lock_directory(directory).expect("a lock");
         let path = file::prepare_data_file(directory, &lock, &options).expect("a file");
         let (opened, ledger) = file::open(&path, &lock, &options).expect("a store");
         assert_eq!(ledger.heads.replay_from(), Some(2));
-        Shared::new(path, options, opened, &ledger)
+        SharedStore::new(path, options, opened, &ledger)
     }
 
     /// Between a commit and its answer, the rows of the commit can be read but are not published yet. An execution that
@@ -379,8 +389,8 @@ mod tests {
             let page = list_page(&shared, &query).expect("a page");
             let executions = page.executions.iter();
             listed.extend(executions.map(|(key, one)| (one.id().clone(), *key)));
-            query.before = page.next;
-            if page.next.is_none() {
+            query.before = page.next_key;
+            if page.next_key.is_none() {
                 break;
             }
         }

@@ -18,7 +18,7 @@ use std::{
 use super::{
     fault::{file_unusable_error, store_busy_error, store_lost_error, store_unavailable_error},
     holder::LOCK_NAME,
-    identity::{self, Identity},
+    identity::{self, FileIdentity},
     paths::check_regular,
 };
 use midex_domain::error::Result;
@@ -33,26 +33,26 @@ const RESTART_ADVICE: &str = "Ask your user to end every midex that uses the dir
 
 /// The lock of a data directory, held while this lives.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct DirectoryLock {
     path: PathBuf,
     file: File,
-    identity: Identity,
+    identity: FileIdentity,
     /// Whether the last owner of this directory had a data file.
-    stood_for_one: bool,
+    had_data_file: bool,
     /// Whether a sync of the data file failed since its content was last rewritten, in this process or an earlier one.
     unsynced: AtomicBool,
     /// The identity of the data file, once that is open.
-    named: Mutex<Option<Identity>>,
+    data_identity: Mutex<Option<FileIdentity>>,
 }
 
-impl Drop for Lock {
+impl Drop for DirectoryLock {
     /// Unlocks explicitly: a process that was just forked holds a copy of the file descriptor until it calls `exec`.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }
 }
 
-impl Lock {
+impl DirectoryLock {
     /// Takes the lock of `directory`, which must exist. redb's own lock is not enough: it is free while a failed
     /// database is being reopened.
     pub(super) fn take_lock(directory: &Path) -> Result<Self> {
@@ -73,33 +73,33 @@ impl Lock {
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(file_unusable_error(&path, &error)),
         }
-        let known =
-            read_lock_text(&file).and_then(|said| Ok((said, identity::identity_of_file(&file)?.0)));
-        let (said, identity) = known.map_err(|error| file_unusable_error(&path, &error))?;
+        let loaded = read_lock_text(&file)
+            .and_then(|text| Ok((text, identity::read_file_identity(&file)?.0)));
+        let (text, identity) = loaded.map_err(|error| file_unusable_error(&path, &error))?;
         Ok(Self {
             path,
             identity,
-            stood_for_one: said.contains(':'),
-            unsynced: AtomicBool::new(said.split_whitespace().any(|word| word == UNSYNCED_WORD)),
-            named: Mutex::default(),
+            had_data_file: text.contains(':'),
+            unsynced: AtomicBool::new(text.split_whitespace().any(|word| word == UNSYNCED_WORD)),
+            data_identity: Mutex::default(),
             file,
         })
     }
 
     /// Whether the last owner of this directory had a data file.
     pub(super) fn had_data_file(&self) -> bool {
-        self.stood_for_one
+        self.had_data_file
     }
 
     /// Fails if the name of the lock file or of the data file refers to another file than the open one.
     pub(super) fn check_names(&self, data: &Path) -> Result<()> {
-        if let Some(named) = *self.lock_data_identity()
-            && let Some(what) = file_change(data, named)?
+        if let Some(data_identity) = *self.lock_data_identity()
+            && let Some(change) = find_file_change(data, data_identity)?
         {
-            return Err(store_lost_error(data, what));
+            return Err(store_lost_error(data, change));
         }
-        match file_change(&self.path, self.identity)? {
-            Some(what) => Err(store_lost_error(&self.path, what).with_action(RESTART_ADVICE)),
+        match find_file_change(&self.path, self.identity)? {
+            Some(change) => Err(store_lost_error(&self.path, change).with_action(RESTART_ADVICE)),
             None => Ok(()),
         }
     }
@@ -112,7 +112,7 @@ impl Lock {
     /// Records a failed sync of the data file. It is written to the lock file at once, because nothing else would tell
     /// the next owner if this process ended. The lock file need not be synced: a power cut clears the system's cache,
     /// and the doubt with it.
-    pub(super) fn sync_failed(&self) {
+    pub(super) fn record_sync_failure(&self) {
         self.unsynced.store(true, Ordering::Release);
         self.write_lock_text(*self.lock_data_identity());
     }
@@ -123,13 +123,13 @@ impl Lock {
     }
 
     /// Records in the lock file which data file this lock is for.
-    pub(super) fn record_data_file(&self, data: Identity) {
-        let mut named = self.lock_data_identity();
-        *named = Some(data);
-        self.write_lock_text(*named);
+    pub(super) fn record_data_file(&self, data: FileIdentity) {
+        let mut data_identity = self.lock_data_identity();
+        *data_identity = Some(data);
+        self.write_lock_text(*data_identity);
     }
 
-    fn write_lock_text(&self, data: Option<Identity>) {
+    fn write_lock_text(&self, data: Option<FileIdentity>) {
         let mut words = data.map_or_else(String::new, |data| data.to_string());
         if self.is_unsynced() {
             words = format!("{words} {UNSYNCED_WORD}");
@@ -140,16 +140,16 @@ impl Lock {
         }
     }
 
-    fn lock_data_identity(&self) -> MutexGuard<'_, Option<Identity>> {
-        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_data_identity(&self) -> MutexGuard<'_, Option<FileIdentity>> {
+        self.data_identity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What happened to the file that was opened at `path`; `None` if it is still there. An open file keeps its identity,
 /// even after it has lost its name.
-fn file_change(path: &Path, opened: Identity) -> Result<Option<&'static str>> {
-    match identity::identity_of_path(path) {
-        Ok((there, _)) if there == opened => Ok(None),
+fn find_file_change(path: &Path, opened: FileIdentity) -> Result<Option<&'static str>> {
+    match identity::read_path_identity(path) {
+        Ok((current, _)) if current == opened => Ok(None),
         Ok(_) => Ok(Some("was replaced by another file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some("was removed or moved")),
         Err(error) => Err(store_unavailable_error(path, &error)),

@@ -8,12 +8,12 @@ use std::{
 };
 
 use super::{
-    BoxFuture, Commit, Committed, DueExecution, ListPage, ListQuery, LoadedExecution, PlacedEntry,
-    Position, RefusedCall, Store, TelemetryEntry, TelemetryQuery, merge,
+    BoxFuture, Commit, CommitReceipt, DueExecution, ListPage, ListQuery, LoadedExecution,
+    PlacedEntry, Position, RefusedCall, Store, TelemetryEntry, TelemetryQuery, merge,
 };
 use midex_domain::{
-    Digest, Execution, ExecutionId, Row, Sequence, clock::Timestamp, error::Result, event::Owner,
-    limits,
+    Digest, Execution, ExecutionId, Row, Sequence, clock::Timestamp, error::Result,
+    event::OwnerEpoch, limits,
 };
 
 /// A store in memory, lost when the process ends.
@@ -25,14 +25,14 @@ struct MemoryState {
     executions: BTreeMap<ExecutionId, StoredExecution>,
     journal: BTreeMap<u64, Arc<Row>>,
     /// The keys of rows in the journal, by execution and revision.
-    places: BTreeMap<(ExecutionId, u64), u64>,
+    row_keys: BTreeMap<(ExecutionId, u64), u64>,
     contents: BTreeMap<Digest, Arc<[u8]>>,
     refusals: BTreeMap<u64, RefusedCall>,
     /// The last key of the sequence that rows and refusals share.
-    last: u64,
-    closed: bool,
+    last_key: u64,
+    is_closed: bool,
     /// How often an engine asked for its owner: a store in memory has no openings to count.
-    owners: u64,
+    owner_count: u64,
 }
 
 /// An execution as last stored.
@@ -40,7 +40,7 @@ struct MemoryState {
 struct StoredExecution {
     execution: Arc<Execution>,
     /// The key of its last row.
-    last: u64,
+    last_key: u64,
     due: Option<Timestamp>,
 }
 
@@ -54,24 +54,24 @@ impl MemoryStore {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self) -> Result<MutexGuard<'_, MemoryState>> {
-        let inside = self.lock();
-        if inside.closed {
+    fn lock_open_state(&self) -> Result<MutexGuard<'_, MemoryState>> {
+        let state = self.lock();
+        if state.is_closed {
             return Err(super::store_closed_error());
         }
-        Ok(inside)
+        Ok(state)
     }
 }
 
 impl Store for MemoryStore {
-    fn owner(&self) -> Owner {
-        let mut inside = self.lock();
-        inside.owners += 1;
-        Owner(inside.owners)
+    fn owner(&self) -> OwnerEpoch {
+        let mut state = self.lock();
+        state.owner_count += 1;
+        OwnerEpoch(state.owner_count)
     }
 
-    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Committed>> {
-        Box::pin(async move { self.open()?.commit(&commit) })
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<CommitReceipt>> {
+        Box::pin(async move { self.lock_open_state()?.commit(&commit) })
     }
 
     fn checkpoint(
@@ -80,66 +80,66 @@ impl Store for MemoryStore {
         _position: Position,
     ) -> BoxFuture<'_, Result<Position>> {
         Box::pin(async move {
-            let inside = self.open()?;
-            let stored = inside.revision(execution.id());
-            if stored != execution.revision() {
+            let state = self.lock_open_state()?;
+            let stored_revision = state.find_revision(execution.id());
+            if stored_revision != execution.revision() {
                 return Err(super::revision_conflict_error(
                     execution.id(),
                     execution.revision(),
-                    stored,
+                    stored_revision,
                 ));
             }
-            Ok(position(execution.revision()))
+            Ok(snapshot_position(execution.revision()))
         })
     }
 
     fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<LoadedExecution>>> {
         Box::pin(async move {
-            Ok(self.open()?.executions.get(id).map(|kept| LoadedExecution {
-                position: position(kept.execution.revision()),
-                execution: Execution::clone(&kept.execution),
+            Ok(self.lock_open_state()?.executions.get(id).map(|stored| LoadedExecution {
+                position: snapshot_position(stored.execution.revision()),
+                execution: Execution::clone(&stored.execution),
             }))
         })
     }
 
-    fn rows<'a>(
+    fn load_rows<'a>(
         &'a self,
         id: &'a ExecutionId,
         revisions: BTreeSet<u64>,
     ) -> BoxFuture<'a, Result<Vec<Row>>> {
         Box::pin(async move {
-            let inside = self.open()?;
+            let state = self.lock_open_state()?;
             let newest_first = revisions.into_iter().rev();
-            Ok(newest_first.filter_map(|at| inside.row(id, at)).collect())
+            Ok(newest_first.filter_map(|revision| state.find_row(id, revision)).collect())
         })
     }
 
-    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>> {
+    fn load_history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>> {
         Box::pin(async move {
-            let inside = self.open()?;
-            let revisions = 1..=inside.revision(id);
-            Ok(revisions.filter_map(|at| inside.row(id, at)).collect())
+            let state = self.lock_open_state()?;
+            let revisions = 1..=state.find_revision(id);
+            Ok(revisions.filter_map(|revision| state.find_row(id, revision)).collect())
         })
     }
 
-    fn content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
-        Box::pin(async move { Ok(self.open()?.contents.get(&digest).cloned()) })
+    fn load_content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
+        Box::pin(async move { Ok(self.lock_open_state()?.contents.get(&digest).cloned()) })
     }
 
     fn note_refusal(&self, refusal: RefusedCall) {
-        if let Ok(mut inside) = self.open() {
-            inside.add_refusal(refusal);
+        if let Ok(mut state) = self.lock_open_state() {
+            state.add_refusal(refusal);
         }
     }
 
-    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>> {
+    fn load_telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>> {
         Box::pin(async move {
-            let inside = self.open()?;
-            let transitions = inside.journal.iter().rev();
+            let state = self.lock_open_state()?;
+            let transitions = state.journal.iter().rev();
             let transitions = transitions.map(|(key, row)| {
                 Ok((Sequence(*key), TelemetryEntry::Transition(Row::clone(row))))
             });
-            let refusals = inside.refusals.iter().rev();
+            let refusals = state.refusals.iter().rev();
             let refusals = refusals
                 .map(|(key, one)| Ok((Sequence(*key), TelemetryEntry::Refusal(one.clone()))));
             merge::latest_entries(transitions, refusals, &query)
@@ -147,7 +147,7 @@ impl Store for MemoryStore {
     }
 
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<ListPage>> {
-        Box::pin(async move { Ok(self.open()?.list(&query)) })
+        Box::pin(async move { Ok(self.lock_open_state()?.list(&query)) })
     }
 
     fn due_executions(
@@ -156,8 +156,8 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<DueExecution>>> {
         Box::pin(async move {
-            let inside = self.open()?;
-            let all = inside.executions.iter();
+            let state = self.lock_open_state()?;
+            let all = state.executions.iter();
             let due = all.filter_map(|(id, kept)| Some((id.clone(), kept.due?)));
             let mut due: Vec<_> = due.filter(|(_, due)| *due < before).collect();
             due.sort_by_key(|(_, due)| *due);
@@ -168,60 +168,61 @@ impl Store for MemoryStore {
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
-            self.lock().closed = true;
+            self.lock().is_closed = true;
             Ok(())
         })
     }
 }
 
 impl MemoryState {
-    fn revision(&self, id: &ExecutionId) -> u64 {
-        let kept = self.executions.get(id);
-        kept.map_or(0, |kept| kept.execution.revision())
+    fn find_revision(&self, id: &ExecutionId) -> u64 {
+        let stored = self.executions.get(id);
+        stored.map_or(0, |kept| kept.execution.revision())
     }
 
-    fn row(&self, id: &ExecutionId, revision: u64) -> Option<Row> {
-        let key = self.places.get(&(id.clone(), revision))?;
+    fn find_row(&self, id: &ExecutionId, revision: u64) -> Option<Row> {
+        let key = self.row_keys.get(&(id.clone(), revision))?;
         self.journal.get(key).map(|row| Row::clone(row))
     }
 
-    fn commit(&mut self, commit: &Commit) -> Result<Committed> {
+    fn commit(&mut self, commit: &Commit) -> Result<CommitReceipt> {
         super::check_commit(commit)?;
-        let (id, row) = (commit.next.id(), &commit.row);
-        super::check_follows(row, self.revision(id))?;
+        let (id, row) = (commit.execution.id(), &commit.row);
+        super::check_next_revision(row, self.find_revision(id))?;
         let key = self.next_key();
-        let kept = StoredExecution { execution: commit.next.clone(), last: key, due: commit.due };
-        self.executions.insert(id.clone(), kept);
-        self.places.insert((id.clone(), row.revision), key);
+        let stored =
+            StoredExecution { execution: commit.execution.clone(), last_key: key, due: commit.due };
+        self.executions.insert(id.clone(), stored);
+        self.row_keys.insert((id.clone(), row.revision), key);
         for (digest, content) in &commit.contents {
             let content = || Arc::clone(content);
             self.contents.entry(*digest).or_insert_with(content);
         }
         self.journal.insert(key, row.clone());
-        Ok(Committed { row: Sequence(key), position: position(row.revision) })
+        Ok(CommitReceipt { row: Sequence(key), position: snapshot_position(row.revision) })
     }
 
     fn list(&self, query: &ListQuery) -> ListPage {
         let all = self.executions.values();
-        let wanted = all.filter(|one| query.admits_last_key(Sequence(one.last)));
-        let mut wanted: Vec<_> =
-            wanted.filter(|one| query.admits_execution(&one.execution)).collect();
-        wanted.sort_unstable_by_key(|one| Reverse(one.last));
-        let more = wanted.len() > query.limit;
-        wanted.truncate(query.limit);
-        let last = wanted.last().filter(|_| more);
+        let matches = all.filter(|one| query.admits_last_key(Sequence(one.last_key)));
+        let mut matches: Vec<_> =
+            matches.filter(|one| query.admits_execution(&one.execution)).collect();
+        matches.sort_unstable_by_key(|one| Reverse(one.last_key));
+        let has_more = matches.len() > query.limit;
+        matches.truncate(query.limit);
+        let last = matches.last().filter(|_| has_more);
         ListPage {
-            next: last.map(|one| Sequence(one.last)),
-            executions: wanted
+            next_key: last.map(|one| Sequence(one.last_key)),
+            executions: matches
                 .into_iter()
-                .map(|one| (Sequence(one.last), Execution::clone(&one.execution)))
+                .map(|one| (Sequence(one.last_key), Execution::clone(&one.execution)))
                 .collect(),
         }
     }
 
     fn next_key(&mut self) -> u64 {
-        self.last += 1;
-        self.last
+        self.last_key += 1;
+        self.last_key
     }
 
     fn add_refusal(&mut self, refusal: RefusedCall) {
@@ -234,6 +235,6 @@ impl MemoryState {
 }
 
 /// In memory, every state is its own snapshot.
-fn position(revision: u64) -> Position {
+fn snapshot_position(revision: u64) -> Position {
     Position { snapshot_revision: revision, ..Position::default() }
 }

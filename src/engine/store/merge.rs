@@ -19,31 +19,35 @@ pub(super) fn latest_entries(
 ) -> Result<Vec<PlacedEntry>> {
     let mut transitions = transitions.peekable();
     let mut refusals = refusals.peekable();
-    let mut told = Vec::new();
+    let mut entries = Vec::new();
     for _ in 0..limits::TELEMETRY_SCANNED_MAX {
-        if told.len() >= query.limit {
+        if entries.len() >= query.limit {
             break;
         }
-        let Some(next) = next_later_entry(&mut transitions, &mut refusals) else {
+        let Some(entry) = next_later_entry(&mut transitions, &mut refusals) else {
             break;
         };
-        let next = next?;
-        if matches_query(&next.1, query) {
-            told.push(next);
+        let entry = entry?;
+        if matches_query(&entry.1, query) {
+            entries.push(entry);
         }
     }
-    told.reverse();
-    Ok(told)
+    entries.reverse();
+    Ok(entries)
 }
 
 /// Takes the later of the next two entries. A failure comes first, in either sequence.
 fn next_later_entry(
-    one: &mut Peekable<impl Iterator<Item = Result<PlacedEntry>>>,
-    two: &mut Peekable<impl Iterator<Item = Result<PlacedEntry>>>,
+    first: &mut Peekable<impl Iterator<Item = Result<PlacedEntry>>>,
+    second: &mut Peekable<impl Iterator<Item = Result<PlacedEntry>>>,
 ) -> Option<Result<PlacedEntry>> {
-    let place =
-        |told: &Result<PlacedEntry>| told.as_ref().map_or(Sequence(u64::MAX), |(at, _)| *at);
-    if one.peek().map(place) >= two.peek().map(place) { one.next() } else { two.next() }
+    let position_of =
+        |entry: &Result<PlacedEntry>| entry.as_ref().map_or(Sequence(u64::MAX), |(at, _)| *at);
+    if first.peek().map(position_of) >= second.peek().map(position_of) {
+        first.next()
+    } else {
+        second.next()
+    }
 }
 
 fn matches_query(entry: &TelemetryEntry, query: &TelemetryQuery) -> bool {
@@ -55,13 +59,14 @@ fn matches_query(entry: &TelemetryEntry, query: &TelemetryQuery) -> bool {
         && query.event_type.is_none_or(|wanted| has_event_type(entry, wanted))
 }
 
-fn has_event_type(entry: &TelemetryEntry, wanted: EventType) -> bool {
+fn has_event_type(entry: &TelemetryEntry, event_type: EventType) -> bool {
     match entry {
-        TelemetryEntry::Transition(row) => {
-            telemetry::telemetry_of_row(row).iter().any(|told| told.event_type == wanted)
-        }
+        TelemetryEntry::Transition(row) => telemetry::build_row_telemetry(row)
+            .iter()
+            .any(|telemetry| telemetry.event_type == event_type),
         TelemetryEntry::Refusal(refusal) => {
-            telemetry::refusal_telemetry(&refusal.code, &refusal.message, None).event_type == wanted
+            telemetry::refusal_telemetry(&refusal.code, &refusal.message, None).event_type
+                == event_type
         }
     }
 }
@@ -81,9 +86,9 @@ mod tests {
             at: Timestamp::from_milliseconds(0),
             events: Vec::new(),
         };
-        let looked = Cell::new(0);
+        let read_count = Cell::new(0);
         let rows = (0..).map(|at: u64| {
-            looked.set(looked.get() + 1);
+            read_count.set(read_count.get() + 1);
             Ok((Sequence(u64::MAX - 1 - at), TelemetryEntry::Transition(row.clone())))
         });
         let query = TelemetryQuery {
@@ -91,8 +96,8 @@ mod tests {
             limit: 1,
             ..TelemetryQuery::default()
         };
-        let told = latest_entries(rows, std::iter::empty(), &query).expect("no failure");
-        assert_eq!(told, []);
-        assert!(looked.get() <= limits::TELEMETRY_SCANNED_MAX + 1);
+        let entries = latest_entries(rows, std::iter::empty(), &query).expect("no failure");
+        assert_eq!(entries, []);
+        assert!(read_count.get() <= limits::TELEMETRY_SCANNED_MAX + 1);
     }
 }

@@ -33,11 +33,11 @@ mod writer;
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 pub use self::{
-    backend::{Hook, Operation},
+    backend::{FileHook, FileOperation},
     memory::MemoryStore,
     options::Options,
     paths::{DAMAGED_SUFFIX, FILE_NAME},
-    redb_store::{Counts, OwnedDirectory, RedbStore},
+    redb_store::{OwnedDirectory, RedbStore, StoreCounts},
 };
 pub use self::{fault::store_busy_error, holder::lock_holder_pid};
 pub use midex_domain::operation::BoxFuture;
@@ -45,14 +45,14 @@ use midex_domain::{
     Digest, Execution, ExecutionId, Row, Sequence, State, StepId, WorkflowName,
     clock::Timestamp,
     error::{Code, Error, Result},
-    event::Owner,
+    event::OwnerEpoch,
 };
 
 /// A store of executions. Every implementation keeps this contract, and one test suite checks them all.
 pub trait Store: fmt::Debug + Send + Sync {
     /// Identifies this opening of the store. An engine marks the attempts that it begins with it. A later opening of
     /// the store returns a larger value.
-    fn owner(&self) -> Owner;
+    fn owner(&self) -> OwnerEpoch;
 
     /// Makes one transition durable, together with the content it refers to, and then answers.
     ///
@@ -62,7 +62,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// `STORE_LOST` where the file is not the one that was opened; `STORE_UNAVAILABLE` where the disk refuses (it is
     /// then unknown whether the transition was stored, until the execution is loaded again). Dropping the future does
     /// not undo the commit.
-    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Committed>>;
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<CommitReceipt>>;
 
     /// Writes a snapshot of an execution that is not moving, so that loading it needs no journal row.
     /// Does nothing where the stored snapshot is current.
@@ -76,17 +76,17 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<LoadedExecution>>>;
 
     /// The journal rows of one execution with these revisions, newest first, as far as there are any.
-    fn rows<'a>(
+    fn load_rows<'a>(
         &'a self,
         id: &'a ExecutionId,
         revisions: BTreeSet<u64>,
     ) -> BoxFuture<'a, Result<Vec<Row>>>;
 
     /// Every journal row of one execution, oldest first; empty where there is none.
-    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>>;
+    fn load_history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>>;
 
     /// Content stored by digest; `None` where there is none.
-    fn content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>>;
+    fn load_content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>>;
 
     /// Queues a refused call for telemetry. It is written soon, the queue is bounded, and no reply waits for it. If too
     /// many refusals arrive, the latest are dropped.
@@ -94,7 +94,7 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// The latest telemetry entries, oldest first, at most `limit`, among the latest
     /// [`midex_domain::limits::TELEMETRY_SCANNED_MAX`]. A refusal that was noted before the call is among them.
-    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>>;
+    fn load_telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>>;
 
     /// One page of executions, newest first. An execution is placed by its last transition only, and is shown as it was
     /// last made durable.
@@ -134,7 +134,7 @@ pub type DueExecution = (ExecutionId, Timestamp);
 #[derive(Clone, Debug)]
 pub struct Commit {
     /// The execution after the transition; its revision is `row.revision`.
-    pub next: Arc<Execution>,
+    pub execution: Arc<Execution>,
     /// The journal row of the transition.
     pub row: Arc<Row>,
     /// Content the row refers to, stored once by digest.
@@ -151,17 +151,17 @@ impl Commit {
     ///
     /// # Errors
     /// `INTERNAL` where something cannot be encoded.
-    pub fn encoded(&self) -> Result<(Vec<u8>, Vec<u8>)> {
+    pub fn encode(&self) -> Result<(Vec<u8>, Vec<u8>)> {
         Ok((
             record::encode_row(&self.row)?,
-            record::encode_snapshot(&self.next, self.position.snapshot_bytes)?,
+            record::encode_snapshot(&self.execution, self.position.snapshot_bytes)?,
         ))
     }
 }
 
 /// The answer to a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommitReceipt {
     /// The place of the row in the store's sequence.
     pub row: Sequence,
     /// The position of the execution after the transition.
@@ -186,7 +186,7 @@ pub struct Position {
 
 impl PartialEq for Position {
     fn eq(&self, other: &Self) -> bool {
-        let stands = |position: &Self| {
+        let compared_fields = |position: &Self| {
             (
                 position.snapshot_revision,
                 position.snapshot_bytes,
@@ -194,7 +194,7 @@ impl PartialEq for Position {
                 position.due,
             )
         };
-        stands(self) == stands(other)
+        compared_fields(self) == compared_fields(other)
     }
 }
 
@@ -236,7 +236,7 @@ pub struct ExaminedPortion {
     /// The open executions among them.
     pub open: Vec<Execution>,
     /// Where to continue; `None` at the end.
-    pub next: Option<ExaminationProgress>,
+    pub next_progress: Option<ExaminationProgress>,
 }
 
 /// A refused call, for telemetry. It has no revision and changes nothing.
@@ -309,12 +309,12 @@ impl ListQuery {
 
     /// Whether the query admits this execution, wherever its last transition lies.
     fn admits_execution(&self, execution: &Execution) -> bool {
-        let has = |project| execution.project() == Some(project);
+        let is_of_project = |project| execution.project() == Some(project);
         self.state.is_none_or(|state| execution.state() == state)
             && !(self.open_only && execution.state().is_final())
             && !(self.roots_only && execution.parent().is_some())
             && (self.workflow.as_ref()).is_none_or(|name| execution.workflow() == name)
-            && self.project.as_deref().is_none_or(has)
+            && self.project.as_deref().is_none_or(is_of_project)
     }
 }
 
@@ -324,12 +324,12 @@ pub struct ListPage {
     /// The executions as last made durable, each with the key of its last transition.
     pub executions: Vec<(Sequence, Execution)>,
     /// Where the next page begins, if more may follow; `None` at the end.
-    pub next: Option<Sequence>,
+    pub next_key: Option<Sequence>,
 }
 
 /// Checks that the execution and the row of a commit belong to one transition.
 fn check_commit(commit: &Commit) -> Result<()> {
-    let (next, row) = (&commit.next, &commit.row);
+    let (next, row) = (&commit.execution, &commit.row);
     if *next.id() == row.execution_id && next.revision() == row.revision {
         return Ok(());
     }
@@ -337,7 +337,7 @@ fn check_commit(commit: &Commit) -> Result<()> {
 }
 
 /// The comparison of the compare-and-set: `row` must directly follow the stored revision.
-fn check_follows(row: &Row, revision: u64) -> Result<()> {
+fn check_next_revision(row: &Row, revision: u64) -> Result<()> {
     if row.revision == revision.saturating_add(1) {
         return Ok(());
     }

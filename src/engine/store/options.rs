@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use super::backend::{Hook, Operation};
+use super::backend::{FileHook, FileOperation};
 use midex_domain::{
     error::{Error, Result},
     limits,
@@ -32,7 +32,7 @@ pub struct Options {
     /// How long the writer is idle before the redo log is folded into the data file.
     pub redo_idle: Duration,
     /// Called before each operation on the files.
-    pub hook: Option<Hook>,
+    pub hook: Option<FileHook>,
 }
 
 impl Default for Options {
@@ -53,15 +53,16 @@ impl Default for Options {
 
 impl Options {
     /// Calls the hook before `operation`.
-    pub(super) fn call_hook_before(&self, operation: Operation<'_>) -> io::Result<()> {
+    pub(super) fn call_hook_before(&self, operation: FileOperation<'_>) -> io::Result<()> {
         (self.hook.as_ref()).map_or(Ok(()), |hook| hook.call_before(operation))
     }
 
     pub(super) fn check_options(self) -> Result<Self> {
-        let snapshots = (1..=limits::SNAPSHOT_EVERY_MAX).contains(&self.snapshot_every);
-        let batches = (1..=limits::BATCH_TRANSITIONS_MAX).contains(&self.batch_max);
-        let scans = (1..=limits::LIST_SCANNED_MAX).contains(&self.list_scanned_max);
-        if snapshots && batches && scans {
+        let has_valid_snapshot_every =
+            (1..=limits::SNAPSHOT_EVERY_MAX).contains(&self.snapshot_every);
+        let has_valid_batch_max = (1..=limits::BATCH_TRANSITIONS_MAX).contains(&self.batch_max);
+        let has_valid_list_max = (1..=limits::LIST_SCANNED_MAX).contains(&self.list_scanned_max);
+        if has_valid_snapshot_every && has_valid_batch_max && has_valid_list_max {
             return Ok(self);
         }
         Err(Error::internal(format!(

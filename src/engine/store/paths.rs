@@ -37,8 +37,8 @@ pub(super) fn make_directory(directory: &Path) -> io::Result<()> {
         .take_while(|above| !above.as_os_str().is_empty() && !above.exists())
         .collect();
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    for made in missing {
-        sync_directory(made.parent().unwrap_or(made))?;
+    for created in missing {
+        sync_directory(created.parent().unwrap_or(created))?;
     }
     Ok(())
 }
@@ -46,8 +46,9 @@ pub(super) fn make_directory(directory: &Path) -> io::Result<()> {
 /// Makes the names in `directory` durable, where the system supports it.
 pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
     let here = Path::new(".");
-    let named = !directory.as_os_str().is_empty();
-    let synced = File::open(if named { directory } else { here }).and_then(|file| file.sync_all());
+    let has_name = !directory.as_os_str().is_empty();
+    let synced =
+        File::open(if has_name { directory } else { here }).and_then(|file| file.sync_all());
     match synced {
         // Some directories may be written but not read, and some file systems cannot sync directories.
         Err(error)
@@ -86,18 +87,18 @@ pub(super) fn open_read_write(path: &Path) -> Result<File> {
 }
 
 /// Creates a new file at `path`. Fails if it exists.
-pub(super) fn create_new(path: &Path) -> io::Result<File> {
+pub(super) fn create_new_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Gives the draft the name `path`, unless another process was first. A file at `path` is never replaced.
 pub(super) fn move_draft_into_place(draft: &Path, path: &Path) -> io::Result<()> {
-    let placed = fs::hard_link(draft, path).or_else(|error| match error.kind() {
+    let result = fs::hard_link(draft, path).or_else(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Err(error),
         // Some file systems have no hard links.
         _ => Ok(renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE)?),
     });
-    match placed {
+    match result {
         Err(_) if path.exists() => Ok(()),
         placed => placed,
     }
@@ -106,15 +107,15 @@ pub(super) fn move_draft_into_place(draft: &Path, path: &Path) -> io::Result<()>
 /// Removes the leftovers of crashed creations. Only the owner of the store does so. A process that is creating the
 /// store at this moment finds that it exists already.
 pub(super) fn remove_crash_leftovers(path: &Path) {
-    let left = |name: &str| {
+    let is_leftover = |name: &str| {
         [DRAFT_SUFFIX, COPY_SUFFIX]
             .iter()
-            .any(|kind| name.starts_with(&format!("{FILE_NAME}{kind}")))
+            .any(|suffix| name.starts_with(&format!("{FILE_NAME}{suffix}")))
     };
     let entries = path.parent().and_then(|directory| fs::read_dir(directory).ok());
     for entry in entries.into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(left)
-            && let Err(error) = remove(&entry.path())
+        if entry.file_name().to_str().is_some_and(is_leftover)
+            && let Err(error) = remove_if_exists(&entry.path())
         {
             tracing::warn!(%error, "a leftover of a crash cannot be removed");
         }
@@ -132,8 +133,8 @@ pub(super) fn draft_path(path: &Path) -> PathBuf {
     sibling_path(path, DRAFT_SUFFIX, &unique_suffix())
 }
 
-fn sibling_path(path: &Path, kind: &str, name: &str) -> PathBuf {
-    path.with_file_name(format!("{FILE_NAME}{kind}{name}"))
+fn sibling_path(path: &Path, suffix: &str, name: &str) -> PathBuf {
+    path.with_file_name(format!("{FILE_NAME}{suffix}{name}"))
 }
 
 /// A name that no other process and no other thread uses at this time.
@@ -144,7 +145,7 @@ fn unique_suffix() -> String {
 }
 
 /// Removes the file at `path`, if there is one.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+pub(super) fn remove_if_exists(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -174,11 +175,11 @@ fn copy_aside(path: &Path) -> io::Result<PathBuf> {
     let copy = path.with_file_name(format!("{name}{DAMAGED_SUFFIX}{}", modified.as_nanos()));
     if !copy.exists() {
         let draft = sibling_path(path, COPY_SUFFIX, &unique_suffix());
-        let copied = fs::copy(path, &draft).and_then(|_| fs::rename(&draft, &copy));
-        if copied.is_err() {
-            remove(&draft)?;
+        let result = fs::copy(path, &draft).and_then(|_| fs::rename(&draft, &copy));
+        if result.is_err() {
+            remove_if_exists(&draft)?;
         }
-        copied?;
+        result?;
     }
     Ok(copy)
 }

@@ -10,7 +10,7 @@ use super::{
     fault::redb_error,
     merge,
     record::{self, SnapshotHeader, damaged_database_error},
-    shared::Shared,
+    shared::SharedStore,
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, Row, Sequence,
@@ -21,7 +21,7 @@ use midex_domain::{
 /// Journal rows that a search for telemetry reads in one transaction.
 const ROWS_READ_TOGETHER: usize = 256;
 
-pub(super) type Journal = ReadOnlyTable<u64, &'static [u8]>;
+pub(super) type JournalTable = ReadOnlyTable<u64, &'static [u8]>;
 
 /// The execution as last made durable: its snapshot, and the rows after it up to `head`.
 pub(super) fn load(
@@ -42,9 +42,9 @@ pub(super) fn load(
         snapshot_bytes: bytes.value().len() as u64,
         bytes_since_snapshot: 0,
         oversized_snapshot_bytes: 0,
-        due: next_deadline(transaction, id)?,
+        due: read_next_deadline(transaction, id)?,
     };
-    for link in rows_after(transaction, id, header, head)?.into_iter().rev() {
+    for link in read_rows_after(transaction, id, header, head)?.into_iter().rev() {
         execution = Execution::apply_row(Some(execution), &link.row)
             .ok_or_else(|| damaged_database_error("a journal row cannot be applied"))?;
         position.bytes_since_snapshot += link.bytes;
@@ -53,20 +53,23 @@ pub(super) fn load(
 }
 
 /// The key of an execution's last row; `None` where there is no such execution.
-pub(super) fn last_row_key(
+pub(super) fn read_last_row_key(
     transaction: &ReadTransaction,
     id: &ExecutionId,
     head: Option<u64>,
 ) -> Result<Option<u64>> {
     let executions = transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
     let snapshot = executions.get(id.as_str()).map_err(redb_error)?;
-    let header = snapshot.map(|bytes| record::snapshot_header(bytes.value()));
+    let header = snapshot.map(|bytes| record::decode_snapshot_header(bytes.value()));
     // A head that was read before the transaction began may be older than the snapshot.
-    Ok(head.max(header.transpose()?.map(|header| header.last)))
+    Ok(head.max(header.transpose()?.map(|header| header.last_key)))
 }
 
 /// The next deadline of an open execution.
-fn next_deadline(transaction: &ReadTransaction, id: &ExecutionId) -> Result<Option<Timestamp>> {
+fn read_next_deadline(
+    transaction: &ReadTransaction,
+    id: &ExecutionId,
+) -> Result<Option<Timestamp>> {
     let open = transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
     let entry = open.get(id.as_str()).map_err(redb_error)?;
     let due = entry.and_then(|entry| entry.value());
@@ -74,7 +77,7 @@ fn next_deadline(transaction: &ReadTransaction, id: &ExecutionId) -> Result<Opti
 }
 
 /// The rows of one execution with these revisions, newest first. Rows in between are not decoded.
-pub(super) fn rows(
+pub(super) fn read_rows(
     transaction: &ReadTransaction,
     id: &ExecutionId,
     revisions: &BTreeSet<u64>,
@@ -84,24 +87,24 @@ pub(super) fn rows(
         return Ok(Vec::new());
     }
     let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
-    let Some(mut key) = last_row_key(transaction, id, head)? else {
+    let Some(mut key) = read_last_row_key(transaction, id, head)? else {
         return Ok(Vec::new());
     };
-    let newest = get_link(&journal, key)?.row;
+    let newest = read_link(&journal, key)?.row;
     let mut revision = newest.revision;
     let (mut newest, mut found) = (Some(newest), Vec::new());
-    for &wanted in revisions.range(1..=revision).rev() {
-        while revision > wanted {
+    for &target_revision in revisions.range(1..=revision).rev() {
+        while revision > target_revision {
             let bytes = journal.get(key).map_err(redb_error)?.ok_or_else(missing_row_error)?;
-            let previous = record::row_header(bytes.value())?.previous;
+            let previous = record::decode_row_header(bytes.value())?.previous;
             key = previous.ok_or_else(broken_chain_error)?;
             revision -= 1;
         }
-        let row = match newest.take().filter(|newest| newest.revision == wanted) {
+        let row = match newest.take().filter(|newest| newest.revision == target_revision) {
             Some(newest) => newest,
-            None => get_link(&journal, key)?.row,
+            None => read_link(&journal, key)?.row,
         };
-        if row.execution_id != *id || row.revision != wanted {
+        if row.execution_id != *id || row.revision != target_revision {
             return Err(broken_chain_error());
         }
         found.push(row);
@@ -110,20 +113,23 @@ pub(super) fn rows(
 }
 
 /// Every row of one execution, oldest first.
-pub(super) fn history(
+pub(super) fn read_history(
     transaction: &ReadTransaction,
     id: &ExecutionId,
     head: Option<u64>,
 ) -> Result<Vec<Row>> {
     let links: Result<Vec<_>> =
-        chain(transaction, id, head)?.map(|link| link.map(|link| link.row)).collect();
+        open_row_chain(transaction, id, head)?.map(|link| link.map(|link| link.row)).collect();
     let mut rows = links?;
     rows.reverse();
     Ok(rows)
 }
 
 /// Content by its digest. Fails if the content is damaged.
-pub(super) fn content(transaction: &ReadTransaction, digest: Digest) -> Result<Option<Arc<[u8]>>> {
+pub(super) fn read_content(
+    transaction: &ReadTransaction,
+    digest: Digest,
+) -> Result<Option<Arc<[u8]>>> {
     let table = transaction.open_table(CONTENT_TABLE).map_err(redb_error)?;
     let Some(bytes) = table.get(digest.as_bytes()).map_err(redb_error)? else {
         return Ok(None);
@@ -135,48 +141,52 @@ pub(super) fn content(transaction: &ReadTransaction, digest: Digest) -> Result<O
 /// The digest of content. Fails if it is not the key of the content.
 pub(super) fn check_content(key: &[u8; 32], bytes: &[u8]) -> Result<Digest> {
     let digest = Digest::compute(bytes);
-    let is_right = digest.as_bytes() == key;
-    is_right
+    let matches = digest.as_bytes() == key;
+    matches
         .then_some(digest)
         .ok_or_else(|| damaged_database_error("content does not have the digest it lies under"))
 }
 
 /// Checks that a row can be read and that it follows the row that it names.
-pub(super) fn check_row(journal: &Journal, key: u64, bytes: &[u8]) -> Result<()> {
+pub(super) fn check_row(journal: &JournalTable, key: u64, bytes: &[u8]) -> Result<()> {
     let JournalLink { previous, row, .. } = JournalLink::decode(key, bytes)?;
-    let before = previous.map(|previous| get_link(journal, previous));
-    let follows = match before.transpose()? {
+    let previous_link = previous.map(|previous| read_link(journal, previous));
+    let follows = match previous_link.transpose()? {
         None => row.revision == 1,
-        Some(before) => {
-            before.row.execution_id == row.execution_id
-                && before.row.revision.checked_add(1) == Some(row.revision)
+        Some(previous_link) => {
+            previous_link.row.execution_id == row.execution_id
+                && previous_link.row.revision.checked_add(1) == Some(row.revision)
         }
     };
     follows.then_some(()).ok_or_else(broken_chain_error)
 }
 
 /// The latest entries of one execution that match `query`, oldest first.
-pub(super) fn telemetry_of(
+pub(super) fn read_execution_telemetry(
     transaction: &ReadTransaction,
     id: &ExecutionId,
     query: &TelemetryQuery,
     head: Option<u64>,
 ) -> Result<Vec<PlacedEntry>> {
-    let refusals = refusals(transaction)?.into_iter().map(Ok);
-    let rows = chain(transaction, id, head)?.map(|link| link.map(JournalLink::into_placed_entry));
+    let refusals = read_refusals(transaction)?.into_iter().map(Ok);
+    let rows =
+        open_row_chain(transaction, id, head)?.map(|link| link.map(JournalLink::into_placed_entry));
     merge::latest_entries(rows, refusals, query)
 }
 
 /// The latest entries of all executions that match `query`, oldest first. May read many rows, and reads them in
 /// portions: between two portions the database may be shut and reopened.
-pub(super) fn telemetry(shared: &Shared, query: &TelemetryQuery) -> Result<Vec<PlacedEntry>> {
-    let refusals = shared.read(refusals)?.into_iter().map(Ok);
-    let rows = Rows { shared, portion: Vec::new().into_iter(), before: u64::MAX };
+pub(super) fn read_telemetry(
+    shared: &SharedStore,
+    query: &TelemetryQuery,
+) -> Result<Vec<PlacedEntry>> {
+    let refusals = shared.read(read_refusals)?.into_iter().map(Ok);
+    let rows = JournalRows { shared, portion: Vec::new().into_iter(), before: u64::MAX };
     merge::latest_entries(rows, refusals, query)
 }
 
 /// All refusals, newest first. Their number is small.
-fn refusals(transaction: &ReadTransaction) -> Result<Vec<PlacedEntry>> {
+fn read_refusals(transaction: &ReadTransaction) -> Result<Vec<PlacedEntry>> {
     let refusals = transaction.open_table(REFUSALS_TABLE).map_err(redb_error)?;
     refusals
         .range::<u64>(..)
@@ -191,14 +201,14 @@ fn refusals(transaction: &ReadTransaction) -> Result<Vec<PlacedEntry>> {
 }
 
 /// All journal rows, newest first.
-struct Rows<'a> {
-    shared: &'a Shared,
+struct JournalRows<'a> {
+    shared: &'a SharedStore,
     portion: vec::IntoIter<JournalLink>,
     /// The key of the last row that was read. The next portion begins before it.
     before: u64,
 }
 
-impl Rows<'_> {
+impl JournalRows<'_> {
     fn read_next_portion(&mut self) -> Result<Option<JournalLink>> {
         let portion: Vec<_> = self.shared.read(|transaction| {
             let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
@@ -216,7 +226,7 @@ impl Rows<'_> {
     }
 }
 
-impl Iterator for Rows<'_> {
+impl Iterator for JournalRows<'_> {
     type Item = Result<PlacedEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -247,7 +257,7 @@ impl JournalLink {
     }
 }
 
-fn get_link(journal: &Journal, key: u64) -> Result<JournalLink> {
+fn read_link(journal: &JournalTable, key: u64) -> Result<JournalLink> {
     let bytes = journal.get(key).map_err(redb_error)?.ok_or_else(missing_row_error)?;
     JournalLink::decode(key, bytes.value())
 }
@@ -261,49 +271,53 @@ fn broken_chain_error() -> Error {
 }
 
 /// The rows that the snapshot with `header` does not cover, newest first.
-fn rows_after(
+fn read_rows_after(
     transaction: &ReadTransaction,
     id: &ExecutionId,
     header: SnapshotHeader,
     head: Option<u64>,
 ) -> Result<Vec<JournalLink>> {
-    let Some(head) = head.filter(|head| *head > header.last) else {
+    let Some(head) = head.filter(|head| *head > header.last_key) else {
         return Ok(Vec::new());
     };
     let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
     let links: Result<Vec<_>> = RowChain::new(journal, id, Some(head))
-        .take_while(|link| link.as_ref().map_or(true, |link| link.key > header.last))
+        .take_while(|link| link.as_ref().map_or(true, |link| link.key > header.last_key))
         .collect();
     let links = links?;
     let first = links.last().map(|link| (link.previous, link.row.revision));
-    if first != Some((Some(header.last), header.revision + 1)) {
+    if first != Some((Some(header.last_key), header.revision + 1)) {
         return Err(damaged_database_error("a chain of journal rows misses its snapshot"));
     }
     Ok(links)
 }
 
 /// The rows of an execution, newest first. Empty if there is no such execution.
-fn chain(transaction: &ReadTransaction, id: &ExecutionId, head: Option<u64>) -> Result<RowChain> {
+fn open_row_chain(
+    transaction: &ReadTransaction,
+    id: &ExecutionId,
+    head: Option<u64>,
+) -> Result<RowChain> {
     let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
-    let last = last_row_key(transaction, id, head)?;
+    let last = read_last_row_key(transaction, id, head)?;
     Ok(RowChain::new(journal, id, last))
 }
 
 /// Walks back along `previous`, and checks that the rows belong to one execution and have no gap.
 struct RowChain {
-    journal: Journal,
+    journal: JournalTable,
     id: ExecutionId,
-    next: Option<u64>,
+    next_key: Option<u64>,
     revision: Option<u64>,
 }
 
 impl RowChain {
-    fn new(journal: Journal, id: &ExecutionId, last: Option<u64>) -> Self {
-        Self { journal, id: id.clone(), next: last, revision: None }
+    fn new(journal: JournalTable, id: &ExecutionId, last: Option<u64>) -> Self {
+        Self { journal, id: id.clone(), next_key: last, revision: None }
     }
 
     fn follow_link(&mut self, key: u64) -> Result<JournalLink> {
-        let link = get_link(&self.journal, key)?;
+        let link = read_link(&self.journal, key)?;
         let follows =
             self.revision.is_none_or(|later| link.row.revision.checked_add(1) == Some(later));
         let ends = (link.row.revision == 1) == link.previous.is_none();
@@ -311,7 +325,7 @@ impl RowChain {
             return Err(broken_chain_error());
         }
         self.revision = Some(link.row.revision);
-        self.next = link.previous;
+        self.next_key = link.previous;
         Ok(link)
     }
 }
@@ -320,7 +334,7 @@ impl Iterator for RowChain {
     type Item = Result<JournalLink>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let key = self.next.take()?;
+        let key = self.next_key.take()?;
         Some(self.follow_link(key))
     }
 }

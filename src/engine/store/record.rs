@@ -14,7 +14,7 @@ use midex_domain::{
 };
 
 /// The version of rows and refusals, in their first byte.
-const VERSION: u8 = 1;
+const RECORD_VERSION: u8 = 1;
 /// The version of snapshots, in their first byte. Version 1 has no pages of lists, which are at the end.
 const SNAPSHOT_VERSION: u8 = 2;
 
@@ -32,7 +32,7 @@ pub(super) struct SnapshotHeader {
     /// The revision of the execution.
     pub(super) revision: u64,
     /// The journal key of that revision's row.
-    pub(super) last: u64,
+    pub(super) last_key: u64,
 }
 
 /// The fields of a journal row that can be read without decoding it.
@@ -46,19 +46,19 @@ pub(super) struct RowHeader {
 
 /// Encodes a snapshot without its journal key, which is sealed later. The previous snapshot had `bytes_before` bytes.
 pub(super) fn encode_snapshot(execution: &Execution, bytes_before: u64) -> Result<Vec<u8>> {
-    let room = usize::try_from(bytes_before).unwrap_or_default() + SNAPSHOT_GROWTH_BYTES;
-    encode(encode_prefix(SNAPSHOT_VERSION, [execution.revision(), 0], room), execution)
+    let capacity = usize::try_from(bytes_before).unwrap_or_default() + SNAPSHOT_GROWTH_BYTES;
+    encode(encode_prefix(SNAPSHOT_VERSION, [execution.revision(), 0], capacity), execution)
 }
 
 /// Writes the journal key of the snapshot's revision into its prefix.
-pub(super) fn seal_snapshot(bytes: &mut [u8], last: u64) {
-    write_prefix_number(bytes, 9, last);
+pub(super) fn seal_snapshot(bytes: &mut [u8], key: u64) {
+    write_prefix_number(bytes, 9, key);
 }
 
 /// The header of a stored snapshot.
-pub(super) fn snapshot_header(bytes: &[u8]) -> Result<SnapshotHeader> {
+pub(super) fn decode_snapshot_header(bytes: &[u8]) -> Result<SnapshotHeader> {
     let ([revision, last], _) = split_prefix(bytes, SNAPSHOT_VERSION)?;
-    Ok(SnapshotHeader { revision, last })
+    Ok(SnapshotHeader { revision, last_key: last })
 }
 
 /// Decodes a stored snapshot.
@@ -71,12 +71,12 @@ pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution
             "a snapshot disagrees with its header about its revision",
         ));
     }
-    Ok((SnapshotHeader { revision, last }, execution))
+    Ok((SnapshotHeader { revision, last_key: last }, execution))
 }
 
 /// Encodes a journal row whose prefix is sealed later.
 pub(super) fn encode_row(row: &Row) -> Result<Vec<u8>> {
-    encode(encode_prefix(VERSION, [0, 0], ROW_CAPACITY_BYTES), row)
+    encode(encode_prefix(RECORD_VERSION, [0, 0], ROW_CAPACITY_BYTES), row)
 }
 
 /// Writes the header into the prefix of a row.
@@ -86,7 +86,7 @@ pub(super) fn seal_row(bytes: &mut [u8], header: RowHeader) {
 }
 
 /// The header of a stored journal row.
-pub(super) fn row_header(bytes: &[u8]) -> Result<RowHeader> {
+pub(super) fn decode_row_header(bytes: &[u8]) -> Result<RowHeader> {
     split_row(bytes).map(|(header, _)| header)
 }
 
@@ -97,13 +97,13 @@ pub(super) fn decode_row(bytes: &[u8]) -> Result<(RowHeader, Row)> {
 }
 
 fn split_row(bytes: &[u8]) -> Result<(RowHeader, &[u8])> {
-    let ([previous, replay_from], body) = split_prefix(bytes, VERSION)?;
+    let ([previous, replay_from], body) = split_prefix(bytes, RECORD_VERSION)?;
     let header = RowHeader { previous: (previous > 0).then_some(previous), replay_from };
     Ok((header, body))
 }
 
 /// The execution of a stored journal row, without decoding its events: the row begins with the id.
-pub(super) fn row_execution(bytes: &[u8]) -> Result<ExecutionId> {
+pub(super) fn decode_row_execution_id(bytes: &[u8]) -> Result<ExecutionId> {
     let (_, body) = split_row(bytes)?;
     let id = postcard::take_from_bytes(body).map(|(id, _)| id);
     id.map_err(unreadable_record_error)
@@ -111,42 +111,42 @@ pub(super) fn row_execution(bytes: &[u8]) -> Result<ExecutionId> {
 
 /// Encodes a refusal.
 pub(super) fn encode_refusal(refusal: &RefusedCall) -> Result<Vec<u8>> {
-    encode(vec![VERSION], refusal)
+    encode(vec![RECORD_VERSION], refusal)
 }
 
 /// Decodes a stored refusal.
 pub(super) fn decode_refusal(bytes: &[u8]) -> Result<RefusedCall> {
     let (version, body) =
         bytes.split_first().ok_or_else(|| damaged_database_error("a stored refusal is empty"))?;
-    check_version(*version, VERSION)?;
+    check_version(*version, RECORD_VERSION)?;
     decode(body)
 }
 
 /// The error of a database with content that no version of midex wrote.
-pub(super) fn damaged_database_error(what: &str) -> Error {
-    Error::new(Code::StoreCorrupt, format!("the database is damaged: {what}"))
+pub(super) fn damaged_database_error(detail: &str) -> Error {
+    Error::new(Code::StoreCorrupt, format!("the database is damaged: {detail}"))
 }
 
 /// The version as `u8`, then each number as `u64`, in a buffer with a capacity of `room` bytes.
-fn encode_prefix<const N: usize>(version: u8, numbers: [u64; N], room: usize) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(room);
+fn encode_prefix<const N: usize>(version: u8, numbers: [u64; N], capacity: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(capacity);
     bytes.push(version);
     bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
     bytes
 }
 
-fn write_prefix_number(bytes: &mut [u8], at: usize, number: u64) {
-    bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+fn write_prefix_number(bytes: &mut [u8], offset: usize, number: u64) {
+    bytes[offset..offset + 8].copy_from_slice(&number.to_le_bytes());
 }
 
 /// The numbers of a record's prefix, and the bytes after it. `latest` is the latest version of such a record.
 fn split_prefix<const N: usize>(bytes: &[u8], latest: u8) -> Result<([u64; N], &[u8])> {
-    let short = || damaged_database_error("a stored record is too short");
-    let (version, mut rest) = bytes.split_first().ok_or_else(short)?;
+    let too_short_error = || damaged_database_error("a stored record is too short");
+    let (version, mut rest) = bytes.split_first().ok_or_else(too_short_error)?;
     check_version(*version, latest)?;
     let mut numbers = [0; N];
     for number in &mut numbers {
-        let (chunk, after) = rest.split_first_chunk::<8>().ok_or_else(short)?;
+        let (chunk, after) = rest.split_first_chunk::<8>().ok_or_else(too_short_error)?;
         (*number, rest) = (u64::from_le_bytes(*chunk), after);
     }
     Ok((numbers, rest))

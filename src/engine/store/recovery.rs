@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 
 use super::{
-    batch::{EXECUTIONS_TABLE, JOURNAL_TABLE, Ledger, META_TABLE, REFUSALS_TABLE, REPLAY_FROM_KEY},
+    batch::{
+        EXECUTIONS_TABLE, JOURNAL_TABLE, META_TABLE, REFUSALS_TABLE, REPLAY_FROM_KEY, WriterState,
+    },
     dirty::DirtySet,
     fault::redb_error,
     reader,
@@ -20,21 +22,21 @@ const CHECKPOINTED_TOGETHER_MAX: usize = 256;
 const CHECKPOINT_BYTES: u64 = 32 << 10;
 
 /// Reads what the writer needs to know about the file. Changes nothing.
-pub(super) fn survey_database(database: &Database) -> Result<Ledger> {
+pub(super) fn read_writer_state(database: &Database) -> Result<WriterState> {
     let transaction = database.begin_read().map_err(redb_error)?;
     let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
     let refusals = transaction.open_table(REFUSALS_TABLE).map_err(redb_error)?;
     let last_refusal = refusals.last().map_err(redb_error)?;
-    let mut ledger = Ledger {
+    let mut ledger = WriterState {
         heads: DirtySet::default(),
         next_key: last_refusal.map_or(1, |(key, _)| key.value().saturating_add(1)),
         scan_from: 1,
-        unfolded: None,
+        unfolded_log_bytes: None,
     };
     if let Some((key, bytes)) = journal.last().map_err(redb_error)? {
-        let replay_from = record::row_header(bytes.value())?.replay_from;
+        let replay_from = record::decode_row_header(bytes.value())?.replay_from;
         ledger.next_key = ledger.next_key.max(key.value().saturating_add(1));
-        ledger.scan_from = replay_from.max(replay_start_key(&transaction)?);
+        ledger.scan_from = replay_from.max(read_replay_start(&transaction)?);
         if ledger.scan_from > ledger.next_key {
             return Err(damaged_database_error(
                 "the place from which to replay lies behind its last row",
@@ -46,7 +48,7 @@ pub(super) fn survey_database(database: &Database) -> Result<Ledger> {
 }
 
 /// The key from which the last [`checkpoint_all`] lets replay begin; 0 where it never ran.
-fn replay_start_key(transaction: &ReadTransaction) -> Result<u64> {
+fn read_replay_start(transaction: &ReadTransaction) -> Result<u64> {
     let meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
     let Some(mark) = meta.get(REPLAY_FROM_KEY).map_err(redb_error)? else {
         return Ok(0);
@@ -57,43 +59,43 @@ fn replay_start_key(transaction: &ReadTransaction) -> Result<u64> {
 }
 
 /// The disk space that [`checkpoint_all`] may need.
-pub(super) fn checkpoint_bytes(ledger: &Ledger) -> u64 {
+pub(super) fn estimate_checkpoint_bytes(ledger: &WriterState) -> u64 {
     ledger.heads.iter().count() as u64 * CHECKPOINT_BYTES
 }
 
 /// Brings the snapshot of every execution up to date, and then moves the start of replay behind the last row. That row
 /// still names an earlier start, from which the next opening would scan. Each transaction of this function leaves a
 /// consistent file.
-pub(super) fn checkpoint_all(database: &Database, ledger: &mut Ledger) -> Result<()> {
-    let heads: Vec<_> = ledger.heads.iter().map(|(id, head)| (id.clone(), head.last)).collect();
+pub(super) fn checkpoint_all(database: &Database, ledger: &mut WriterState) -> Result<()> {
+    let heads: Vec<_> = ledger.heads.iter().map(|(id, head)| (id.clone(), head.last_key)).collect();
     for heads in heads.chunks(CHECKPOINTED_TOGETHER_MAX) {
-        checkpoint_together(database, heads)?;
+        checkpoint_executions(database, heads)?;
         for (id, _) in heads {
             ledger.heads.record_snapshot(id);
         }
     }
     if ledger.scan_from < ledger.next_key {
-        mark_replayed(database, ledger.next_key)?;
+        record_replay_start(database, ledger.next_key)?;
         ledger.scan_from = ledger.next_key;
     }
     Ok(())
 }
 
-fn mark_replayed(database: &Database, key: u64) -> Result<()> {
-    let writing = database.begin_write().map_err(redb_error)?;
-    let mut meta = writing.open_table(META_TABLE).map_err(redb_error)?;
+fn record_replay_start(database: &Database, key: u64) -> Result<()> {
+    let transaction = database.begin_write().map_err(redb_error)?;
+    let mut meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
     meta.insert(REPLAY_FROM_KEY, key.to_le_bytes().as_slice()).map_err(redb_error)?;
     drop(meta);
-    writing.commit().map_err(redb_error)
+    transaction.commit().map_err(redb_error)
 }
 
-fn checkpoint_together(database: &Database, heads: &[(ExecutionId, u64)]) -> Result<()> {
-    let reading = database.begin_read().map_err(redb_error)?;
-    let writing = database.begin_write().map_err(redb_error)?;
+fn checkpoint_executions(database: &Database, heads: &[(ExecutionId, u64)]) -> Result<()> {
+    let read_transaction = database.begin_read().map_err(redb_error)?;
+    let write_transaction = database.begin_write().map_err(redb_error)?;
     {
-        let mut executions = writing.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
+        let mut executions = write_transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
         for (id, last) in heads {
-            let stored = reader::load(&reading, id, Some(*last))?.ok_or_else(|| {
+            let stored = reader::load(&read_transaction, id, Some(*last))?.ok_or_else(|| {
                 damaged_database_error("an execution has journal rows and no snapshot")
             })?;
             let mut bytes =
@@ -102,7 +104,7 @@ fn checkpoint_together(database: &Database, heads: &[(ExecutionId, u64)]) -> Res
             executions.insert(id.as_str(), bytes.as_slice()).map_err(redb_error)?;
         }
     }
-    writing.commit().map_err(redb_error)
+    write_transaction.commit().map_err(redb_error)
 }
 
 /// The heads, computed from the rows from `replay_from` on.
@@ -110,19 +112,20 @@ fn find_uncovered_heads(transaction: &ReadTransaction, replay_from: u64) -> Resu
     let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
     let executions = transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
     let mut heads = DirtySet::default();
-    let mut covered = HashMap::new();
+    let mut covered_keys = HashMap::new();
     for entry in journal.range(replay_from..).map_err(redb_error)? {
         let (key, bytes) = entry.map_err(redb_error)?;
         let (_, row) = record::decode_row(bytes.value())?;
         let id = row.execution_id;
-        if !covered.contains_key(&id) {
+        if !covered_keys.contains_key(&id) {
             let snapshot = executions.get(id.as_str()).map_err(redb_error)?;
             let snapshot = snapshot.ok_or_else(|| {
                 damaged_database_error("an execution has journal rows and no snapshot")
             })?;
-            covered.insert(id.clone(), record::snapshot_header(snapshot.value())?.last);
+            covered_keys
+                .insert(id.clone(), record::decode_snapshot_header(snapshot.value())?.last_key);
         }
-        if key.value() > covered[&id] {
+        if key.value() > covered_keys[&id] {
             heads.record_row(&id, row.revision, key.value());
         }
     }

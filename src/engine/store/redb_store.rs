@@ -15,28 +15,28 @@ use redb::ReadTransaction;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    BoxFuture, Commit, Committed, DueExecution, ExaminationProgress, ExaminedPortion, ListPage,
+    BoxFuture, Commit, CommitReceipt, DueExecution, ExaminationProgress, ExaminedPortion, ListPage,
     ListQuery, LoadedExecution, PlacedEntry, Position, RefusedCall, Store, TelemetryQuery,
-    batch::{OpenEntry, WriteRequest},
+    batch::{OpenIndexChange, WriteRequest},
     check_commit, examine, file, list,
-    lock::Lock,
+    lock::DirectoryLock,
     options::Options,
     paths, reader, record,
-    shared::Shared,
+    shared::SharedStore,
     store_closed_error,
-    writer::{Request, Writer, WriterMessage},
+    writer::{QueuedRequest, Writer, WriterMessage},
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, Row, Sequence,
     clock::Timestamp,
     error::{Error, Result},
-    event::Owner,
+    event::OwnerEpoch,
     limits,
 };
 
 /// Counters of a store since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct StoreCounts {
     /// Transactions made durable.
     pub commits: u64,
     /// Transitions stored by them.
@@ -51,7 +51,7 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct OwnedDirectory {
     directory: PathBuf,
-    lock: Arc<Lock>,
+    lock: Arc<DirectoryLock>,
 }
 
 impl OwnedDirectory {
@@ -60,7 +60,7 @@ impl OwnedDirectory {
     /// # Errors
     /// `STORE_BUSY` where another process owns it, `FILE_UNUSABLE` where the system refuses.
     pub fn take_ownership(directory: &Path) -> Result<Self> {
-        Ok(Self { lock: file::lock(directory)?, directory: directory.to_path_buf() })
+        Ok(Self { lock: file::lock_directory(directory)?, directory: directory.to_path_buf() })
     }
 
     /// Whether the last owner of the directory had a data file that is missing now.
@@ -72,14 +72,14 @@ impl OwnedDirectory {
 /// Executions in one redb file, owned by one process at a time.
 #[derive(Debug)]
 pub struct RedbStore {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
     queue: Option<Sender<WriterMessage>>,
     /// Permits for the writer's queue. Closed with the store.
-    room: Arc<Semaphore>,
+    queue_permits: Arc<Semaphore>,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// The next key of the sequence at the time of opening. An earlier opening has a smaller one, unless it stored
     /// nothing and so began no attempt.
-    owner: Owner,
+    owner: OwnerEpoch,
 }
 
 impl RedbStore {
@@ -99,14 +99,14 @@ impl RedbStore {
     ///
     /// # Errors
     /// As [`RedbStore::open`], without `STORE_BUSY`.
-    pub fn open_owned(taken: OwnedDirectory, options: Options) -> Result<Self> {
+    pub fn open_owned(owned: OwnedDirectory, options: Options) -> Result<Self> {
         let options = options.check_options()?;
-        let (directory, lock) = (&taken.directory, taken.lock);
+        let (directory, lock) = (&owned.directory, owned.lock);
         let path = file::prepare_data_file(directory, &lock, &options)?;
         let (opened, ledger) = file::open(&path, &lock, &options)?;
         paths::remove_crash_leftovers(&path);
-        let owner = Owner(ledger.next_key);
-        let shared = Arc::new(Shared::new(path, options, opened, &ledger));
+        let owner = OwnerEpoch(ledger.next_key);
+        let shared = Arc::new(SharedStore::new(path, options, opened, &ledger));
         let (queue, messages) = mpsc::channel();
         let writer = Writer::new(Arc::clone(&shared), lock, messages, ledger);
         let writer = thread::Builder::new()
@@ -118,15 +118,15 @@ impl RedbStore {
         Ok(Self {
             shared,
             queue: Some(queue),
-            room: Arc::new(Semaphore::new(limits::WRITER_QUEUE_MAX)),
+            queue_permits: Arc::new(Semaphore::new(limits::WRITER_QUEUE_MAX)),
             writer: Mutex::new(Some(writer)),
             owner,
         })
     }
 
     /// The counters since the store was opened.
-    pub fn counts(&self) -> Counts {
-        Counts {
+    pub fn counts(&self) -> StoreCounts {
+        StoreCounts {
             commits: self.shared.commits.load(Ordering::Relaxed),
             transitions: self.shared.transitions.load(Ordering::Relaxed),
             snapshots: self.shared.snapshots.load(Ordering::Relaxed),
@@ -134,12 +134,16 @@ impl RedbStore {
         }
     }
 
-    async fn write(&self, work: WriteRequest) -> Result<Sequence> {
-        let room = Arc::clone(&self.room).acquire_owned().await;
-        let room = room.map_err(|_| store_closed_error())?;
-        let (answer, answered) = oneshot::channel();
-        self.send(WriterMessage::Request(Request { work, answer, room }))?;
-        answered.await.map_err(|_| store_closed_error())?
+    async fn send_write(&self, request: WriteRequest) -> Result<Sequence> {
+        let permit = Arc::clone(&self.queue_permits).acquire_owned().await;
+        let permit = permit.map_err(|_| store_closed_error())?;
+        let (answer, receiver) = oneshot::channel();
+        self.send(WriterMessage::Request(QueuedRequest {
+            write_request: request,
+            reply: answer,
+            permit,
+        }))?;
+        receiver.await.map_err(|_| store_closed_error())?
     }
 
     /// Reads at once, on the caller's thread.
@@ -173,17 +177,19 @@ impl RedbStore {
             oversized_snapshot_bytes,
             ..
         } = commit.position;
-        let rows = bytes_since_snapshot + row_bytes;
-        let outweighed = |bytes: u64| bytes <= limits::SNAPSHOT_BYTES_FREE as u64 || bytes < rows;
-        let due = commit.row.revision.saturating_sub(snapshot_revision)
+        let row_bytes_total = bytes_since_snapshot + row_bytes;
+        let is_worth_writing =
+            |bytes: u64| bytes <= limits::SNAPSHOT_BYTES_FREE as u64 || bytes < row_bytes_total;
+        let is_due = commit.row.revision.saturating_sub(snapshot_revision)
             >= u64::from(self.shared.options.snapshot_every);
-        let must = snapshot_revision == 0 || commit.next.state().is_final();
+        let is_required = snapshot_revision == 0 || commit.execution.state().is_final();
         // A snapshot hardly shrinks. If the rows do not outweigh the last one, this one need not be encoded.
-        if must || (due && outweighed(snapshot_bytes.max(oversized_snapshot_bytes))) {
-            let bytes = record::encode_snapshot(&commit.next, snapshot_bytes)?;
+        if is_required || (is_due && is_worth_writing(snapshot_bytes.max(oversized_snapshot_bytes)))
+        {
+            let bytes = record::encode_snapshot(&commit.execution, snapshot_bytes)?;
             let length = bytes.len() as u64;
-            return Ok(if must || outweighed(length) {
-                SnapshotDecision::Made(bytes)
+            return Ok(if is_required || is_worth_writing(length) {
+                SnapshotDecision::Encoded(bytes)
             } else {
                 SnapshotDecision::TooLarge(length)
             });
@@ -193,12 +199,12 @@ impl RedbStore {
 
     async fn read_blocking<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
+        read: impl FnOnce(&SharedStore) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let shared = Arc::clone(&self.shared);
-        let read = tokio::task::spawn_blocking(move || read(&shared));
+        let task = tokio::task::spawn_blocking(move || read(&shared));
         self.report_failed_read(
-            read.await
+            task.await
                 .map_err(|error| Error::internal("a read was not finished").with_source(error))?,
         )
     }
@@ -210,42 +216,42 @@ impl RedbStore {
 }
 
 impl Store for RedbStore {
-    fn owner(&self) -> Owner {
+    fn owner(&self) -> OwnerEpoch {
         self.owner
     }
 
-    fn commit(&self, mut commit: Commit) -> BoxFuture<'_, Result<Committed>> {
+    fn commit(&self, mut commit: Commit) -> BoxFuture<'_, Result<CommitReceipt>> {
         Box::pin(async move {
             check_commit(&commit)?;
             let _caller = WaitingCaller::new(&self.shared.callers);
             let row_bytes = record::encode_row(&commit.row)?;
             let bytes = row_bytes.len() as u64;
             let snapshot = self.decide_snapshot(&commit, bytes)?;
-            let behind = Position {
+            let advanced = Position {
                 bytes_since_snapshot: commit.position.bytes_since_snapshot + bytes,
                 due: commit.due,
                 ..commit.position
             };
             let (snapshot, position) = match snapshot {
-                SnapshotDecision::Made(snapshot) => {
-                    let position = behind.after_snapshot(commit.row.revision, &snapshot);
+                SnapshotDecision::Encoded(snapshot) => {
+                    let position = advanced.after_snapshot(commit.row.revision, &snapshot);
                     (Some(snapshot), position)
                 }
                 SnapshotDecision::TooLarge(bytes) => {
-                    let behind = Position { oversized_snapshot_bytes: bytes, ..behind };
-                    (None, behind)
+                    let advanced = Position { oversized_snapshot_bytes: bytes, ..advanced };
+                    (None, advanced)
                 }
-                SnapshotDecision::NotDue => (None, behind),
+                SnapshotDecision::NotDue => (None, advanced),
             };
-            let work = WriteRequest::Transition {
-                open: commit.open_entry(),
+            let request = WriteRequest::Transition {
+                open_index_change: commit.open_index_change(),
                 row: commit.row,
                 row_bytes,
                 snapshot,
                 contents: std::mem::take(&mut commit.contents),
             };
-            let row = self.write(work).await?;
-            Ok(Committed { row, position })
+            let row = self.send_write(request).await?;
+            Ok(CommitReceipt { row, position })
         })
     }
 
@@ -260,12 +266,12 @@ impl Store for RedbStore {
             }
             let snapshot = record::encode_snapshot(&execution, position.snapshot_bytes)?;
             let position = position.after_snapshot(execution.revision(), &snapshot);
-            let work = WriteRequest::Checkpoint {
+            let request = WriteRequest::Checkpoint {
                 id: execution.id().clone(),
                 revision: execution.revision(),
                 snapshot,
             };
-            self.write(work).await?;
+            self.send_write(request).await?;
             Ok(position)
         })
     }
@@ -278,51 +284,51 @@ impl Store for RedbStore {
         })
     }
 
-    fn rows<'a>(
+    fn load_rows<'a>(
         &'a self,
         id: &'a ExecutionId,
         revisions: BTreeSet<u64>,
     ) -> BoxFuture<'a, Result<Vec<Row>>> {
         Box::pin(async move {
             let head = self.shared.uncovered_head(id);
-            self.read(|read| reader::rows(read, id, &revisions, head))
+            self.read(|read| reader::read_rows(read, id, &revisions, head))
         })
     }
 
-    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>> {
+    fn load_history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>> {
         let id = id.clone();
         Box::pin(self.read_blocking(move |shared| {
             let head = shared.uncovered_head(&id);
-            shared.read(|read| reader::history(read, &id, head))
+            shared.read(|read| reader::read_history(read, &id, head))
         }))
     }
 
-    fn content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
-        Box::pin(async move { self.read(|read| reader::content(read, digest)) })
+    fn load_content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
+        Box::pin(async move { self.read(|read| reader::read_content(read, digest)) })
     }
 
     fn note_refusal(&self, refusal: RefusedCall) {
         if self.shared.queue_refusal(refusal) {
             // Fails only after the store was closed, when telemetry is no longer read.
-            let _ = self.send(WriterMessage::Refused);
+            let _ = self.send(WriterMessage::RefusalsQueued);
         }
     }
 
-    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>> {
+    fn load_telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>> {
         Box::pin(async move {
-            let (reading, written) = oneshot::channel();
-            self.send(WriterMessage::Reading(reading))?;
+            let (sender, receiver) = oneshot::channel();
+            self.send(WriterMessage::FlushRefusals(sender))?;
             // The sender is only ever dropped. Refusals that could not be written are not shown, and the read below
             // reports the failure.
-            let _ = written.await;
-            let reading = self.read_blocking(move |shared| match &query.execution_id {
+            let _ = receiver.await;
+            let entries = self.read_blocking(move |shared| match &query.execution_id {
                 Some(id) => {
                     let head = shared.uncovered_head(id);
-                    shared.read(|read| reader::telemetry_of(read, id, &query, head))
+                    shared.read(|read| reader::read_execution_telemetry(read, id, &query, head))
                 }
-                None => reader::telemetry(shared, &query),
+                None => reader::read_telemetry(shared, &query),
             });
-            reading.await
+            entries.await
         })
     }
 
@@ -335,27 +341,27 @@ impl Store for RedbStore {
         before: Timestamp,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<DueExecution>>> {
-        Box::pin(self.read_blocking(move |shared| list::due_executions(shared, before, limit)))
+        Box::pin(self.read_blocking(move |shared| list::read_due_executions(shared, before, limit)))
     }
 
     fn examine(&self, from: ExaminationProgress) -> BoxFuture<'_, Result<ExaminedPortion>> {
-        Box::pin(self.read_blocking(move |shared| examine::examine_slice(shared, from)))
+        Box::pin(self.read_blocking(move |shared| examine::examine_portion(shared, from)))
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
-            self.room.close();
+            self.queue_permits.close();
             let Some(writer) = self.take_writer_thread() else {
                 return Ok(());
             };
-            let (answer, answered) = oneshot::channel();
+            let (answer, receiver) = oneshot::channel();
             self.send(WriterMessage::Close(answer))?;
-            let done = answered.await.map_err(|_| store_closed_error())?;
+            let result = receiver.await.map_err(|_| store_closed_error())?;
             let joined = tokio::task::spawn_blocking(move || writer.join()).await;
             joined
                 .map_err(|error| Error::internal("the writer was not joined").with_source(error))?
                 .map_err(|_| Error::internal("the store's writer panicked"))?;
-            done
+            result
         })
     }
 }
@@ -374,13 +380,13 @@ impl Drop for RedbStore {
 
 impl Commit {
     /// The index changes with the first and the last transition of an execution, and when its deadline changes.
-    fn open_entry(&self) -> OpenEntry {
-        let begins = self.row.revision == 1;
-        match self.next.is_over() {
-            true if begins => OpenEntry::Stays,
-            true => OpenEntry::Goes,
-            false if begins || self.due != self.position.due => OpenEntry::Says(self.due),
-            false => OpenEntry::Stays,
+    fn open_index_change(&self) -> OpenIndexChange {
+        let is_first = self.row.revision == 1;
+        match self.execution.is_over() {
+            true if is_first => OpenIndexChange::Keep,
+            true => OpenIndexChange::Remove,
+            false if is_first || self.due != self.position.due => OpenIndexChange::Set(self.due),
+            false => OpenIndexChange::Keep,
         }
     }
 }
@@ -403,7 +409,7 @@ enum SnapshotDecision {
     NotDue,
     /// Encoded, but so large that it is not worth writing yet. Holds its size in bytes.
     TooLarge(u64),
-    Made(Vec<u8>),
+    Encoded(Vec<u8>),
 }
 
 /// Counts a caller as long as it waits.
@@ -425,12 +431,12 @@ impl Drop for WaitingCaller<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use midex_domain::{Event, Payload, WorkflowName, event::Created};
+    use midex_domain::{Event, Payload, WorkflowName, event::ExecutionCreated};
 
     fn event_of_revision(revision: u64) -> Event {
         let digest = Digest::compute(&revision.to_le_bytes());
         if revision == 1 {
-            return Event::Created(Box::new(Created {
+            return Event::Created(Box::new(ExecutionCreated {
                 workflow: WorkflowName::parse("w").expect("a name"),
                 definition: digest,
                 complexity: None,
@@ -464,7 +470,7 @@ mod tests {
             };
             let next = Execution::apply_row(execution, &row).expect("an execution");
             let commit = Commit {
-                next: Arc::new(next.clone()),
+                execution: Arc::new(next.clone()),
                 row: Arc::new(row),
                 contents: Vec::new(),
                 due: None,

@@ -36,7 +36,7 @@ use std::{
 
 use self::{file::LogFile, state::LogId};
 pub(super) use self::{
-    pending::{read, refuse_orphan},
+    pending::{read_pending_log, refuse_orphan_log},
     state::{FORMAT_WITH_LOG, FollowingLog, record_following_log},
 };
 use super::{changes::ChangeBuffer, options::Options, paths};
@@ -48,29 +48,29 @@ pub(super) struct RedoLog {
     path: PathBuf,
     options: Options,
     /// How many commits to the data file remain until a log is started.
-    left: u64,
+    commits_until_log: u64,
     /// The log that follows the data file.
-    open: Option<(LogFile, LogId)>,
+    active_log: Option<(LogFile, LogId)>,
     /// The disk space that the log of an earlier process needs in the data file, if it could not be applied yet.
-    unfolded: Option<u64>,
+    unfolded_bytes: Option<u64>,
 }
 
 impl RedoLog {
     /// No log yet for the data file at `path`. With `unfolded`, there is the log of an earlier process, which needs
     /// this many bytes.
-    pub(super) fn new(path: &Path, options: &Options, unfolded: Option<u64>) -> Self {
+    pub(super) fn new(path: &Path, options: &Options, unfolded_bytes: Option<u64>) -> Self {
         Self {
             path: paths::redo_log_path(path),
             options: options.clone(),
-            left: options.redo_after,
-            open: None,
-            unfolded,
+            commits_until_log: options.redo_after,
+            active_log: None,
+            unfolded_bytes,
         }
     }
 
     /// A buffer for the changes of a batch, limited to the space that is left in the log.
-    pub(super) fn changes(&self) -> ChangeBuffer {
-        let room = self.open.as_ref().map_or(0, |(file, _)| file.bytes_left());
+    pub(super) fn new_change_buffer(&self) -> ChangeBuffer {
+        let room = self.active_log.as_ref().map_or(0, |(file, _)| file.bytes_left());
         ChangeBuffer::new_after_prefix(
             record::new_record_buffer(),
             usize::try_from(room).unwrap_or(usize::MAX),
@@ -82,28 +82,29 @@ impl RedoLog {
     /// # Errors
     /// Those of the system. It is then unknown what the log holds of `changes`.
     pub(super) fn append(&mut self, changes: ChangeBuffer) -> io::Result<bool> {
-        let (Some((file, id)), Some(body)) = (&mut self.open, changes.into_bytes()) else {
+        let (Some((file, id)), Some(body)) = (&mut self.active_log, changes.into_bytes()) else {
             return Ok(false);
         };
         file.append(body, *id)?;
-        Ok(file.is_there())
+        Ok(file.is_in_place())
     }
 
     /// The log that will follow the next commit to the data file: the present file under another id, a new file if
     /// enough commits have passed, or none.
     pub(super) fn prepare_next_log(&mut self) -> Option<FollowingLog> {
-        if self.unfolded.is_some() {
+        if self.unfolded_bytes.is_some() {
             return None;
         }
-        if self.open.is_none() && (self.left > 0 || self.options.redo_bytes == 0) {
-            self.left = self.left.saturating_sub(1);
+        if self.active_log.is_none() && (self.commits_until_log > 0 || self.options.redo_bytes == 0)
+        {
+            self.commits_until_log = self.commits_until_log.saturating_sub(1);
             return None;
         }
         match self.create_or_grow_log() {
-            Ok(follows) => Some(follows),
+            Ok(log) => Some(log),
             Err(error) => {
                 tracing::warn!(path = %self.path.display(), %error, "no redo log for now: each batch is committed to the database itself");
-                self.left = limits::REDO_AFTER_COMMITS;
+                self.commits_until_log = limits::REDO_AFTER_COMMITS;
                 None
             }
         }
@@ -111,39 +112,39 @@ impl RedoLog {
 
     /// Creates the log file, or grows the present one.
     fn create_or_grow_log(&mut self) -> io::Result<FollowingLog> {
-        let (most, id) = (self.options.redo_bytes, LogId::random());
-        if let Some((file, _)) = &mut self.open {
-            file.grow(most)?;
+        let (max_bytes, id) = (self.options.redo_bytes, LogId::random());
+        if let Some((file, _)) = &mut self.active_log {
+            file.grow(max_bytes)?;
             let bytes = file.bytes();
             return Ok(FollowingLog { id, bytes });
         }
-        let bytes = limits::REDO_BYTES_MIN.min(most);
+        let bytes = limits::REDO_BYTES_MIN.min(max_bytes);
         let file = LogFile::create_log(&self.path, self.options.hook.clone(), bytes)?;
-        self.open = Some((file, id));
+        self.active_log = Some((file, id));
         Ok(FollowingLog { id, bytes })
     }
 
     /// Called once the data file is durable and names `next` as the log that follows it.
     pub(super) fn finish_fold(&mut self, next: Option<FollowingLog>) {
-        if let (Some(next), Some((file, id))) = (next, &mut self.open) {
+        if let (Some(next), Some((file, id))) = (next, &mut self.active_log) {
             file.rewind();
             *id = next.id;
-        } else if let Some((file, _)) = self.open.take() {
+        } else if let Some((file, _)) = self.active_log.take() {
             file.remove();
-            self.left = self.options.redo_after;
-        } else if self.unfolded.take().is_some() {
-            file::remove(&self.path, self.options.hook.as_ref());
+            self.commits_until_log = self.options.redo_after;
+        } else if self.unfolded_bytes.take().is_some() {
+            file::remove_log_file(&self.path, self.options.hook.as_ref());
         }
     }
 
     /// The disk space that the data file needs for the log of an earlier process.
-    pub(super) fn unfolded(&self) -> u64 {
-        self.unfolded.unwrap_or_default()
+    pub(super) fn unfolded_bytes(&self) -> u64 {
+        self.unfolded_bytes.unwrap_or_default()
     }
 
     /// Whether the data file is incomplete without the log.
     pub(super) fn is_open(&self) -> bool {
-        self.open.is_some() || self.unfolded.is_some()
+        self.active_log.is_some() || self.unfolded_bytes.is_some()
     }
 }
 
@@ -151,6 +152,6 @@ impl RedoLog {
 pub(super) fn remove_leftover(path: &Path, options: &Options) {
     let log = paths::redo_log_path(path);
     if fs::symlink_metadata(&log).is_ok() {
-        file::remove(&log, options.hook.as_ref());
+        file::remove_log_file(&log, options.hook.as_ref());
     }
 }

@@ -32,11 +32,11 @@ use std::{
 };
 
 use super::{
-    backend::{DataFile, Operation},
-    batch::Ledger,
+    backend::{DataFile, FileOperation},
+    batch::WriterState,
     database,
     fault::{file_unusable_error, store_unavailable_error},
-    lock::Lock,
+    lock::DirectoryLock,
     options::Options,
     paths,
     shared::OpenDatabase,
@@ -51,38 +51,38 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// # Errors
 /// `STORE_CORRUPT` and `STORE_TOO_NEW` where the content is not sound; `STORE_UNAVAILABLE` where it could not be
 /// written. The data file is then complete, old or new, and must still be rewritten.
-pub(super) fn open(
+pub(super) fn rewrite_and_open(
     path: &Path,
-    lock: &Arc<Lock>,
+    lock: &Arc<DirectoryLock>,
     options: &Options,
-) -> Result<(OpenDatabase, Ledger)> {
+) -> Result<(OpenDatabase, WriterState)> {
     // If `path` is a link, its target is replaced.
-    let place = fs::canonicalize(path).map_err(|error| file_unusable_error(path, &error))?;
-    paths::remove_crash_leftovers(&place);
-    let draft = paths::draft_path(&place);
-    let opened = write_anew(&place, &draft, lock, options);
+    let target = fs::canonicalize(path).map_err(|error| file_unusable_error(path, &error))?;
+    paths::remove_crash_leftovers(&target);
+    let draft = paths::draft_path(&target);
+    let opened = rewrite_file(&target, &draft, lock, options);
     opened.map_err(|error| {
-        if let Err(error) = paths::remove(&draft) {
+        if let Err(error) = paths::remove_if_exists(&draft) {
             tracing::warn!(%error, "what was written anew in vain cannot be removed");
         }
         rewrite_failed_error(path, error)
     })
 }
 
-fn write_anew(
+fn rewrite_file(
     path: &Path,
     draft: &Path,
-    lock: &Arc<Lock>,
+    lock: &Arc<DirectoryLock>,
     options: &Options,
-) -> Result<(OpenDatabase, Ledger)> {
+) -> Result<(OpenDatabase, WriterState)> {
     let source = DataFile::new(paths::open_read_write(path)?, options.hook.clone(), lock);
     let copy = create_replacement_file(path, draft, options)
         .map_err(|error| file_unusable_error(draft, &error))?;
     let copy = DataFile::new(copy, options.hook.clone(), lock);
     copy.keep_changes();
-    copy_all(&source, &copy).map_err(|error| store_unavailable_error(path, &error))?;
-    let (opened, ledger) = database::open_checked(path, copy, options)?;
-    replace_file(&opened.disk, draft, path, lock, options)
+    copy_content(&source, &copy).map_err(|error| store_unavailable_error(path, &error))?;
+    let (opened, ledger) = database::open_checked_copy(path, copy, options)?;
+    replace_file(&opened.data_file, draft, path, lock, options)
         .map_err(|error| file_unusable_error(path, &error))?;
     lock.record_rewrite();
     tracing::warn!(path = %path.display(), "the content of the database was written anew after a failed sync");
@@ -91,23 +91,23 @@ fn write_anew(
 
 /// Creates an empty file with the permissions of the file that it will replace.
 fn create_replacement_file(path: &Path, draft: &Path, options: &Options) -> io::Result<File> {
-    options.call_hook_before(Operation::Create)?;
-    let copy = paths::create_new(draft)?;
+    options.call_hook_before(FileOperation::Create)?;
+    let copy = paths::create_new_file(draft)?;
     copy.set_permissions(fs::metadata(path)?.permissions())?;
     Ok(copy)
 }
 
-fn copy_all(source: &DataFile, copy: &DataFile) -> io::Result<()> {
+fn copy_content(source: &DataFile, copy: &DataFile) -> io::Result<()> {
     let bytes = source.file_length()?;
     copy.reserve(bytes)?;
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     while offset < bytes {
-        let wanted =
+        let chunk_length =
             usize::try_from(bytes - offset).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES));
-        source.read_at(offset, &mut chunk[..wanted])?;
-        copy.write_at(offset, &chunk[..wanted])?;
-        offset += wanted as u64;
+        source.read_at(offset, &mut chunk[..chunk_length])?;
+        copy.write_at(offset, &chunk[..chunk_length])?;
+        offset += chunk_length as u64;
     }
     Ok(())
 }
@@ -116,14 +116,14 @@ fn replace_file(
     copy: &DataFile,
     draft: &Path,
     path: &Path,
-    lock: &Lock,
+    lock: &DirectoryLock,
     options: &Options,
 ) -> io::Result<()> {
     copy.sync()?;
-    options.call_hook_before(Operation::Rename)?;
+    options.call_hook_before(FileOperation::Rename)?;
     fs::rename(draft, path)?;
     lock.record_data_file(copy.identity()?);
-    options.call_hook_before(Operation::SyncDirectory)?;
+    options.call_hook_before(FileOperation::SyncDirectory)?;
     paths::sync_directory(path.parent().unwrap_or(path))
 }
 

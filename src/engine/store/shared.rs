@@ -14,7 +14,7 @@ use redb::{Database, ReadTransaction, ReadableDatabase};
 use super::{
     RefusedCall,
     backend::DataFile,
-    batch::{BatchEffects, Ledger},
+    batch::{BatchEffects, WriterState},
     fault::{catch_redb_panic, redb_error},
     options::Options,
 };
@@ -26,7 +26,7 @@ use midex_domain::{
 
 /// The state that the writer shares with the readers.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedStore {
     pub(super) path: PathBuf,
     pub(super) options: Options,
     slot: RwLock<DatabaseSlot>,
@@ -34,11 +34,11 @@ pub(super) struct Shared {
     heads: Mutex<HashMap<ExecutionId, u64>>,
     refusals: Mutex<VecDeque<RefusedCall>>,
     /// Whether the writer has been notified of the queued refusals.
-    told: AtomicBool,
+    is_writer_notified: AtomicBool,
     /// Whether a read of the open database has failed. redb refuses every operation from then on.
-    read_failed: AtomicBool,
+    has_read_failed: AtomicBool,
     /// Whether the writer has been notified of the failed read.
-    read_told: AtomicBool,
+    is_failure_reported: AtomicBool,
     /// Callers whose transition is being encoded, is queued, or is being written.
     pub(super) callers: AtomicUsize,
     pub(super) commits: AtomicU64,
@@ -51,7 +51,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct OpenDatabase {
     pub(super) database: Database,
-    pub(super) disk: Arc<DataFile>,
+    pub(super) data_file: Arc<DataFile>,
 }
 
 /// The database, or the error of every call while it is shut.
@@ -63,13 +63,13 @@ pub(super) enum DatabaseSlot {
     Shut(Error),
 }
 
-impl Shared {
+impl SharedStore {
     /// The shared state of a database that was just opened.
     pub(super) fn new(
         path: PathBuf,
         options: Options,
         opened: OpenDatabase,
-        ledger: &Ledger,
+        ledger: &WriterState,
     ) -> Self {
         let shared = Self {
             path,
@@ -77,9 +77,9 @@ impl Shared {
             slot: RwLock::new(DatabaseSlot::Open(opened)),
             heads: Mutex::default(),
             refusals: Mutex::default(),
-            told: AtomicBool::new(false),
-            read_failed: AtomicBool::new(false),
-            read_told: AtomicBool::new(false),
+            is_writer_notified: AtomicBool::new(false),
+            has_read_failed: AtomicBool::new(false),
+            is_failure_reported: AtomicBool::new(false),
             callers: AtomicUsize::new(0),
             commits: AtomicU64::new(0),
             transitions: AtomicU64::new(0),
@@ -94,11 +94,11 @@ impl Shared {
     pub(super) fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T>) -> Result<T> {
         let slot = self.slot();
         let opened = slot.open_database()?;
-        let done = catch_redb_panic(|| read(&opened.database.begin_read().map_err(redb_error)?));
-        done.map_err(|error| match error.code() {
+        let result = catch_redb_panic(|| read(&opened.database.begin_read().map_err(redb_error)?));
+        result.map_err(|error| match error.code() {
             Code::StoreCorrupt | Code::StoreTooNew | Code::StoreFormat => self.with_path(error),
             Code::StoreUnavailable => {
-                self.read_failed.store(true, Ordering::Release);
+                self.has_read_failed.store(true, Ordering::Release);
                 error
             }
             _ => error,
@@ -107,21 +107,22 @@ impl Shared {
 
     /// Whether a read has failed and the caller must notify the writer. True once, however many reads fail.
     pub(super) fn must_report_failed_read(&self) -> bool {
-        self.read_failed.load(Ordering::Acquire) && !self.read_told.swap(true, Ordering::AcqRel)
+        self.has_read_failed.load(Ordering::Acquire)
+            && !self.is_failure_reported.swap(true, Ordering::AcqRel)
     }
 
     /// Shuts the database, which must then be reopened, and returns the previous slot. No read is running at that
     /// moment.
     pub(super) fn shut_database(&self, error: Error) -> DatabaseSlot {
         let mut slot = self.slot_mut();
-        self.read_failed.store(false, Ordering::Release);
-        self.read_told.store(false, Ordering::Release);
+        self.has_read_failed.store(false, Ordering::Release);
+        self.is_failure_reported.store(false, Ordering::Release);
         std::mem::replace(&mut *slot, DatabaseSlot::Shut(error))
     }
 
     /// Whether a read of the open database has failed, so that it is of no further use.
-    pub(super) fn read_failed(&self) -> bool {
-        self.read_failed.load(Ordering::Acquire)
+    pub(super) fn has_read_failed(&self) -> bool {
+        self.has_read_failed.load(Ordering::Acquire)
     }
 
     /// The last row of an execution that is ahead of its snapshot. Must be called before a read transaction begins: a
@@ -145,12 +146,12 @@ impl Shared {
         if refusals.len() < limits::REFUSALS_QUEUED_MAX {
             refusals.push_back(refusal);
         }
-        !self.told.swap(true, Ordering::AcqRel)
+        !self.is_writer_notified.swap(true, Ordering::AcqRel)
     }
 
     pub(super) fn take_queued_refusals(&self) -> Vec<RefusedCall> {
         let mut refusals = self.lock_refusals();
-        self.told.store(false, Ordering::Release);
+        self.is_writer_notified.store(false, Ordering::Release);
         refusals.drain(..).collect()
     }
 
@@ -174,17 +175,17 @@ impl Shared {
 
     /// Queues the refusals of a batch that was not stored again, for the next batch.
     pub(super) fn requeue_refusals(&self, refusals: Vec<RefusedCall>) {
-        let mut waiting = self.lock_refusals();
+        let mut queue = self.lock_refusals();
         for refusal in refusals.into_iter().rev() {
-            if waiting.len() < limits::REFUSALS_QUEUED_MAX {
-                waiting.push_front(refusal);
+            if queue.len() < limits::REFUSALS_QUEUED_MAX {
+                queue.push_front(refusal);
             }
         }
     }
 
-    pub(super) fn load_heads(&self, ledger: &Ledger) {
+    pub(super) fn load_heads(&self, ledger: &WriterState) {
         let heads = ledger.heads.iter();
-        *self.lock_heads() = heads.map(|(id, head)| (id.clone(), head.last)).collect();
+        *self.lock_heads() = heads.map(|(id, head)| (id.clone(), head.last_key)).collect();
     }
 
     pub(super) fn slot(&self) -> RwLockReadGuard<'_, DatabaseSlot> {
@@ -207,7 +208,7 @@ impl Shared {
 impl DatabaseSlot {
     /// Whether the database is shut and reopening may help. Reopening does not help against damage, another format, or
     /// a lost file.
-    pub(super) fn may_open(&self) -> bool {
+    pub(super) fn can_reopen(&self) -> bool {
         match self {
             Self::Open(_) => false,
             Self::Shut(error) => !matches!(

@@ -18,11 +18,11 @@ pub(crate) struct Confirmation {
     /// The action, as a question to the user.
     pub(crate) message: String,
     /// The objects of the action, as context of the error if it is refused.
-    pub(crate) about: Vec<(&'static str, String)>,
+    pub(crate) error_context: Vec<(&'static str, String)>,
     /// The fallback if the user cannot be asked.
-    pub(crate) unasked: ConfirmationFallback,
+    pub(crate) fallback: ConfirmationFallback,
     /// On whose behalf the action runs after the user has agreed.
-    pub(crate) by: Requester,
+    pub(crate) requester: Requester,
     /// The version of the file that the user is asked about, if it is about one. The action must not change another.
     pub(crate) version: Option<String>,
 }
@@ -31,9 +31,9 @@ pub(crate) struct Confirmation {
 #[derive(Debug)]
 pub(crate) enum ConfirmationFallback {
     /// The action runs anyway.
-    Done,
+    Proceed,
     /// The action is refused until the call itself states that the user wants it.
-    Refused,
+    Refuse,
     /// The action is refused with this error.
     Error(Box<Error>),
 }
@@ -55,15 +55,15 @@ pub(super) fn is_trust_question_key(key: &str) -> bool {
 }
 
 /// The question whether to trust a project, for a start that was refused because the project is not trusted.
-pub(crate) fn trust_confirmation(refused: &Error) -> Confirmation {
-    let question = refused.context("question").and_then(Value::as_str);
+pub(crate) fn build_trust_confirmation(refusal: &Error) -> Confirmation {
+    let question = refusal.context("question").and_then(Value::as_str);
     let message = question.unwrap_or_default().to_owned();
     Confirmation {
         key: format!("{TRUST_KEY_PREFIX}{}", canonical_digest(&json!(message))),
         message,
-        about: Vec::new(),
-        unasked: ConfirmationFallback::Refused,
-        by: Requester::User,
+        error_context: Vec::new(),
+        fallback: ConfirmationFallback::Refuse,
+        requester: Requester::User,
         version: None,
     }
 }
@@ -75,7 +75,9 @@ impl InteractiveCall<'_> {
     /// `CONFIRMATION_REQUIRED` if the user did not agree, or could not be asked and the fallback refuses.
     pub(crate) async fn ask_confirmation(
         mut self,
-        Confirmation { key, message, about, unasked, by, .. }: Confirmation,
+        Confirmation {
+            key, message, error_context: about, fallback: unasked, requester: by, ..
+        }: Confirmation,
     ) -> Result<ConfirmationOutcome> {
         let result = match self.responses.remove(&key) {
             Some(response) => parse_elicitation_result(serde_json::from_value(response).ok()),
@@ -88,7 +90,7 @@ impl InteractiveCall<'_> {
             }
             None => ElicitationResult::Unavailable,
         };
-        let refused = |why: &str| {
+        let refusal_error = |why: &str| {
             let message = format!("nothing was done, for {why}: {message}");
             let error = Error::new(Code::ConfirmationRequired, message);
             about.into_iter().fold(error, |error, (name, value)| error.with_context(name, value))
@@ -99,12 +101,14 @@ impl InteractiveCall<'_> {
             }
             ElicitationResult::Pending(needs) => Ok(ConfirmationOutcome::Pending(needs)),
             ElicitationResult::Unavailable => match unasked {
-                ConfirmationFallback::Done => Ok(ConfirmationOutcome::Agreed(self.app.requester())),
-                ConfirmationFallback::Refused => Err(refused("nobody confirmed it")),
+                ConfirmationFallback::Proceed => {
+                    Ok(ConfirmationOutcome::Agreed(self.app.requester()))
+                }
+                ConfirmationFallback::Refuse => Err(refusal_error("nobody confirmed it")),
                 ConfirmationFallback::Error(error) => Err(*error),
             },
             ElicitationResult::Accepted(_) | ElicitationResult::NotAccepted { .. } => {
-                Err(refused("the user did not agree")
+                Err(refusal_error("the user did not agree")
                     .with_action("Leave it as it is, and go on with what your user wants instead"))
             }
         }

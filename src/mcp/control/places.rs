@@ -28,46 +28,46 @@ const GREETING_CLIENT_BYTES: usize = 128;
 /// [`limits::RELAYS_MAX`] slots for relays.
 #[derive(Debug)]
 pub(super) struct ClientSlots {
-    room: Arc<Semaphore>,
-    relays: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
+    relay_slots: Arc<Semaphore>,
     /// The clients that have not sent their preamble, by number, so in the order of connection.
-    silent: Mutex<BTreeMap<u64, SilentClient>>,
+    silent_clients: Mutex<BTreeMap<u64, SilentClient>>,
     /// The clients that have sent their preamble.
     clients: Mutex<BTreeMap<u64, ClientInfo>>,
-    next: AtomicU64,
+    next_number: AtomicU64,
 }
 
 #[derive(Clone, Debug)]
 struct SilentClient {
     since: Instant,
-    turned_away: CancellationToken,
+    disconnect_token: CancellationToken,
 }
 
 /// A client that occupies a slot.
 #[derive(Debug)]
 pub(super) struct SlotHolder {
-    places: Arc<ClientSlots>,
+    client_slots: Arc<ClientSlots>,
     number: u64,
-    turned_away: CancellationToken,
+    disconnect_token: CancellationToken,
     /// The permit of its slot. Acquiring cannot fail, since the semaphores are never closed.
-    place: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Default for ClientSlots {
     fn default() -> Self {
         Self {
-            room: Arc::new(Semaphore::new(limits::CONTROL_CLIENTS_MAX)),
-            relays: Arc::new(Semaphore::new(limits::RELAYS_MAX)),
+            slots: Arc::new(Semaphore::new(limits::CONTROL_CLIENTS_MAX)),
+            relay_slots: Arc::new(Semaphore::new(limits::RELAYS_MAX)),
             clients: Mutex::default(),
-            silent: Mutex::default(),
-            next: AtomicU64::default(),
+            silent_clients: Mutex::default(),
+            next_number: AtomicU64::default(),
         }
     }
 }
 
 impl ClientSlots {
     fn lock_silent_clients(&self) -> MutexGuard<'_, BTreeMap<u64, SilentClient>> {
-        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.silent_clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_known_clients(&self) -> MutexGuard<'_, BTreeMap<u64, ClientInfo>> {
@@ -78,11 +78,11 @@ impl ClientSlots {
     pub(super) fn known_clients(&self) -> Vec<ClientInfo> {
         let mut bytes = 0;
         let clients = self.lock_known_clients();
-        let fit = clients.values().take_while(|client| {
+        let fitting_clients = clients.values().take_while(|client| {
             bytes += client.project_dir.len() + client.midex.len() + GREETING_CLIENT_BYTES;
             bytes as u64 <= limits::CONTROL_PREAMBLE_BYTES_MAX / 2
         });
-        fit.cloned().collect()
+        fitting_clients.cloned().collect()
     }
 
     /// Waits for a slot for the next client. Called for one client at a time.
@@ -91,33 +91,36 @@ impl ClientSlots {
         reason = "how long a caller is silent is no time of an execution"
     )]
     pub(super) async fn take_slot(self: &Arc<Self>) -> SlotHolder {
-        let place = tokio::select! {
+        let permit = tokio::select! {
             biased;
-            place = self.room.clone().acquire_owned() => place,
+            place = self.slots.clone().acquire_owned() => place,
             // The slot becomes free once the disconnected client's connection is closed.
-            () = self.disconnect_most_silent() => self.room.clone().acquire_owned().await,
+            () = self.disconnect_most_silent() => self.slots.clone().acquire_owned().await,
         };
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let turned_away = CancellationToken::new();
-        let silent = SilentClient { since: Instant::now(), turned_away: turned_away.clone() };
-        self.lock_silent_clients().insert(number, silent);
-        SlotHolder { places: self.clone(), number, turned_away, place: place.ok() }
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let disconnect_token = CancellationToken::new();
+        let silent_client =
+            SilentClient { since: Instant::now(), disconnect_token: disconnect_token.clone() };
+        self.lock_silent_clients().insert(number, silent_client);
+        SlotHolder { client_slots: self.clone(), number, disconnect_token, permit: permit.ok() }
     }
 
     /// Disconnects the client that has been silent longest, after at least [`limits::CONTROL_SILENT_MIN`]. Waits
     /// forever if no client is silent.
     async fn disconnect_most_silent(&self) {
         loop {
-            let first =
+            let longest_silent =
                 self.lock_silent_clients().first_key_value().map(|(_, silent)| silent.since);
-            let Some(since) = first else {
+            let Some(since) = longest_silent else {
                 return std::future::pending().await;
             };
             sleep_until(since + limits::CONTROL_SILENT_MIN).await;
-            let mut silent = self.lock_silent_clients();
+            let mut silent_clients = self.lock_silent_clients();
             // The oldest client may have sent its preamble in the meantime.
-            if let Some(entry) = silent.first_entry().filter(|entry| entry.get().since == since) {
-                entry.remove().turned_away.cancel();
+            if let Some(entry) =
+                silent_clients.first_entry().filter(|entry| entry.get().since == since)
+            {
+                entry.remove().disconnect_token.cancel();
                 return;
             }
         }
@@ -126,9 +129,12 @@ impl ClientSlots {
 
 impl SlotHolder {
     /// Waits for the preamble. `None` if the client is disconnected first.
-    pub(super) async fn wait_for_preamble<T>(&self, said: impl Future<Output = T>) -> Option<T> {
-        let heard = self.turned_away.run_until_cancelled(said).await;
-        heard.filter(|_| self.mark_as_heard())
+    pub(super) async fn wait_for_preamble<T>(
+        &self,
+        preamble_line: impl Future<Output = T>,
+    ) -> Option<T> {
+        let preamble_result = self.disconnect_token.run_until_cancelled(preamble_line).await;
+        preamble_result.filter(|_| self.mark_not_silent())
     }
 
     /// Records that the client has sent its preamble. A relay moves to a relay slot.
@@ -137,23 +143,23 @@ impl SlotHolder {
     /// `LIMIT_EXCEEDED` if there are [`limits::RELAYS_MAX`] relays already.
     pub(super) fn record_preamble(&mut self, client: ClientInfo) -> Result<()> {
         if client.role == ClientRole::Relay {
-            let place = self.places.relays.clone().try_acquire_owned();
-            self.place = Some(place.map_err(|_| too_many_relays_error())?);
+            let permit = self.client_slots.relay_slots.clone().try_acquire_owned();
+            self.permit = Some(permit.map_err(|_| too_many_relays_error())?);
         }
-        self.places.lock_known_clients().insert(self.number, client);
+        self.client_slots.lock_known_clients().insert(self.number, client);
         Ok(())
     }
 
     /// Marks the client as not silent, so that it keeps its slot. False if the slot was already given away.
-    fn mark_as_heard(&self) -> bool {
-        self.places.lock_silent_clients().remove(&self.number).is_some()
+    fn mark_not_silent(&self) -> bool {
+        self.client_slots.lock_silent_clients().remove(&self.number).is_some()
     }
 }
 
 impl Drop for SlotHolder {
     fn drop(&mut self) {
-        self.mark_as_heard();
-        self.places.lock_known_clients().remove(&self.number);
+        self.mark_not_silent();
+        self.client_slots.lock_known_clients().remove(&self.number);
     }
 }
 
@@ -188,10 +194,10 @@ mod tests {
         let second = callers.remove(1);
         assert_eq!(second.wait_for_preamble(std::future::pending::<()>()).await, None);
         assert_eq!(since.elapsed(), limits::CONTROL_SILENT_MIN);
-        assert!(!second.mark_as_heard(), "too late");
+        assert!(!second.mark_not_silent(), "too late");
         drop(second);
         callers.push(entering.await.expect("a place"));
-        let turned_away = callers.iter().filter(|caller| caller.turned_away.is_cancelled());
+        let turned_away = callers.iter().filter(|caller| caller.disconnect_token.is_cancelled());
         assert_eq!(turned_away.count(), 0, "one made room for one");
     }
 

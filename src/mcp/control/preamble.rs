@@ -92,26 +92,29 @@ impl Preamble {
     pub fn from_options(options: &app::Options, role: ClientRole, profile: ToolProfile) -> Self {
         let config = &options.config;
         // Non-Unicode paths are converted lossily, since JSON is Unicode. Project names are shown in the same form.
-        let absolute = |path: &PathBuf| {
+        let to_absolute = |path: &PathBuf| {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             path.display().to_string()
         };
-        let named = &config.named_by_project;
+        let project_directories = &config.project_directories;
         Self {
             protocol: CONTROL_PROTOCOL_VERSION,
             midex: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             role,
-            project_dir: absolute(&config.project_dir),
-            workflows_dir: config.workflows_dir.as_ref().map(absolute),
-            agents_dir: config.agents_dir.as_ref().map(absolute),
+            project_dir: to_absolute(&config.project_dir),
+            workflows_dir: config.workflows_dir.as_ref().map(to_absolute),
+            agents_dir: config.agents_dir.as_ref().map(to_absolute),
             registry_dir: config
                 .registry_dir
                 .as_ref()
-                .map(|dir| RegistryDir { path: absolute(&dir.path).into(), ..dir.clone() }),
+                .map(|dir| RegistryDir { path: to_absolute(&dir.path).into(), ..dir.clone() }),
             named_by_project: ProjectDirectories {
-                workflows: named.workflows.as_ref().map(|path| absolute(path).into()),
-                agents: named.agents.as_ref().map(|path| absolute(path).into()),
+                workflows: project_directories
+                    .workflows
+                    .as_ref()
+                    .map(|path| to_absolute(path).into()),
+                agents: project_directories.agents.as_ref().map(|path| to_absolute(path).into()),
             },
             author_to: config.author_to,
             env: config.environment(),
@@ -119,7 +122,7 @@ impl Preamble {
             toolsets: profile.toolsets.names().map(str::to_owned).collect(),
             tool_names: profile.tool_names,
             http: None,
-            token_ttl_ms: duration_milliseconds(config.token_ttl),
+            token_ttl_ms: to_milliseconds(config.token_ttl),
             snapshot_every: config.snapshot_every,
         }
     }
@@ -153,15 +156,15 @@ impl Preamble {
     }
 
     /// The owner's configuration with the directories of this client, and the client's environment.
-    pub(super) fn client_config(&self, owner: &Config) -> (Config, BTreeMap<String, String>) {
-        let directory = |path: &Option<String>| path.as_ref().map(PathBuf::from);
+    pub(super) fn build_client_config(&self, owner: &Config) -> (Config, BTreeMap<String, String>) {
+        let to_path = |path: &Option<String>| path.as_ref().map(PathBuf::from);
         let config = Config {
             project_dir: PathBuf::from(&self.project_dir),
-            workflows_dir: directory(&self.workflows_dir),
-            agents_dir: directory(&self.agents_dir),
+            workflows_dir: to_path(&self.workflows_dir),
+            agents_dir: to_path(&self.agents_dir),
             // Replace it even with `None`: the owner's environment does not apply to this client.
             registry_dir: self.registry_dir.clone(),
-            named_by_project: self.named_by_project.clone(),
+            project_directories: self.named_by_project.clone(),
             author_to: self.author_to,
             ..owner.clone()
         };
@@ -169,9 +172,12 @@ impl Preamble {
     }
 
     /// The activities of the client's program that are missing in `owned`.
-    pub(super) fn missing_activities<'a>(&'a self, owned: &'a BTreeSet<String>) -> Vec<&'a str> {
-        let beyond = self.activities.difference(owned);
-        beyond.map(String::as_str).collect()
+    pub(super) fn find_missing_activities<'a>(
+        &'a self,
+        owner_activities: &'a BTreeSet<String>,
+    ) -> Vec<&'a str> {
+        let missing = self.activities.difference(owner_activities);
+        missing.map(String::as_str).collect()
     }
 
     /// The client, as the owner lists it to others.
@@ -185,12 +191,12 @@ impl Preamble {
     }
 
     /// The settings that the client requested and that the owner has with other values. The owner's values apply.
-    pub fn ignored_settings(&self, owner: &Greeting) -> Vec<String> {
-        let ttl = (self.token_ttl_ms != owner.token_ttl_ms)
+    pub fn list_ignored_settings(&self, owner: &Greeting) -> Vec<String> {
+        let token_ttl_flag = (self.token_ttl_ms != owner.token_ttl_ms)
             .then(|| format!("--token-ttl is {} there", format_flag_duration(owner.token_ttl_ms)));
-        let every = (self.snapshot_every != owner.snapshot_every)
+        let snapshot_flag = (self.snapshot_every != owner.snapshot_every)
             .then(|| format!("--snapshot-every is {} there", owner.snapshot_every));
-        ttl.into_iter().chain(every).collect()
+        token_ttl_flag.into_iter().chain(snapshot_flag).collect()
     }
 }
 
@@ -258,15 +264,15 @@ fn format_flag_duration(milliseconds: u64) -> String {
     duration.map_or_else(|_| format!("{milliseconds}ms"), |it| format!("{it:#}"))
 }
 
-pub(super) fn duration_milliseconds(duration: Duration) -> u64 {
+pub(super) fn to_milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn other_protocol_error(other: &PreambleVersion) -> Error {
+fn other_protocol_error(other_preamble: &PreambleVersion) -> Error {
     let message = format!(
         "two builds of midex that cannot work together use one data directory: {} speaks protocol {} of the control socket, {} speaks {CONTROL_PROTOCOL_VERSION}",
-        other.midex,
-        other.protocol,
+        other_preamble.midex,
+        other_preamble.protocol,
         env!("CARGO_PKG_VERSION"),
     );
     Error::new(Code::UsageInvalid, message)
@@ -276,8 +282,8 @@ fn other_protocol_error(other: &PreambleVersion) -> Error {
 /// Reads a first line of at most [`limits::CONTROL_PREAMBLE_BYTES_MAX`].
 pub(super) async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> Result<String> {
     let mut line = String::new();
-    let read = input.take(limits::CONTROL_PREAMBLE_BYTES_MAX).read_line(&mut line).await;
-    match read {
+    let bytes_read = input.take(limits::CONTROL_PREAMBLE_BYTES_MAX).read_line(&mut line).await;
+    match bytes_read {
         Ok(_) if line.ends_with('\n') => Ok(line),
         Ok(_) => Err(preamble_refused_error("the first line has no end")),
         Err(error) => {
@@ -301,6 +307,7 @@ pub(super) async fn write_line(
         );
         return Err(Error::new(Code::LimitExceeded, message));
     }
-    let written = output.write_all(text.as_bytes()).await;
-    written.map_err(|error| preamble_refused_error("the other side has gone").with_source(error))
+    let write_result = output.write_all(text.as_bytes()).await;
+    write_result
+        .map_err(|error| preamble_refused_error("the other side has gone").with_source(error))
 }

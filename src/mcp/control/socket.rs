@@ -47,7 +47,7 @@ impl SocketPath {
 
     /// Binds the socket. Removing an existing one is safe, since the store's lock proves that no other process owns it.
     /// Other users cannot use it even before the permissions are set, since the user of each client is checked.
-    pub(super) fn bind(&self) -> io::Result<(UnixListener, SocketFileIdentity)> {
+    pub(super) fn bind_socket(&self) -> io::Result<(UnixListener, SocketFileIdentity)> {
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -78,17 +78,17 @@ impl SocketPath {
 
 /// Checks that the other end belongs to the same user. Executions and preambles are private to their user.
 pub(super) fn check_peer_user(stream: &UnixStream) -> Result<()> {
-    let other = stream.peer_cred().map_err(|error| {
+    let peer_credentials = stream.peer_cred().map_err(|error| {
         preamble_refused_error("it is not known who is at the other end of the control socket")
             .with_source(error)
     })?;
-    if other.uid() == rustix::process::geteuid().as_raw() {
+    if peer_credentials.uid() == rustix::process::geteuid().as_raw() {
         return Ok(());
     }
     Err(preamble_refused_error("another user is at the other end of the control socket"))
 }
 
 /// The refusal of a preamble, or of its sender.
-pub(super) fn preamble_refused_error(why: &str) -> Error {
-    Error::new(Code::UsageInvalid, why)
+pub(super) fn preamble_refused_error(reason: &str) -> Error {
+    Error::new(Code::UsageInvalid, reason)
 }

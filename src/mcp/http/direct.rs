@@ -16,7 +16,7 @@ use rmcp::{
 use super::refusal;
 use crate::{LineTransport, frame, splice::SplicedResult};
 use midex_domain::error::Error;
-use midex_http::{access::header_text, refusal::Reply};
+use midex_http::{access::get_header_text, refusal::Reply};
 
 /// A call that the fast path answers.
 pub(super) type ClientCall = JsonRpcRequest<ClientRequest>;
@@ -26,12 +26,12 @@ const SLOW_PATH_HEADER_PREFIXES: [&str; 2] = ["mcp-session-id", "mcp-param-"];
 
 /// The peer for handlers. It contains nothing about the client except the protocol version, and messages sent to it are
 /// discarded.
-pub(super) fn detached_peer(handler: impl ServerHandler) -> Peer<RoleServer> {
+pub(super) fn build_detached_peer(handler: impl ServerHandler) -> Peer<RoleServer> {
     let client =
         InitializeRequestParams::new(ClientCapabilities::default(), Implementation::default())
             .with_protocol_version(ProtocolVersion::V_2026_07_28);
-    let nobody = LineTransport::new(tokio::io::empty(), tokio::io::sink());
-    serve_directly(handler, nobody, Some(client)).peer().clone()
+    let unused_transport = LineTransport::new(tokio::io::empty(), tokio::io::sink());
+    serve_directly(handler, unused_transport, Some(client)).peer().clone()
 }
 
 /// The call in `body`, if the fast path can answer it.
@@ -44,28 +44,28 @@ pub(super) fn parse_fast_path_call(headers: &HeaderMap, body: &[u8]) -> Option<C
         return None;
     };
     let meta = call.request.get_meta();
-    let is_ordinary = header_text(headers, "mcp-name") == Some(&request.params.name)
+    let is_supported = get_header_text(headers, "mcp-name") == Some(&request.params.name)
         && meta.protocol_version() == Some(ProtocolVersion::V_2026_07_28)
         && meta.client_capabilities().is_some()
         && meta.get_progress_token().is_none();
-    is_ordinary.then_some(call)
+    is_supported.then_some(call)
 }
 
 fn has_fast_path_headers(headers: &HeaderMap) -> bool {
-    let accepted = header_text(headers, header::ACCEPT.as_str()).unwrap_or_default();
-    let accepts = |kind| accepted.split(',').any(|each| each.trim() == kind);
-    let is = |name, value| header_text(headers, name) == Some(value);
-    let is_strange = |name: &header::HeaderName| {
-        let mut strange = SLOW_PATH_HEADER_PREFIXES.iter();
-        strange.any(|strange| name.as_str().starts_with(strange))
+    let accept_header = get_header_text(headers, header::ACCEPT.as_str()).unwrap_or_default();
+    let accepts_type = |kind| accept_header.split(',').any(|each| each.trim() == kind);
+    let has_value = |name, value| get_header_text(headers, name) == Some(value);
+    let is_slow_path_header = |name: &header::HeaderName| {
+        let mut slow_path_headers = SLOW_PATH_HEADER_PREFIXES.iter();
+        slow_path_headers.any(|strange| name.as_str().starts_with(strange))
     };
-    is("mcp-protocol-version", ProtocolVersion::V_2026_07_28.as_str())
-        && is("mcp-method", "tools/call")
-        && is(header::CONTENT_TYPE.as_str(), "application/json")
+    has_value("mcp-protocol-version", ProtocolVersion::V_2026_07_28.as_str())
+        && has_value("mcp-method", "tools/call")
+        && has_value(header::CONTENT_TYPE.as_str(), "application/json")
         && headers.get_all(header::ACCEPT).iter().count() == 1
-        && accepts("application/json")
-        && accepts("text/event-stream")
-        && !headers.keys().any(is_strange)
+        && accepts_type("application/json")
+        && accepts_type("text/event-stream")
+        && !headers.keys().any(is_slow_path_header)
 }
 
 /// Answers a call. If the client disconnects, the handler's cancellation token is cancelled, and it ends in its own
@@ -82,14 +82,14 @@ pub(super) async fn answer_fast_path_call(
     std::mem::swap(&mut context.extensions, call.request.extensions_mut());
     context.extensions.insert(parts);
     context.extensions.insert(SplicedResult);
-    let _gone = context.ct.clone().drop_guard();
+    let _cancel_on_drop = context.ct.clone().drop_guard();
     let work = tokio::spawn(async move { handler.handle_request(call.request, context).await });
-    let done = work
+    let outcome = work
         .await
         .map_err(|error| Error::internal("the call was not finished").with_source(error))?;
-    let message = match done {
+    let message = match outcome {
         Ok(result) => JsonRpcMessage::response(result, id),
         Err(error) => JsonRpcMessage::error(error, Some(id)),
     };
-    Ok(refusal::message_response(StatusCode::OK, &message))
+    Ok(refusal::build_message_response(StatusCode::OK, &message))
 }

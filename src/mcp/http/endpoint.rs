@@ -30,7 +30,7 @@ use midex_domain::{
 };
 use midex_http::{
     Service,
-    access::{AccessRules, header_text},
+    access::{AccessRules, get_header_text},
     body::{self, RequestBody},
     budget::{Budget, BudgetKind, BudgetShare},
     connections::{Connection, Connections, RequestGuard},
@@ -52,10 +52,10 @@ pub(super) struct Endpoint<H> {
     /// The peer for handlers on the fast path. `None` if the fast path is disabled.
     peer: Option<Peer<RoleServer>>,
     sessions: Arc<HttpSessions>,
-    room: MemoryBudget,
-    access: AccessRules,
+    memory_budget: MemoryBudget,
+    access_rules: AccessRules,
     ids: Arc<dyn IdSource>,
-    streams: CancellationToken,
+    stream_token: CancellationToken,
 }
 
 /// The fields of a message that are needed before rmcp parses it.
@@ -91,19 +91,20 @@ impl<H: ServerHandler> Endpoint<H> {
         options: Options,
     ) -> Self {
         let sessions = Arc::new(HttpSessions::new());
-        let streams = CancellationToken::new();
+        let stream_token = CancellationToken::new();
         let config = StreamableHttpServerConfig::default()
             .with_json_response(true)
             // Disable these checks of rmcp: the endpoint checks the host before it reads the body, and limits the body
             // itself.
             .disable_allowed_hosts()
             .with_max_request_body_bytes(usize::MAX)
-            .with_cancellation_token(streams.clone());
+            .with_cancellation_token(stream_token.clone());
         let handler: Arc<dyn Fn() -> H + Send + Sync> = Arc::new(handler);
-        let peer = options.direct_calls.then(|| direct::detached_peer(handler()));
-        let make = handler.clone();
-        let service = StreamableHttpService::new(move || Ok(make()), sessions.manager(), config);
-        let room = MemoryBudget {
+        let peer = options.direct_calls.then(|| direct::build_detached_peer(handler()));
+        let make_handler = handler.clone();
+        let service =
+            StreamableHttpService::new(move || Ok(make_handler()), sessions.manager(), config);
+        let memory_budget = MemoryBudget {
             budget: Arc::new(Budget::new(options.bytes_max)),
             connections: Arc::new(Connections::new(options.connections_max)),
         };
@@ -112,10 +113,10 @@ impl<H: ServerHandler> Endpoint<H> {
             handler,
             peer,
             sessions,
-            room,
-            access: AccessRules::new(address, options.hosts, options.token),
+            memory_budget,
+            access_rules: AccessRules::new(address, options.hosts, options.token),
             ids: options.ids,
-            streams,
+            stream_token,
         }
     }
 
@@ -126,7 +127,7 @@ impl<H: ServerHandler> Endpoint<H> {
             return Err(Error::new(Code::ResourceNotFound, message)
                 .with_action("Send MCP messages to /mcp of this server"));
         }
-        self.access.check_request(request, SINGLE_VALUE_HEADERS)
+        self.access_rules.check_request(request, SINGLE_VALUE_HEADERS)
     }
 
     async fn handle_post(
@@ -141,19 +142,22 @@ impl<H: ServerHandler> Endpoint<H> {
         let response = if let Some(slot) = slot {
             self.begin_session(request, slot).await?
         } else {
-            let answered = self.handle_without_new_session(request, &body).await;
-            answered.map_err(|refusal| refusal.of(id.clone()))?
+            let result = self.handle_without_new_session(request, &body).await;
+            result.map_err(|refusal| refusal.with_call_id(id.clone()))?
         };
         let response = match response.status() {
             // rmcp uses this status for a body that it cannot parse.
             StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => {
-                unreadable_body_response(&body, &*self.ids)
+                build_unreadable_response(&body, &*self.ids)
             }
             _ => response,
         };
-        let response =
-            self.complete_rmcp_refusal(response).await.map_err(|refusal| refusal.of(id))?;
-        Ok(response.map(|reply| body::count_reply_body(reply, admission, work, &self.room)))
+        let response = self
+            .complete_rmcp_refusal(response)
+            .await
+            .map_err(|refusal| refusal.with_call_id(id))?;
+        Ok(response
+            .map(|reply| body::count_reply_body(reply, admission, work, &self.memory_budget)))
     }
 
     /// Answers a request that does not start a session.
@@ -180,15 +184,15 @@ impl<H: ServerHandler> Endpoint<H> {
         slot: SessionSlot,
     ) -> Result<Response<Reply>, RequestError> {
         let service = self.service.clone();
-        let beginning = tokio::spawn(async move {
+        let session_task = tokio::spawn(async move {
             let response = service.handle(request).await;
-            if let Some(id) = header_text(response.headers(), SESSION_ID_HEADER) {
+            if let Some(id) = get_header_text(response.headers(), SESSION_ID_HEADER) {
                 slot.register_session(id);
             }
             response
         });
-        let begun = beginning.await;
-        begun.map_err(|error| {
+        let task_result = session_task.await;
+        task_result.map_err(|error| {
             Error::internal("the session could not begin").with_source(error).into()
         })
     }
@@ -199,27 +203,28 @@ impl<H: ServerHandler> Endpoint<H> {
         connection: &Arc<Connection>,
     ) -> Result<AdmittedRequest, RequestError> {
         let (mut parts, body) = request.into_parts();
-        let (body, bytes) = match body::read_request_body(body, &self.room, connection).await? {
-            RequestBody::Whole(body, _) if frame::has_too_many_values(&body) => {
-                return Err(oversized_body_error(&body));
-            }
-            RequestBody::Whole(body, bytes) => {
-                (frame::repair_surrogate_escapes(&body).map_or(body, Bytes::from), bytes)
-            }
-            RequestBody::Oversized(beginning) => return Err(oversized_body_error(&beginning)),
-        };
+        let (body, bytes) =
+            match body::read_request_body(body, &self.memory_budget, connection).await? {
+                RequestBody::Whole(body, _) if frame::has_too_many_values(&body) => {
+                    return Err(oversized_body_error(&body));
+                }
+                RequestBody::Whole(body, bytes) => {
+                    (frame::repair_surrogate_escapes(&body).map_or(body, Bytes::from), bytes)
+                }
+                RequestBody::Oversized(beginning) => return Err(oversized_body_error(&beginning)),
+            };
         // From here on the client waits for the server, so the connection counts as busy.
         let work = connection.begin_work();
         // A body without these fields is refused by rmcp. The refusal then gets a midex payload.
         let envelope: Envelope = serde_json::from_slice(&body).unwrap_or_default();
         let id = envelope.id.clone();
-        let refused = |error: Error| RequestError::from(error).of(id.clone());
+        let to_refusal = |error: Error| RequestError::from(error).with_call_id(id.clone());
         if id.is_some()
             && let Some(fault) = oversized_integer_message(&body)
         {
-            return Err(refused(Error::new(Code::ParamsInvalid, fault)));
+            return Err(to_refusal(Error::new(Code::ParamsInvalid, fault)));
         }
-        let session = match header_text(&parts.headers, SESSION_ID_HEADER) {
+        let session = match get_header_text(&parts.headers, SESSION_ID_HEADER) {
             Some(id) => self.sessions.find_session(id),
             None => None,
         };
@@ -228,14 +233,21 @@ impl<H: ServerHandler> Endpoint<H> {
             && !has_stateless_version(&parts.headers);
         if is_new && frame::parse_message(&body).is_err() {
             let error = Error::new(Code::ParamsInvalid, frame::MALFORMED_INITIALIZE);
-            return Err(refused(error));
+            return Err(to_refusal(error));
         }
-        let slot =
-            if is_new { Some(self.sessions.reserve_slot().await.map_err(refused)?) } else { None };
+        let slot = if is_new {
+            Some(self.sessions.reserve_slot().await.map_err(to_refusal)?)
+        } else {
+            None
+        };
         let admission = Arc::new(AdmissionGuard {
-            _call: self.room.budget.acquire_share(BudgetKind::Calls, 1).map_err(refused)?,
+            _call: self
+                .memory_budget
+                .budget
+                .acquire_share(BudgetKind::Calls, 1)
+                .map_err(to_refusal)?,
             _bytes: bytes,
-            _id: register_call_id(session.as_ref(), &envelope).map_err(refused)?,
+            _id: register_call_id(session.as_ref(), &envelope).map_err(to_refusal)?,
         });
         if let Some(session) = session.as_ref().or(slot.as_ref().map(SessionSlot::session)) {
             parts.extensions.insert(session.notification_channel());
@@ -258,21 +270,27 @@ impl<H: ServerHandler> Endpoint<H> {
         connection: &Arc<Connection>,
     ) -> Result<Response<Reply>, RequestError> {
         let work = connection.begin_work();
-        let session = header_text(request.headers(), SESSION_ID_HEADER)
+        let session = get_header_text(request.headers(), SESSION_ID_HEADER)
             .and_then(|id| self.sessions.find_session(id));
         // A stream that resumes a pending call delivers only the answer of that call.
-        let is_of_call =
-            header_text(request.headers(), LAST_EVENT_ID_HEADER).is_some_and(|id| id.contains('/'));
-        let share = self.room.budget.acquire_share(BudgetKind::Streams, 1)?;
-        let open = session.filter(|_| !is_of_call).map(|session| session.register_stream());
+        let is_call_stream = get_header_text(request.headers(), LAST_EVENT_ID_HEADER)
+            .is_some_and(|id| id.contains('/'));
+        let share = self.memory_budget.budget.acquire_share(BudgetKind::Streams, 1)?;
+        let open_stream =
+            session.filter(|_| !is_call_stream).map(|session| session.register_stream());
         let response = Box::pin(self.service.handle(request)).await;
         if !response.status().is_success() {
             return self.complete_rmcp_refusal(response).await;
         }
-        let turn = open.as_ref().map(OpenStream::end_token).unwrap_or_default();
-        let held = (share, open);
+        let end_token = open_stream.as_ref().map(OpenStream::end_token).unwrap_or_default();
+        let guards = (share, open_stream);
         Ok(response.map(|reply| {
-            body::count_reply_body(body::end_body_on_cancel(reply, turn), held, work, &self.room)
+            body::count_reply_body(
+                body::end_body_on_cancel(reply, end_token),
+                guards,
+                work,
+                &self.memory_budget,
+            )
         }))
     }
 
@@ -282,7 +300,7 @@ impl<H: ServerHandler> Endpoint<H> {
         connection: &Arc<Connection>,
     ) -> Result<Response<Reply>, RequestError> {
         let _work = connection.begin_work();
-        let id = header_text(request.headers(), SESSION_ID_HEADER).map(str::to_owned);
+        let id = get_header_text(request.headers(), SESSION_ID_HEADER).map(str::to_owned);
         let is_known = id.as_ref().is_none_or(|id| self.sessions.find_session(id).is_some());
         let mut response =
             self.complete_rmcp_refusal(Box::pin(self.service.handle(request)).await).await?;
@@ -306,17 +324,17 @@ impl<H: ServerHandler> Endpoint<H> {
             return Ok(response);
         }
         if !has_json_content_type(response.headers()) {
-            return Err(refusal_from_rmcp(response).await.into());
+            return Err(convert_rmcp_refusal(response).await.into());
         }
         let status = response.status();
-        let said = collect_body(response).await;
-        Ok(refusal::complete_error_payload(status, &said, &*self.ids))
+        let refusal_body = collect_body(response).await;
+        Ok(refusal::complete_error_payload(status, &refusal_body, &*self.ids))
     }
 }
 
 impl<H: ServerHandler> Service for Endpoint<H> {
     fn memory_budget(&self) -> &MemoryBudget {
-        &self.room
+        &self.memory_budget
     }
 
     async fn respond(
@@ -325,20 +343,20 @@ impl<H: ServerHandler> Service for Endpoint<H> {
         connection: &Arc<Connection>,
     ) -> Response<Reply> {
         let request = normalize_accept_header(request);
-        let answered = match self.check_request_head(&request) {
+        let result = match self.check_request_head(&request) {
             Ok(()) => match *request.method() {
                 Method::POST => self.handle_post(request, connection).await,
                 Method::GET => self.open_event_stream(request, connection).await,
                 Method::DELETE => self.end_session(request, connection).await,
-                _ => Err(method_not_allowed()),
+                _ => Err(method_not_allowed_error()),
             },
             Err(error) => Err(error.into()),
         };
-        answered.unwrap_or_else(|refusal| refusal.answer(&*self.ids))
+        result.unwrap_or_else(|refusal| refusal.into_response(&*self.ids))
     }
 
     fn end_streams(&self) {
-        self.streams.cancel();
+        self.stream_token.cancel();
     }
 
     async fn free_unused(&self) {
@@ -346,14 +364,14 @@ impl<H: ServerHandler> Service for Endpoint<H> {
     }
 }
 
-fn method_not_allowed() -> RequestError {
+fn method_not_allowed_error() -> RequestError {
     let error = Error::new(Code::RequestInvalid, "the endpoint takes POST, GET and DELETE");
     HttpError::new(StatusCode::METHOD_NOT_ALLOWED, error).into()
 }
 
 /// Whether the request uses a protocol version without handshakes, which has no method `initialize`.
 fn has_stateless_version(headers: &HeaderMap) -> bool {
-    let version = header_text(headers, PROTOCOL_VERSION_HEADER);
+    let version = get_header_text(headers, PROTOCOL_VERSION_HEADER);
     version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
@@ -371,47 +389,49 @@ fn register_call_id(
 /// Rewrites `Accept` to the exact values that rmcp requires, if the request accepts them by the rules of HTTP: a
 /// missing header accepts anything, and a media range accepts everything that it matches.
 fn normalize_accept_header(mut request: Request<Incoming>) -> Request<Incoming> {
-    let given = request.headers().get_all(header::ACCEPT).iter();
-    let given: Vec<_> = given.filter_map(|value| value.to_str().ok()).collect();
-    let accepts = |kind: &str, group: &str| {
-        let matches = |range: &str| {
+    let accept_values = request.headers().get_all(header::ACCEPT).iter();
+    let accept_values: Vec<_> = accept_values.filter_map(|value| value.to_str().ok()).collect();
+    let is_accepted = |kind: &str, group: &str| {
+        let is_match = |range: &str| {
             let (range, weight) = range.split_once(';').unwrap_or((range, ""));
             let weight = weight.split(';').find_map(|one| one.trim().strip_prefix("q="));
             let is_refused = weight.is_some_and(|weight| weight.trim().parse() == Ok(0.0));
-            let meant = [kind, group, "*/*"];
-            !is_refused && meant.iter().any(|one| one.eq_ignore_ascii_case(range.trim()))
+            let accepted_ranges = [kind, group, "*/*"];
+            !is_refused && accepted_ranges.iter().any(|one| one.eq_ignore_ascii_case(range.trim()))
         };
-        let mut ranges = given.iter().flat_map(|value| value.split(','));
-        given.is_empty() || ranges.any(matches)
+        let mut ranges = accept_values.iter().flat_map(|value| value.split(','));
+        accept_values.is_empty() || ranges.any(is_match)
     };
-    let json = accepts("application/json", "application/*");
-    let words = match (request.method(), accepts("text/event-stream", "text/*")) {
+    let accepts_json = is_accepted("application/json", "application/*");
+    let accept_value = match (request.method(), is_accepted("text/event-stream", "text/*")) {
         (&Method::GET, true) => "text/event-stream",
-        (_, true) if json => "application/json, text/event-stream",
+        (_, true) if accepts_json => "application/json, text/event-stream",
         _ => return request,
     };
-    let words = HeaderValue::from_static(words);
-    request.headers_mut().insert(header::ACCEPT, words);
+    let header_value = HeaderValue::from_static(accept_value);
+    request.headers_mut().insert(header::ACCEPT, header_value);
     request
 }
 
 /// Refuses a compressed body, which would be reported as invalid JSON.
 fn check_content_encoding(headers: &HeaderMap) -> Result<(), HttpError> {
-    let given = header_text(headers, header::CONTENT_ENCODING.as_str()).unwrap_or("identity");
-    if given.trim().eq_ignore_ascii_case("identity") || given.trim().is_empty() {
+    let encoding =
+        get_header_text(headers, header::CONTENT_ENCODING.as_str()).unwrap_or("identity");
+    if encoding.trim().eq_ignore_ascii_case("identity") || encoding.trim().is_empty() {
         return Ok(());
     }
-    let shown: String = given.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
-    let message =
-        format!("the body has the Content-Encoding `{shown}`, which this server does not unpack");
+    let short_encoding: String = encoding.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
+    let message = format!(
+        "the body has the Content-Encoding `{short_encoding}`, which this server does not unpack"
+    );
     let error = Error::new(Code::RequestInvalid, message)
         .with_action("Send the body as it is, without Content-Encoding");
     Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
 }
 
 fn has_json_content_type(headers: &HeaderMap) -> bool {
-    let given = header_text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
-    let essence = given.split(';').next().unwrap_or_default();
+    let content_type = get_header_text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
+    let essence = content_type.split(';').next().unwrap_or_default();
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
@@ -420,22 +440,22 @@ fn oversized_body_error(beginning: &[u8]) -> RequestError {
     let limit = format!("{bytes} bytes, or {values} values, in one message");
     let message = format!("the body exceeds the limit of {limit}");
     RequestError::from(Error::limit_exceeded(limit).with_message(message))
-        .of(frame::find_id_near_start(beginning))
+        .with_call_id(frame::find_id_near_start(beginning))
 }
 
 /// The answer to a body that is not a message, the same as over other transports.
-fn unreadable_body_response(body: &[u8], ids: &dyn IdSource) -> Response<Reply> {
-    let refused = match frame::parse_message(body) {
+fn build_unreadable_response(body: &[u8], ids: &dyn IdSource) -> Response<Reply> {
+    let refusal = match frame::parse_message(body) {
         Err(answer) => *answer,
         // Unreachable: rmcp parsed the same bytes in the same way.
         Ok(_) => unknown_message_error(),
     };
-    match refused {
+    match refusal {
         JsonRpcMessage::Error(JsonRpcError { error, id, .. }) => {
             let error = JsonRpcMessage::error(answer::add_error_payload(error, ids), id);
-            refusal::message_response(StatusCode::BAD_REQUEST, &error)
+            refusal::build_message_response(StatusCode::BAD_REQUEST, &error)
         }
-        other => refusal::message_response(StatusCode::BAD_REQUEST, &other),
+        other => refusal::build_message_response(StatusCode::BAD_REQUEST, &other),
     }
 }
 
@@ -447,35 +467,35 @@ async fn collect_body(response: Response<Reply>) -> Bytes {
 }
 
 /// Converts a plain-text refusal of rmcp.
-async fn refusal_from_rmcp(response: Response<Reply>) -> HttpError {
+async fn convert_rmcp_refusal(response: Response<Reply>) -> HttpError {
     let mut status = response.status();
-    let said = collect_body(response).await;
-    let said = String::from_utf8_lossy(&said);
+    let body = collect_body(response).await;
+    let text = String::from_utf8_lossy(&body);
     // The session ended while a call of it was being sent.
-    if said.ends_with("Session service terminated") || said.contains("Session not found") {
+    if text.ends_with("Session service terminated") || text.contains("Session not found") {
         status = StatusCode::NOT_FOUND;
     }
     let code = match status {
         StatusCode::NOT_FOUND => Code::SessionNotFound,
         StatusCode::FORBIDDEN => Code::Forbidden,
-        _ if said.ends_with("Session ID is required") => Code::SessionNotFound,
+        _ if text.ends_with("Session ID is required") => Code::SessionNotFound,
         status if status.is_server_error() => Code::Internal,
         _ => Code::RequestInvalid,
     };
     // The text begins with the name of the status.
-    let words = said.split_once(": ").map_or(&*said, |(_, words)| words);
-    let error = Error::new(code, words.to_owned());
-    let both = "Send the header `Accept: application/json, text/event-stream`; a GET, `Accept: text/event-stream`";
+    let reason = text.split_once(": ").map_or(&*text, |(_, words)| words);
+    let error = Error::new(code, reason.to_owned());
+    let accept_advice = "Send the header `Accept: application/json, text/event-stream`; a GET, `Accept: text/event-stream`";
     match status {
         StatusCode::METHOD_NOT_ALLOWED => {
             let message =
                 "this version of the protocol has no sessions, and so no GET and no DELETE";
             let error = Error::new(code, message);
             HttpError::new(status, error.with_action("Send every message in a POST of its own"))
-                .allowing("POST")
+                .with_allowed_methods("POST")
         }
-        StatusCode::NOT_ACCEPTABLE => HttpError::new(status, error.with_action(both)),
-        _ if said.contains("Protocol-Version") => HttpError::new(
+        StatusCode::NOT_ACCEPTABLE => HttpError::new(status, error.with_action(accept_advice)),
+        _ if text.contains("Protocol-Version") => HttpError::new(
             status,
             error.with_action("Send a version that the answer to server/discover lists"),
         ),

@@ -9,7 +9,7 @@ use rmcp::{
 
 use crate::{answer, splice};
 use midex_domain::clock::IdSource;
-use midex_http::refusal::{HttpError, Reply, json};
+use midex_http::refusal::{HttpError, Reply, json_response};
 
 /// The error of a refused request, with the id of its call if it is known.
 #[derive(Debug)]
@@ -28,40 +28,40 @@ impl<T: Into<HttpError>> From<T> for RequestError {
 impl RequestError {
     /// Sets the id of the call.
     #[must_use]
-    pub(super) fn of(mut self, id: Option<RequestId>) -> Self {
+    pub(super) fn with_call_id(mut self, id: Option<RequestId>) -> Self {
         self.id = id;
         self
     }
 
     /// The HTTP response.
-    pub(super) fn answer(self, ids: &dyn IdSource) -> Response<Reply> {
-        let fault = answer::request_error_data(&self.error.error, "http", ids);
+    pub(super) fn into_response(self, ids: &dyn IdSource) -> Response<Reply> {
+        let fault = answer::build_error_data(&self.error.error, "http", ids);
         let message = JsonRpcMessage::error(fault, self.id);
-        self.error.response(serialize_message(&message))
+        self.error.build_response(serialize_message(&message))
     }
 }
 
 /// Adds the midex error payload to a JSON-RPC error that lacks it.
 pub(super) fn complete_error_payload(
     status: StatusCode,
-    said: &[u8],
+    body: &[u8],
     ids: &dyn IdSource,
 ) -> Response<Reply> {
-    match serde_json::from_slice(said) {
+    match serde_json::from_slice(body) {
         Ok(TxJsonRpcMessage::<RoleServer>::Error(JsonRpcError { error, id, .. })) => {
             let error = answer::add_error_payload(error, ids);
-            message_response(status, &JsonRpcMessage::error(error, id))
+            build_message_response(status, &JsonRpcMessage::error(error, id))
         }
-        _ => json(status, said.to_owned()),
+        _ => json_response(status, body.to_owned()),
     }
 }
 
 /// A response that consists of one message.
-pub(super) fn message_response(
+pub(super) fn build_message_response(
     status: StatusCode,
     message: &TxJsonRpcMessage<RoleServer>,
 ) -> Response<Reply> {
-    json(status, serialize_message(message))
+    json_response(status, serialize_message(message))
 }
 
 fn serialize_message(message: &TxJsonRpcMessage<RoleServer>) -> Vec<u8> {

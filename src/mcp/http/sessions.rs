@@ -26,29 +26,29 @@ use midex_domain::{
 #[derive(Debug)]
 pub(super) struct HttpSessions {
     manager: Arc<LocalSessionManager>,
-    inner: Mutex<HttpSessionsState>,
+    state: Mutex<HttpSessionsState>,
 }
 
 #[derive(Debug, Default)]
 struct HttpSessionsState {
-    open: HashMap<String, Arc<HttpSession>>,
+    sessions: HashMap<String, Arc<HttpSession>>,
     /// The number of sessions that are being created.
-    coming: usize,
+    reserved_slots: usize,
     /// A counter of uses, for ordering sessions by last use.
-    uses: u64,
-    sweeps: u64,
+    use_count: u64,
+    sweep_count: u64,
 }
 
 /// One session.
 #[derive(Debug)]
 pub(super) struct HttpSession {
-    calls: Mutex<HashSet<RequestId>>,
+    active_calls: Mutex<HashSet<RequestId>>,
     /// The number of streams that deliver notifications: 0 or 1.
-    streams: watch::Sender<usize>,
+    stream_count: watch::Sender<usize>,
     /// The number of open streams, and a token that is cancelled to end those that deliver nothing.
-    open: Mutex<(usize, CancellationToken)>,
+    open_streams: Mutex<(usize, CancellationToken)>,
     /// The last use, as a use count and as a sweep count.
-    used: Mutex<(u64, u64)>,
+    last_use: Mutex<(u64, u64)>,
 }
 
 impl HttpSessions {
@@ -61,7 +61,7 @@ impl HttpSessions {
         // Keep replies only briefly: a client that lost one repeats its call.
         config.completed_cache_ttl = limits::HTTP_EVENTS_KEPT_MAX;
         manager.session_config = config;
-        Self { manager: Arc::new(manager), inner: Mutex::default() }
+        Self { manager: Arc::new(manager), state: Mutex::default() }
     }
 
     /// rmcp's session manager.
@@ -70,15 +70,15 @@ impl HttpSessions {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, HttpSessionsState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The session with this id. Counts as a use.
     pub(super) fn find_session(&self, id: &str) -> Option<Arc<HttpSession>> {
-        let mut inner = self.lock_state();
-        inner.uses += 1;
-        let now = (inner.uses, inner.sweeps);
-        let session = inner.open.get(id)?.clone();
+        let mut state = self.lock_state();
+        state.use_count += 1;
+        let now = (state.use_count, state.sweep_count);
+        let session = state.sessions.get(id)?.clone();
         session.record_use(now);
         Some(session)
     }
@@ -89,19 +89,19 @@ impl HttpSessions {
     /// # Errors
     /// `SERVER_BUSY` if all sessions are busy.
     pub(super) async fn reserve_slot(self: &Arc<Self>) -> Result<SessionSlot> {
-        let mut given_up = None;
+        let mut evicted_id = None;
         {
-            let mut inner = self.lock_state();
-            if inner.open.len() + inner.coming >= limits::HTTP_SESSIONS_MAX {
-                let id = inner.least_used_session().ok_or_else(all_sessions_busy_error)?;
-                inner.open.remove(&id);
-                given_up = Some(id);
+            let mut state = self.lock_state();
+            if state.sessions.len() + state.reserved_slots >= limits::HTTP_SESSIONS_MAX {
+                let id = state.least_used_session().ok_or_else(all_sessions_busy_error)?;
+                state.sessions.remove(&id);
+                evicted_id = Some(id);
             }
-            inner.coming += 1;
+            state.reserved_slots += 1;
         }
         // The slot is released on drop, even if this future is cancelled.
         let slot = SessionSlot { sessions: self.clone(), session: Arc::new(HttpSession::new()) };
-        if let Some(id) = given_up {
+        if let Some(id) = evicted_id {
             // Close it in a separate task: it is already removed from the list, so it must be closed even if this
             // future is cancelled.
             let sessions = self.clone();
@@ -112,40 +112,40 @@ impl HttpSessions {
 
     /// Removes a session that has ended.
     pub(super) fn forget_session(&self, id: &str) {
-        self.lock_state().open.remove(id);
+        self.lock_state().sessions.remove(id);
     }
 
     async fn close_session(&self, id: &str) {
         let id = id.into();
-        let closing = self.manager.close_session(&id);
+        let close = self.manager.close_session(&id);
         // A client that reads nothing must not block others.
-        let _ = tokio::time::timeout(limits::HTTP_ROOM_MAX, closing).await;
+        let _ = tokio::time::timeout(limits::HTTP_ROOM_MAX, close).await;
     }
 
     /// Ends unused sessions, and removes those that rmcp has ended. To be called once a second.
     pub(super) async fn end_unused_sessions(self: &Arc<Self>) {
         // Read our list first, then rmcp's: a session that is created in between is then not taken for ended.
-        let before: Vec<_> = self.lock_state().open.keys().cloned().collect();
-        let ended: Vec<_> = {
+        let open_ids: Vec<_> = self.lock_state().sessions.keys().cloned().collect();
+        let ended_ids: Vec<_> = {
             let sessions = self.manager.sessions.read().await;
             let has_ended = |id: &String| !sessions.contains_key(id.as_str());
-            before.into_iter().filter(has_ended).collect()
+            open_ids.into_iter().filter(has_ended).collect()
         };
-        let unused = {
-            let mut inner = self.lock_state();
-            inner.sweeps += 1;
-            for id in &ended {
-                inner.open.remove(id);
+        let unused_ids = {
+            let mut state = self.lock_state();
+            state.sweep_count += 1;
+            for id in &ended_ids {
+                state.sessions.remove(id);
             }
-            inner.unused_sessions()
+            state.unused_sessions()
         };
-        let closing = unused.into_iter().map(|id| {
+        let close_tasks = unused_ids.into_iter().map(|id| {
             self.forget_session(&id);
             let sessions = self.clone();
             tokio::spawn(async move { sessions.close_session(&id).await })
         });
-        for closed in closing.collect::<Vec<_>>() {
-            let _ = closed.await;
+        for task in close_tasks.collect::<Vec<_>>() {
+            let _ = task.await;
         }
     }
 }
@@ -158,18 +158,18 @@ fn all_sessions_busy_error() -> Error {
 
 impl HttpSessionsState {
     fn least_used_session(&self) -> Option<String> {
-        let waiting = self.open.iter().filter(|(_, session)| !session.is_busy());
-        let least = waiting.min_by_key(|(_, session)| session.last_use().0)?;
-        Some(least.0.clone())
+        let idle_sessions = self.sessions.iter().filter(|(_, session)| !session.is_busy());
+        let least_used = idle_sessions.min_by_key(|(_, session)| session.last_use().0)?;
+        Some(least_used.0.clone())
     }
 
     fn unused_sessions(&self) -> Vec<String> {
-        let unused = |session: &HttpSession| {
-            self.sweeps - session.last_use().1 > limits::HTTP_SESSION_IDLE_MAX.as_secs()
+        let is_unused = |session: &HttpSession| {
+            self.sweep_count - session.last_use().1 > limits::HTTP_SESSION_IDLE_MAX.as_secs()
         };
-        self.open
+        self.sessions
             .iter()
-            .filter(|(_, session)| !session.is_busy() && unused(session))
+            .filter(|(_, session)| !session.is_busy() && is_unused(session))
             .map(|(id, _)| id.clone())
             .collect()
     }
@@ -189,39 +189,39 @@ impl SessionSlot {
 
     /// Registers the created session under this id.
     pub(super) fn register_session(self, id: &str) {
-        let mut inner = self.sessions.lock_state();
-        inner.uses += 1;
-        self.session.record_use((inner.uses, inner.sweeps));
-        inner.open.insert(id.to_owned(), self.session.clone());
+        let mut state = self.sessions.lock_state();
+        state.use_count += 1;
+        self.session.record_use((state.use_count, state.sweep_count));
+        state.sessions.insert(id.to_owned(), self.session.clone());
     }
 }
 
 impl Drop for SessionSlot {
     fn drop(&mut self) {
-        self.sessions.lock_state().coming -= 1;
+        self.sessions.lock_state().reserved_slots -= 1;
     }
 }
 
 impl HttpSession {
     fn new() -> Self {
         Self {
-            calls: Mutex::default(),
-            streams: watch::Sender::new(0),
-            open: Mutex::default(),
-            used: Mutex::default(),
+            active_calls: Mutex::default(),
+            stream_count: watch::Sender::new(0),
+            open_streams: Mutex::default(),
+            last_use: Mutex::default(),
         }
     }
 
     fn lock_call_ids(&self) -> MutexGuard<'_, HashSet<RequestId>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.active_calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn last_use(&self) -> (u64, u64) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.last_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn record_use(&self, now: (u64, u64)) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        *self.last_use.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
     fn is_busy(&self) -> bool {
@@ -229,12 +229,12 @@ impl HttpSession {
     }
 
     fn lock_open_streams(&self) -> MutexGuard<'_, (usize, CancellationToken)> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open_streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The notification channel of its client.
     pub(super) fn notification_channel(&self) -> NotificationChannel {
-        NotificationChannel::from_stream_count(self.streams.subscribe())
+        NotificationChannel::from_stream_count(self.stream_count.subscribe())
     }
 
     /// Registers a call with this id.
@@ -262,15 +262,15 @@ impl HttpSession {
     /// Registers a stream. Only the first open stream delivers notifications: rmcp accepts further ones, but never
     /// sends on them.
     pub(super) fn register_stream(self: &Arc<Self>) -> OpenStream {
-        let mut open = self.lock_open_streams();
-        open.0 += 1;
-        let is_first = *self.streams.borrow() == 0;
+        let mut open_streams = self.lock_open_streams();
+        open_streams.0 += 1;
+        let is_first = *self.stream_count.borrow() == 0;
         if is_first {
-            self.streams.send_replace(1);
+            self.stream_count.send_replace(1);
         }
         OpenStream {
             session: self.clone(),
-            turn: if is_first { CancellationToken::new() } else { open.1.clone() },
+            end_token: if is_first { CancellationToken::new() } else { open_streams.1.clone() },
             is_first,
         }
     }
@@ -293,7 +293,7 @@ impl Drop for ActiveCallId {
 #[derive(Debug)]
 pub(super) struct OpenStream {
     session: Arc<HttpSession>,
-    turn: CancellationToken,
+    end_token: CancellationToken,
     is_first: bool,
 }
 
@@ -301,17 +301,17 @@ impl OpenStream {
     /// Cancelled when the stream should end, because the stream that delivered notifications has ended. The client then
     /// opens a new one.
     pub(super) fn end_token(&self) -> CancellationToken {
-        self.turn.clone()
+        self.end_token.clone()
     }
 }
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        let mut open = self.session.lock_open_streams();
-        open.0 -= 1;
+        let mut open_streams = self.session.lock_open_streams();
+        open_streams.0 -= 1;
         if self.is_first {
-            self.session.streams.send_replace(0);
-            std::mem::take(&mut open.1).cancel();
+            self.session.stream_count.send_replace(0);
+            std::mem::take(&mut open_streams.1).cancel();
         }
     }
 }
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!(refused.code(), Code::ServerBusy);
         drop(calls);
         drop(sessions.reserve_slot().await.expect("room again"));
-        let coming = sessions.lock_state().coming;
+        let coming = sessions.lock_state().reserved_slots;
         assert_eq!(coming, 0, "a slot that was not filled is free again");
     }
 
@@ -421,14 +421,14 @@ mod tests {
     fn idle_streams_end_with_the_active() {
         let session = Arc::new(HttpSession::new());
         let [first, second, third] = [(); 3].map(|()| session.register_stream());
-        assert_eq!(*session.streams.borrow(), 1);
+        assert_eq!(*session.stream_count.borrow(), 1);
         drop(second);
         assert!(!third.end_token().is_cancelled() && session.is_busy());
         drop(first);
         assert!(third.end_token().is_cancelled(), "its client shall open another");
-        assert_eq!(*session.streams.borrow(), 0);
+        assert_eq!(*session.stream_count.borrow(), 0);
         let fourth = session.register_stream();
-        assert_eq!(*session.streams.borrow(), 1);
+        assert_eq!(*session.stream_count.borrow(), 1);
         drop(third);
         assert!(!fourth.end_token().is_cancelled());
         drop(fourth);
@@ -447,10 +447,10 @@ mod tests {
         for _ in 0..=limits::HTTP_SESSION_IDLE_MAX.as_secs() + 1 {
             sessions.end_unused_sessions().await;
         }
-        assert_eq!(sessions.lock_state().open.len(), 1, "a stream is open");
+        assert_eq!(sessions.lock_state().sessions.len(), 1, "a stream is open");
         drop(stream);
         sessions.end_unused_sessions().await;
-        assert_eq!(sessions.lock_state().open.len(), 0);
+        assert_eq!(sessions.lock_state().sessions.len(), 0);
         assert!(sessions.manager.sessions.read().await.is_empty());
     }
 }

@@ -8,7 +8,7 @@ use super::{PromptArguments, PromptText};
 use crate::resources::MANUAL;
 use midex_domain::{
     error::Result,
-    finding::{Finding, errors},
+    finding::{Finding, filter_errors},
     grammar,
 };
 use midex_registry::{Manifest, ManifestCheck, Registry};
@@ -32,36 +32,36 @@ const AUTHORING_SEQUENCE: &str = "Then check and keep it, in this order: workflo
     Answer with one YAML manifest and nothing beside it.";
 
 /// The prompt for writing a new workflow.
-pub(super) async fn author_prompt(
+pub(super) async fn build_author_prompt(
     app: &App,
     mut page: PromptText,
-    given: &PromptArguments,
+    arguments: &PromptArguments,
 ) -> Result<String> {
     page.add_instructions("Write a workflow of midex: a manifest in YAML that leads an agent, step by step, to this goal.");
-    page.add_quoted_data("The goal:", "text", given.get("goal").unwrap_or_default());
+    page.add_quoted_data("The goal:", "text", arguments.get("goal").unwrap_or_default());
     for (name, heading) in [
         ("target_system", "The system that it works on:"),
         ("constraints", "What it must keep to:"),
     ] {
-        if let Some(text) = given.get(name) {
+        if let Some(text) = arguments.get(name) {
             page.add_quoted_data(heading, "text", text);
         }
     }
     page.add_instructions(
         "A step has an `id` and exactly one of these keys, each shown in a whole workflow:",
     );
-    for (kind, example) in step_kind_examples() {
+    for (kind, example) in list_kind_examples() {
         page.add_quoted_data(&format!("`{kind}`"), "yaml", example);
     }
     page.add_instructions("The manual with every key is the resource midex://authoring/spec, the JSON Schema midex://authoring/schema.");
     page.add_instructions(AUTHORING_RULES);
-    page.add_instructions(&available_capabilities(app, &*app.registry().await?));
+    page.add_instructions(&describe_capabilities(app, &*app.registry().await?));
     page.add_instructions(AUTHORING_SEQUENCE);
     Ok(page.finish())
 }
 
 /// Each available kind of step, with its example from the manual.
-fn step_kind_examples() -> impl Iterator<Item = (&'static str, &'static str)> {
+fn list_kind_examples() -> impl Iterator<Item = (&'static str, &'static str)> {
     grammar::step_kinds().filter_map(|kind| {
         let heading = format!("\n### {}\n", kind.name);
         let section = MANUAL.split_once(&*heading)?.1;
@@ -72,7 +72,7 @@ fn step_kind_examples() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// The agents, activities and catalogs that a step may use here.
-fn available_capabilities(app: &App, registry: &Registry) -> String {
+fn describe_capabilities(app: &App, registry: &Registry) -> String {
     let agents = registry.agents().filter(|entry| entry.value.is_some());
     let agents: Vec<_> = agents.map(|entry| &*entry.name).collect();
     let mut text = format!("Agents that a step may name here: {}.", agents.join(", "));
@@ -87,7 +87,7 @@ fn available_capabilities(app: &App, registry: &Registry) -> String {
             format!(
                 "{} ({} operations)",
                 one.vendor(),
-                one.book.as_ref().map_or(0, |book| book.entries().len())
+                one.document.as_ref().map_or(0, |book| book.entries().len())
             )
         })
         .collect();
@@ -104,18 +104,22 @@ fn available_capabilities(app: &App, registry: &Registry) -> String {
 }
 
 /// The prompt for changing a workflow.
-pub(super) async fn extend_prompt(
+pub(super) async fn build_extend_prompt(
     app: &App,
     mut page: PromptText,
-    given: &PromptArguments,
+    arguments: &PromptArguments,
 ) -> Result<String> {
-    let (manifest, examined) = examine_manifest(app, given).await?;
+    let (manifest, check) = check_prompt_manifest(app, arguments).await?;
     page.add_instructions(
         "Change this workflow of midex, and nothing that the change does not ask for.",
     );
-    page.add_quoted_data("The change:", "text", given.get("change_request").unwrap_or_default());
+    page.add_quoted_data(
+        "The change:",
+        "text",
+        arguments.get("change_request").unwrap_or_default(),
+    );
     page.add_quoted_data("The manifest:", manifest.format.as_str(), &manifest.text);
-    write_findings(&mut page, &manifest, &examined.findings, "What its check tells now:");
+    write_findings(&mut page, &manifest, &check.findings, "What its check tells now:");
     page.add_instructions(
         "Keep the order of keys and steps, the comments and the ids: executions and other people know them. A new step stands \
          where it runs. Answer with the whole manifest in its own format and nothing beside it. \
@@ -125,24 +129,24 @@ pub(super) async fn extend_prompt(
 }
 
 /// The prompt for fixing an invalid workflow.
-pub(super) async fn fix_prompt(
+pub(super) async fn build_fix_prompt(
     app: &App,
     mut page: PromptText,
-    given: &PromptArguments,
+    arguments: &PromptArguments,
 ) -> Result<String> {
-    let (manifest, examined) = examine_manifest(app, given).await?;
+    let (manifest, check) = check_prompt_manifest(app, arguments).await?;
     page.add_instructions("Correct every violation of this workflow of midex, so that it means what its author meant.");
     page.add_quoted_data("The manifest:", manifest.format.as_str(), &manifest.text);
-    if let Some(violations) = given.get("violations") {
+    if let Some(violations) = arguments.get("violations") {
         page.add_quoted_data("Violations as they were told:", "json", violations);
     }
     write_findings(
         &mut page,
         &manifest,
-        &examined.findings,
+        &check.findings,
         "What its check tells, each with its line and the edits that mend it:",
     );
-    if errors(&examined.findings).next().is_none() {
+    if filter_errors(&check.findings).next().is_none() {
         page.add_instructions(
             "The check finds no violation: look whether the one that was told still holds.",
         );
@@ -155,13 +159,17 @@ pub(super) async fn fix_prompt(
 }
 
 /// The definition that a prompt is about, given as text or id, with the result of its check.
-async fn examine_manifest(app: &App, given: &PromptArguments) -> Result<(Manifest, ManifestCheck)> {
-    let text = given.get("manifest").unwrap_or_default().to_owned();
+async fn check_prompt_manifest(
+    app: &App,
+    arguments: &PromptArguments,
+) -> Result<(Manifest, ManifestCheck)> {
+    let text = arguments.get("manifest").unwrap_or_default().to_owned();
     app.with_registry(move |registry| {
-        let known = registry.workflow(&text).and_then(|entry| registry.read_manifest(entry));
-        let manifest = known.unwrap_or_else(|| Manifest::from_text(text, None));
-        let examined = registry.check_manifest(&manifest);
-        (manifest, examined)
+        let stored_manifest =
+            registry.workflow(&text).and_then(|entry| registry.read_manifest(entry));
+        let manifest = stored_manifest.unwrap_or_else(|| Manifest::from_text(text, None));
+        let check = registry.check_manifest(&manifest);
+        (manifest, check)
     })
     .await
 }
@@ -171,12 +179,12 @@ fn write_findings(page: &mut PromptText, manifest: &Manifest, findings: &[Findin
     if findings.is_empty() {
         return;
     }
-    let shown = findings.iter().map(|finding| {
-        let mut shown = json!(finding);
+    let finding_lines = findings.iter().map(|finding| {
+        let mut finding_json = json!(finding);
         let line = manifest.text.lines().nth(finding.line.saturating_sub(1));
-        shown["excerpt"] = json!(line);
-        shown.to_string()
+        finding_json["excerpt"] = json!(line);
+        finding_json.to_string()
     });
-    let shown: Vec<_> = shown.take(midex_domain::limits::VIOLATIONS_MAX).collect();
-    page.add_quoted_data(heading, "json", &shown.join("\n"));
+    let finding_lines: Vec<_> = finding_lines.take(midex_domain::limits::VIOLATIONS_MAX).collect();
+    page.add_quoted_data(heading, "json", &finding_lines.join("\n"));
 }

@@ -78,22 +78,22 @@ const AUTHOR_PROMPTS: &[PromptSpec] = &[
 /// The prompts that one client is offered.
 #[derive(Clone, Copy)]
 pub(super) struct PromptOffer {
-    authors: bool,
-    runs: bool,
+    has_author_prompts: bool,
+    has_run_prompts: bool,
     spelling: Spelling,
 }
 
 impl PromptOffer {
     pub(super) fn for_client(profile: ToolProfile, client: Option<&Implementation>) -> Self {
         Self {
-            authors: profile.toolsets.contains(Toolset::Author),
-            runs: profile.toolsets.contains(Toolset::Run),
-            spelling: profile.tool_name_spelling(client),
+            has_author_prompts: profile.toolsets.contains(Toolset::Author),
+            has_run_prompts: profile.toolsets.contains(Toolset::Run),
+            spelling: profile.choose_spelling(client),
         }
     }
 
     fn offered_specs(self) -> impl Iterator<Item = &'static PromptSpec> {
-        AUTHOR_PROMPTS.iter().filter(move |_| self.authors)
+        AUTHOR_PROMPTS.iter().filter(move |_| self.has_author_prompts)
     }
 
     /// The prompts, as they are listed.
@@ -108,14 +108,14 @@ impl PromptOffer {
                 .with_title(spec.title)
         };
         let mut prompts: Vec<_> = self.offered_specs().map(prompt).collect();
-        let workflows = registry.workflows().filter(|_| self.runs);
+        let workflows = registry.workflows().filter(|_| self.has_run_prompts);
         prompts.extend(workflows.filter_map(|entry| {
             let name = self.spelling.spell_name(&format!("{RUN_PROMPT_PREFIX}{}", entry.name));
-            Some(run::prompt_for_workflow(name, &entry.value.as_ref()?.workflow))
+            Some(run::build_workflow_prompt(name, &entry.value.as_ref()?.workflow))
         }));
         // Two workflow ids may map to the same name when dots become underscores. The first one keeps it.
-        let mut seen = std::collections::HashSet::new();
-        prompts.retain(|prompt| seen.insert(prompt.name.clone()));
+        let mut seen_names = std::collections::HashSet::new();
+        prompts.retain(|prompt| seen_names.insert(prompt.name.clone()));
         prompts
     }
 
@@ -123,7 +123,7 @@ impl PromptOffer {
     ///
     /// # Errors
     /// `PROMPT_NOT_FOUND`, `ARGUMENTS_INVALID`; as [`App::valid_definition`].
-    pub(super) async fn prompt_text(
+    pub(super) async fn build_prompt_text(
         self,
         app: &App,
         name: &str,
@@ -131,19 +131,25 @@ impl PromptOffer {
     ) -> Result<String> {
         let page = PromptText::new(self.spelling);
         if let Some(spec) = self.offered_specs().find(|spec| is_prompt_name(spec.name, name)) {
-            let given = PromptArguments::from_map(spec, arguments)?;
+            let prompt_arguments = PromptArguments::from_map(spec, arguments)?;
             return match spec.name {
-                "workflow.author" => author::author_prompt(app, page, &given).await,
-                "workflow.extend" => author::extend_prompt(app, page, &given).await,
-                "workflow.fix_validation" => author::fix_prompt(app, page, &given).await,
-                _ => run::collect_inputs_prompt(app, page, &given).await,
+                "workflow.author" => {
+                    author::build_author_prompt(app, page, &prompt_arguments).await
+                }
+                "workflow.extend" => {
+                    author::build_extend_prompt(app, page, &prompt_arguments).await
+                }
+                "workflow.fix_validation" => {
+                    author::build_fix_prompt(app, page, &prompt_arguments).await
+                }
+                _ => run::build_inputs_prompt(app, page, &prompt_arguments).await,
             };
         }
         let registry = app.registry().await?;
         let id = self
-            .workflow_of_prompt(&registry, name)
+            .find_prompt_workflow(&registry, name)
             .ok_or_else(|| self.unknown_prompt_error(&registry, name))?;
-        run::start_prompt(app, page, id, arguments).await
+        run::build_start_prompt(app, page, id, arguments).await
     }
 
     /// Completions for an argument of a prompt.
@@ -162,25 +168,26 @@ impl PromptOffer {
             return Ok(if argument == MANIFEST_ARGUMENT.0 { ids.collect() } else { Vec::new() });
         }
         let id = self
-            .workflow_of_prompt(&registry, name)
+            .find_prompt_workflow(&registry, name)
             .ok_or_else(|| self.unknown_prompt_error(&registry, name))?;
-        Ok(run::allowed_input_values(&registry, &id, argument))
+        Ok(run::list_allowed_values(&registry, &id, argument))
     }
 
     /// The workflow that the prompt of this name starts.
-    fn workflow_of_prompt(self, registry: &Registry, name: &str) -> Option<String> {
-        let mut usable = registry.workflows().filter(|entry| self.runs && entry.value.is_some());
-        let found = usable
+    fn find_prompt_workflow(self, registry: &Registry, name: &str) -> Option<String> {
+        let mut usable =
+            registry.workflows().filter(|entry| self.has_run_prompts && entry.value.is_some());
+        let matches = usable
             .find(|entry| is_prompt_name(&format!("{RUN_PROMPT_PREFIX}{}", entry.name), name));
-        found.map(|entry| entry.name.clone())
+        matches.map(|entry| entry.name.clone())
     }
 
     fn unknown_prompt_error(self, registry: &Registry, name: &str) -> Error {
-        let shown: String = name.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
+        let short_name: String = name.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
         let all = self.list_prompts(registry);
-        let near = find_nearest(name, all.iter().map(|prompt| &*prompt.name));
-        let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
-        let message = format!("there is no prompt `{shown}`{hint}");
+        let nearest = find_nearest(name, all.iter().map(|prompt| &*prompt.name));
+        let hint = nearest.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
+        let message = format!("there is no prompt `{short_name}`{hint}");
         Error::new(Code::PromptNotFound, message)
     }
 }
@@ -195,7 +202,7 @@ struct PromptArguments(HashMap<String, String>);
 
 impl PromptArguments {
     fn from_map(spec: &PromptSpec, arguments: Map<String, Value>) -> Result<Self> {
-        let mut given = HashMap::new();
+        let mut values = HashMap::new();
         let mut violations = Vec::new();
         for (name, value) in arguments {
             if !spec.arguments.iter().any(|(known, ..)| *known == name) {
@@ -206,16 +213,16 @@ impl PromptArguments {
                     message,
                 ));
             }
-            given.insert(name, page::argument_as_text(value));
+            values.insert(name, page::format_argument(value));
         }
-        let missing = |name: &&str| given.get(*name).is_none_or(|text| text.trim().is_empty());
+        let is_missing = |name: &&str| values.get(*name).is_none_or(|text| text.trim().is_empty());
         let required = spec.arguments.iter().filter(|(_, _, required)| *required);
-        violations.extend(required.map(|(name, ..)| *name).filter(missing).map(|name| {
+        violations.extend(required.map(|(name, ..)| *name).filter(is_missing).map(|name| {
             let message = format!("the prompt {} needs `{name}`", spec.name);
             Violation::new(format!("/{name}"), "required", message)
         }));
         match violations.first() {
-            None => Ok(Self(given)),
+            None => Ok(Self(values)),
             Some(first) => Err(Error::new(Code::ArgumentsInvalid, first.message.clone())
                 .with_context("tool", "prompts/get")
                 .with_violations(violations)),

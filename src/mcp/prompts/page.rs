@@ -25,8 +25,8 @@ impl PromptText {
 
     /// Adds data from another author as a code block, under a heading.
     pub(super) fn add_quoted_data(&mut self, heading: &str, language: &str, text: &str) {
-        let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
-        let fence = "`".repeat(longest.max(2) + 1);
+        let longest_fence = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+        let fence = "`".repeat(longest_fence.max(2) + 1);
         let text = text.trim_end_matches('\n');
         self.add_instructions(heading);
         self.text.extend([&*fence, language, "\n", text, "\n", &*fence, "\n\n"]);
@@ -38,7 +38,7 @@ impl PromptText {
 }
 
 /// An argument as text. The protocol requires texts, but some clients send other JSON values.
-pub(super) fn argument_as_text(value: Value) -> String {
+pub(super) fn format_argument(value: Value) -> String {
     match value {
         Value::String(text) => text,
         value => value.to_string(),

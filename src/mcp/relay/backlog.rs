@@ -10,20 +10,20 @@ pub(super) struct OutputBacklog<W> {
     output: W,
     bytes: Vec<u8>,
     /// How many of the bytes are written.
-    taken: usize,
+    written_bytes: usize,
     is_flushed: bool,
 }
 
 impl<W: AsyncWrite + Unpin> OutputBacklog<W> {
     pub(super) fn new(output: W) -> Self {
-        Self { output, bytes: Vec::new(), taken: 0, is_flushed: true }
+        Self { output, bytes: Vec::new(), written_bytes: 0, is_flushed: true }
     }
 
     /// Queues a line, and adds the line end.
     pub(super) fn push_line(&mut self, line: &[u8]) {
-        if self.taken > self.bytes.len() / 2 {
-            self.bytes.drain(..self.taken);
-            self.taken = 0;
+        if self.written_bytes > self.bytes.len() / 2 {
+            self.bytes.drain(..self.written_bytes);
+            self.written_bytes = 0;
         }
         self.bytes.extend_from_slice(line);
         self.bytes.push(b'\n');
@@ -38,13 +38,13 @@ impl<W: AsyncWrite + Unpin> OutputBacklog<W> {
 
     /// How many bytes are queued.
     pub(super) fn len(&self) -> usize {
-        self.bytes.len() - self.taken
+        self.bytes.len() - self.written_bytes
     }
 
     /// Discards everything that is queued.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
-        (self.taken, self.is_flushed) = (0, true);
+        (self.written_bytes, self.is_flushed) = (0, true);
     }
 
     /// Whether everything is written and flushed.
@@ -54,17 +54,17 @@ impl<W: AsyncWrite + Unpin> OutputBacklog<W> {
 
     /// Writes as much as the output accepts at once. Cancel-safe: nothing is lost or written twice.
     pub(super) async fn write_available(&mut self) -> io::Result<()> {
-        if self.taken < self.bytes.len() {
-            let written = self.output.write(&self.bytes[self.taken..]).await?;
+        if self.written_bytes < self.bytes.len() {
+            let written = self.output.write(&self.bytes[self.written_bytes..]).await?;
             if written == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
-            self.taken += written;
+            self.written_bytes += written;
             self.is_flushed = false;
         }
-        if self.taken == self.bytes.len() {
+        if self.written_bytes == self.bytes.len() {
             self.bytes.clear();
-            self.taken = 0;
+            self.written_bytes = 0;
             self.output.flush().await?;
             self.is_flushed = true;
         }

@@ -125,8 +125,8 @@ impl<'a> Message<'a> {
             #[serde(rename = "requestId")]
             request_id: RequestId,
         }
-        let is_it = self.method.as_deref() == Some("notifications/cancelled");
-        let params: Option<CancelledParams> = is_it.then(|| self.params()).flatten();
+        let is_cancellation = self.method.as_deref() == Some("notifications/cancelled");
+        let params: Option<CancelledParams> = is_cancellation.then(|| self.params()).flatten();
         params.map(|cancelled| cancelled.request_id)
     }
 
@@ -137,8 +137,8 @@ impl<'a> Message<'a> {
             Some("tools/call") => self
                 .tool_call()
                 .map_or(RequestRepeatability::Repeatable, |call| call.repeatability()),
-            Some("resources/subscribe") => self.subscription_kind(true),
-            Some("resources/unsubscribe") => self.subscription_kind(false),
+            Some("resources/subscribe") => self.classify_subscription(true),
+            Some("resources/unsubscribe") => self.classify_subscription(false),
             Some("subscriptions/listen") => {
                 let listen: Option<ListenParams> = self.params();
                 listen.map_or(RequestRepeatability::Repeatable, |listen| {
@@ -151,8 +151,8 @@ impl<'a> Message<'a> {
 
     /// The tool call, if the request is one.
     pub(super) fn tool_call(&self) -> Option<ToolCall> {
-        let is_it = self.method.as_deref() == Some("tools/call");
-        is_it.then(|| self.params()).flatten()
+        let is_tool_call = self.method.as_deref() == Some("tools/call");
+        is_tool_call.then(|| self.params()).flatten()
     }
 
     /// Whether the request names its own protocol version, as requests without a handshake do.
@@ -168,10 +168,10 @@ impl<'a> Message<'a> {
         version.is_some_and(metadata::is_modern_version)
     }
 
-    fn subscription_kind(&self, begins: bool) -> RequestRepeatability {
-        let named: Option<ResourceParams> = self.params();
-        named.map_or(RequestRepeatability::Repeatable, |ResourceParams { uri }| {
-            RequestRepeatability::Subscription { uri, begins }
+    fn classify_subscription(&self, is_subscribing: bool) -> RequestRepeatability {
+        let resource: Option<ResourceParams> = self.params();
+        resource.map_or(RequestRepeatability::Repeatable, |ResourceParams { uri }| {
+            RequestRepeatability::Subscription { uri, begins: is_subscribing }
         })
     }
 }
@@ -184,11 +184,11 @@ impl ToolCall {
 
     /// The execution that the arguments name.
     pub(super) fn execution_id(&self) -> Option<String> {
-        tools::execution_in_arguments(&self.arguments)
+        tools::find_execution_id(&self.arguments)
     }
 
     /// Whether the call changes definition files.
-    pub(super) fn writes_definitions(&self) -> bool {
+    pub(super) fn is_definition_write(&self) -> bool {
         matches!(self.tool_name(), "workflow.save" | "workflow.rename" | "workflow.delete")
     }
 
@@ -197,12 +197,12 @@ impl ToolCall {
         let Ok(tool) = tools::find_tool(Toolsets::ALL, &self.name) else {
             return RequestRepeatability::Repeatable;
         };
-        let has = |name| self.arguments.get(name).is_some_and(Value::is_string);
+        let has_argument = |name| self.arguments.get(name).is_some_and(Value::is_string);
         let is_repeatable = match tool.name() {
-            "workflow.start" => has("execution_id"),
+            "workflow.start" => has_argument("execution_id"),
             // Without an id, `execution.resume` only lists open executions.
-            "execution.resume" => !has("execution_id"),
-            _ => tool.is_read_only() || has("token"),
+            "execution.resume" => !has_argument("execution_id"),
+            _ => tool.is_read_only() || has_argument("token"),
         };
         if is_repeatable { RequestRepeatability::Repeatable } else { RequestRepeatability::Once }
     }

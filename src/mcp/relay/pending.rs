@@ -34,9 +34,9 @@ pub(super) struct PendingCalls {
     /// The total size of the pending calls in bytes.
     bytes: usize,
     /// A counter that orders calls and numbers the relay's own requests.
-    next: u64,
+    next_order: u64,
     /// The relay's own unanswered requests, each with the resource that it resubscribes to.
-    own: HashMap<String, Option<String>>,
+    relay_requests: HashMap<String, Option<String>>,
 }
 
 /// A call that is not answered yet.
@@ -44,22 +44,22 @@ pub(super) struct PendingCalls {
 struct PendingCall {
     line: Vec<u8>,
     order: u64,
-    asks: RequestRepeatability,
+    repeatability: RequestRepeatability,
     /// Whether the call was sent, so that a server may have read it.
-    sent: bool,
+    is_sent: bool,
     /// For a call that was not sent: whether answering it needs a store.
-    needs_store: bool,
+    is_store_needed: bool,
     /// For a listen: whether the client got an acknowledgement.
-    acknowledged: bool,
+    is_acknowledged: bool,
 }
 
 /// What to do with a line of the owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OwnerLineAction {
     /// Pass the line on to the client.
-    On,
+    Forward,
     /// Send these lines to the client instead; none to drop the line.
-    Instead(Vec<Vec<u8>>),
+    Replace(Vec<Vec<u8>>),
 }
 
 impl PendingCalls {
@@ -70,13 +70,15 @@ impl PendingCalls {
 
     /// Whether every call is answered, except for listens, which do not end.
     pub(super) fn is_settled(&self) -> bool {
-        self.calls.values().all(|call| matches!(call.asks, RequestRepeatability::Listen(_)))
+        self.calls
+            .values()
+            .all(|call| matches!(call.repeatability, RequestRepeatability::Listen(_)))
     }
 
     /// Whether an unsent call is pending that needs no store.
     pub(super) fn waits_without_store(&self) -> bool {
         let mut calls = self.calls.values();
-        calls.any(|call| !call.sent && !call.needs_store)
+        calls.any(|call| !call.is_sent && !call.is_store_needed)
     }
 
     /// Records a line of the client. `sent` tells whether it is sent now, or to the next owner.
@@ -87,11 +89,11 @@ impl PendingCalls {
         &mut self,
         line: &[u8],
         message: &Message<'_>,
-        sent: bool,
+        is_sent: bool,
     ) -> Result<(), RequestId> {
         match (message.method.as_deref(), message.id()) {
             (Some(_), Some(id)) if self.calls.contains_key(&id) => return Err(id),
-            (Some(_), Some(id)) => self.record_client_call(id, line, message, sent),
+            (Some(_), Some(id)) => self.record_client_call(id, line, message, is_sent),
             (Some("notifications/initialized"), None) => self.initialized = Some(line.to_vec()),
             (Some("notifications/cancelled"), None) => {
                 if let Some(id) = message.cancelled_request() {
@@ -108,20 +110,20 @@ impl PendingCalls {
         id: RequestId,
         line: &[u8],
         message: &Message<'_>,
-        sent: bool,
+        is_sent: bool,
     ) {
         if message.method.as_deref() == Some("initialize") && !self.has_shaken_hands() {
             self.handshake = Some((line.to_vec(), false));
         }
-        self.next += 1;
+        self.next_order += 1;
         self.bytes += line.len();
         let call = PendingCall {
             line: line.to_vec(),
-            order: self.next,
-            asks: message.repeatability(),
-            sent,
-            needs_store: !sent && !message.needs_no_store(),
-            acknowledged: false,
+            order: self.next_order,
+            repeatability: message.repeatability(),
+            is_sent,
+            is_store_needed: !is_sent && !message.needs_no_store(),
+            is_acknowledged: false,
         };
         self.calls.insert(id, call);
     }
@@ -142,38 +144,38 @@ impl PendingCalls {
         &mut self,
         line: &[u8],
         message: &Message<'_>,
-        ends: bool,
+        is_ending: bool,
     ) -> OwnerLineAction {
         match (message.method.as_deref(), message.id()) {
             (Some("notifications/subscriptions/acknowledged"), None) => {
                 self.handle_listen_ack(message)
             }
-            (Some(_), _) | (None, None) => OwnerLineAction::On,
-            (None, Some(id)) => self.settle_call(&id, line, ends),
+            (Some(_), _) | (None, None) => OwnerLineAction::Forward,
+            (None, Some(id)) => self.settle_call(&id, line, is_ending),
         }
     }
 
-    fn settle_call(&mut self, id: &RequestId, line: &[u8], ends: bool) -> OwnerLineAction {
-        if let RequestId::String(own) = id
-            && let Some(uri) = self.own.remove(&**own)
+    fn settle_call(&mut self, id: &RequestId, line: &[u8], is_ending: bool) -> OwnerLineAction {
+        if let RequestId::String(relay_id) = id
+            && let Some(uri) = self.relay_requests.remove(&**relay_id)
         {
-            return OwnerLineAction::Instead(
-                uri.map(|uri| resource_updated_line(&uri, None)).into_iter().collect(),
+            return OwnerLineAction::Replace(
+                uri.map(|uri| build_updated_line(&uri, None)).into_iter().collect(),
             );
         }
         let Some(call) = self.calls.get(id) else {
-            return OwnerLineAction::On;
+            return OwnerLineAction::Forward;
         };
-        let may_ask_again = call.asks != RequestRepeatability::Once;
-        let is_listen = matches!(call.asks, RequestRepeatability::Listen(_));
+        let can_repeat = call.repeatability != RequestRepeatability::Once;
+        let is_listen = matches!(call.repeatability, RequestRepeatability::Listen(_));
         // The owner is shutting down: the next owner repeats the call or the listen, so drop this response.
-        let is_put_off =
-            (is_listen && is_result_response(line)) || (may_ask_again && is_stopping_refusal(line));
-        if is_put_off && !ends {
-            return OwnerLineAction::Instead(Vec::new());
+        let is_deferred =
+            (is_listen && is_result_response(line)) || (can_repeat && is_stopping_refusal(line));
+        if is_deferred && !is_ending {
+            return OwnerLineAction::Replace(Vec::new());
         }
         let call = self.forget_call(id);
-        match call.map(|call| call.asks) {
+        match call.map(|call| call.repeatability) {
             Some(RequestRepeatability::Handshake) if is_result_response(line) => {
                 if let Some((_, answered)) = &mut self.handshake {
                     *answered = true;
@@ -190,7 +192,7 @@ impl PendingCalls {
             }
             _ => {}
         }
-        OwnerLineAction::On
+        OwnerLineAction::Forward
     }
 
     /// Passes on the first acknowledgement of a listen. After a takeover, reports instead everything that may have
@@ -203,30 +205,30 @@ impl PendingCalls {
             let call = self.calls.get_mut(&id)?;
             Some((id, call))
         }) else {
-            return OwnerLineAction::On;
+            return OwnerLineAction::Forward;
         };
-        if !std::mem::replace(&mut call.acknowledged, true) {
-            return OwnerLineAction::On;
+        if !std::mem::replace(&mut call.is_acknowledged, true) {
+            return OwnerLineAction::Forward;
         }
-        let RequestRepeatability::Listen(filter) = &call.asks else {
-            return OwnerLineAction::On;
+        let RequestRepeatability::Listen(filter) = &call.repeatability else {
+            return OwnerLineAction::Forward;
         };
-        OwnerLineAction::Instead(missed_change_notifications(&id, filter))
+        OwnerLineAction::Replace(build_missed_notifications(&id, filter))
     }
 
     /// The handshake, and the calls that a server without a store can answer.
     pub(super) fn lines_needing_no_store(&mut self) -> Vec<Vec<u8>> {
         let mut lines = self.handshake_lines();
-        lines.extend(self.take_matching_calls(|call| !call.sent && !call.needs_store));
+        lines.extend(self.take_matching_calls(|call| !call.is_sent && !call.is_store_needed));
         lines
     }
 
     /// The handshake lines, which precede everything else.
     fn handshake_lines(&mut self) -> Vec<Vec<u8>> {
         let mut lines =
-            self.take_matching_calls(|call| call.asks == RequestRepeatability::Handshake);
+            self.take_matching_calls(|call| call.repeatability == RequestRepeatability::Handshake);
         if let Some((line, true)) = self.handshake.clone() {
-            let id = RequestId::String(self.next_relay_id(None).into());
+            let id = RequestId::String(self.allocate_relay_id(None).into());
             lines.extend(message::replace_message_id(&line, &id));
         }
         lines.extend(self.initialized.clone());
@@ -236,26 +238,30 @@ impl PendingCalls {
     /// Requests to restore the subscriptions, except those that a pending call ends: the server may process two
     /// requests concurrently.
     fn subscription_requests(&mut self) -> Vec<Vec<u8>> {
-        let ends = self.calls.values().filter_map(|call| match &call.asks {
+        let ended_uris = self.calls.values().filter_map(|call| match &call.repeatability {
             RequestRepeatability::Subscription { uri, begins: false } => Some(uri.clone()),
             _ => None,
         });
-        let ends: BTreeSet<_> = ends.collect();
-        let uris: Vec<_> = self.subscriptions.difference(&ends).cloned().collect();
+        let ended_uris: BTreeSet<_> = ended_uris.collect();
+        let uris: Vec<_> = self.subscriptions.difference(&ended_uris).cloned().collect();
         let lines = uris.into_iter().map(|uri| {
             let params = json!({ "uri": uri });
-            message::build_request(&self.next_relay_id(Some(uri)), "resources/subscribe", &params)
+            message::build_request(
+                &self.allocate_relay_id(Some(uri)),
+                "resources/subscribe",
+                &params,
+            )
         });
         lines.collect()
     }
 
     /// The calls that match, in the order of the client. They count as sent from now on.
-    fn take_matching_calls(&mut self, which: impl Fn(&PendingCall) -> bool) -> Vec<Vec<u8>> {
-        let calls = self.calls.values_mut().filter(|call| which(call));
+    fn take_matching_calls(&mut self, is_match: impl Fn(&PendingCall) -> bool) -> Vec<Vec<u8>> {
+        let calls = self.calls.values_mut().filter(|call| is_match(call));
         let mut calls: Vec<_> = calls.collect();
         calls.sort_unstable_by_key(|call| call.order);
         let lines = calls.into_iter().map(|call| {
-            call.sent = true;
+            call.is_sent = true;
             call.line.clone()
         });
         lines.collect()
@@ -264,44 +270,59 @@ impl PendingCalls {
     /// The lines to replay to the next owner: the handshake, the subscriptions, and every call that may be repeated.
     /// The second value holds error responses for the calls that may not.
     pub(super) fn replay_lines(&mut self, ids: &dyn IdSource) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
-        self.own.clear();
-        let is_lost = |call: &PendingCall| call.sent && call.asks == RequestRepeatability::Once;
+        self.relay_requests.clear();
+        let is_lost =
+            |call: &PendingCall| call.is_sent && call.repeatability == RequestRepeatability::Once;
         let answers = self.refuse_matching_calls(is_lost, unknown_outcome_error, ids);
         let mut lines = self.handshake_lines();
         lines.extend(self.subscription_requests());
-        lines.extend(self.take_matching_calls(|call| call.asks != RequestRepeatability::Handshake));
+        lines.extend(
+            self.take_matching_calls(|call| call.repeatability != RequestRepeatability::Handshake),
+        );
         (lines, answers)
     }
 
-    fn next_relay_id(&mut self, subscribes: Option<String>) -> String {
-        self.next += 1;
-        let id = format!("{RELAY_ID_PREFIX}{}", self.next);
-        self.own.insert(id.clone(), subscribes);
+    fn allocate_relay_id(&mut self, subscribed_uri: Option<String>) -> String {
+        self.next_order += 1;
+        let id = format!("{RELAY_ID_PREFIX}{}", self.next_order);
+        self.relay_requests.insert(id.clone(), subscribed_uri);
         id
     }
 
     /// Error responses for unsent calls that need a store, if no owner can be reached.
     pub(super) fn refuse_unsent(&mut self, error: &Error, ids: &dyn IdSource) -> Vec<Vec<u8>> {
-        self.refuse_matching_calls(|call| !call.sent && call.needs_store, |_| error.clone(), ids)
+        self.refuse_matching_calls(
+            |call| !call.is_sent && call.is_store_needed,
+            |_| error.clone(),
+            ids,
+        )
     }
 
     /// Abandons an owner that is suspended or hangs. Calls that need no store will be sent to a server in this process.
     /// Returns error responses for the other calls that were sent, except listens, which the next owner gets.
-    pub(super) fn abandon_owner(&mut self, busy: &Error, ids: &dyn IdSource) -> Vec<Vec<u8>> {
+    pub(super) fn abandon_owner(
+        &mut self,
+        suspended_error: &Error,
+        ids: &dyn IdSource,
+    ) -> Vec<Vec<u8>> {
         for call in self.calls.values_mut() {
-            call.needs_store = !Message::parse(&call.line).needs_no_store();
-            call.sent &= call.needs_store;
+            call.is_store_needed = !Message::parse(&call.line).needs_no_store();
+            call.is_sent &= call.is_store_needed;
         }
-        let is_left =
-            |call: &PendingCall| call.sent && !matches!(call.asks, RequestRepeatability::Listen(_));
+        let should_refuse = |call: &PendingCall| {
+            call.is_sent && !matches!(call.repeatability, RequestRepeatability::Listen(_))
+        };
         let error = |message: &Message<'_>| {
             if message.repeatability() != RequestRepeatability::Once {
-                return busy.clone();
+                return suspended_error.clone();
             }
-            let what = format!("{} and does not answer: {UNKNOWN_OUTCOME_MESSAGE}", busy.message());
-            add_outcome_hint(busy.clone().with_message(what), message)
+            let reason = format!(
+                "{} and does not answer: {UNKNOWN_OUTCOME_MESSAGE}",
+                suspended_error.message()
+            );
+            add_outcome_hint(suspended_error.clone().with_message(reason), message)
         };
-        self.refuse_matching_calls(is_left, error, ids)
+        self.refuse_matching_calls(should_refuse, error, ids)
     }
 
     fn refuse_matching_calls(
@@ -310,14 +331,15 @@ impl PendingCalls {
         error: impl Fn(&Message<'_>) -> Error,
         ids: &dyn IdSource,
     ) -> Vec<Vec<u8>> {
-        let refused = self.calls.iter().filter(|(_, call)| which(call));
-        let mut refused: Vec<_> = refused.map(|(id, call)| (call.order, id.clone())).collect();
-        refused.sort_unstable_by_key(|(order, _)| *order);
+        let refused_calls = self.calls.iter().filter(|(_, call)| which(call));
+        let mut refused_calls: Vec<_> =
+            refused_calls.map(|(id, call)| (call.order, id.clone())).collect();
+        refused_calls.sort_unstable_by_key(|(order, _)| *order);
         let mut answers = Vec::new();
-        for (_, id) in refused {
+        for (_, id) in refused_calls {
             if let Some(call) = self.forget_call(&id) {
                 let message = Message::parse(&call.line);
-                answers.push(refusal_line(&id, &message, &error(&message), ids));
+                answers.push(build_refusal_line(&id, &message, &error(&message), ids));
             }
         }
         answers
@@ -325,7 +347,7 @@ impl PendingCalls {
 }
 
 /// The error response of a call, as a server with the client's protocol version writes it.
-fn refusal_line(
+fn build_refusal_line(
     id: &RequestId,
     message: &Message<'_>,
     error: &Error,
@@ -334,12 +356,12 @@ fn refusal_line(
     let id = id.clone().into_json_value();
     let Some(call) = message.tool_call() else {
         let method = message.method.as_deref().unwrap_or_default();
-        let fault = answer::request_error_data(error, method, ids);
-        let answer = json!({ "jsonrpc": "2.0", "id": id, "error": fault });
+        let error_data = answer::build_error_data(error, method, ids);
+        let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error_data });
         return answer.to_string().into_bytes();
     };
     let error = error.clone().with_tool(call.tool_name());
-    let mut result = answer::tool_error_result(&error, call.execution_id(), call.tool_name(), ids);
+    let mut result = answer::build_error_result(&error, call.execution_id(), call.tool_name(), ids);
     if message.is_modern() {
         result = metadata::with_server_identity(result);
     } else {
@@ -351,10 +373,10 @@ fn refusal_line(
 
 /// The error for a call whose owner exited: it is unknown whether the call was done.
 fn unknown_outcome_error(message: &Message<'_>) -> Error {
-    let what = format!(
+    let reason = format!(
         "the midex that owned the data directory ended before it answered: {UNKNOWN_OUTCOME_MESSAGE}"
     );
-    add_outcome_hint(Error::new(Code::ServerStopping, what), message)
+    add_outcome_hint(Error::new(Code::ServerStopping, reason), message)
 }
 
 /// The error for a call that may have been done, with the call that shows whether it was.
@@ -364,7 +386,7 @@ fn add_outcome_hint(error: Error, message: &Message<'_>) -> Error {
         Some(id) => error
             .with_context("execution_id", id)
             .with_next(read_resource(address!("workflow_status/{execution_id}"), OUTCOME_HINT)),
-        None if message.tool_call().is_some_and(|call| call.writes_definitions()) => {
+        None if message.tool_call().is_some_and(|call| call.is_definition_write()) => {
             error.with_next(call_tool("workflow.list", &[], OUTCOME_HINT))
         }
         None => error.with_next(call_tool("execution.list", &[], OUTCOME_HINT)),
@@ -372,14 +394,14 @@ fn add_outcome_hint(error: Error, message: &Message<'_>) -> Error {
 }
 
 /// Notifications of everything that may have changed while a listen had no server.
-fn missed_change_notifications(id: &RequestId, filter: &SubscriptionFilter) -> Vec<Vec<u8>> {
+fn build_missed_notifications(id: &RequestId, filter: &SubscriptionFilter) -> Vec<Vec<u8>> {
     let uris = filter.resource_subscriptions.iter().flatten();
-    let mut lines: Vec<_> = uris.map(|uri| resource_updated_line(uri, Some(id))).collect();
-    for (wanted, method) in [
+    let mut lines: Vec<_> = uris.map(|uri| build_updated_line(uri, Some(id))).collect();
+    for (is_watched, method) in [
         (filter.resources_list_changed, "notifications/resources/list_changed"),
         (filter.prompts_list_changed, "notifications/prompts/list_changed"),
     ] {
-        if wanted == Some(true) {
+        if is_watched == Some(true) {
             let params = json!({ "_meta": { SUBSCRIPTION_ID: id.clone().into_json_value() } });
             lines.push(message::build_notification(method, &params));
         }
@@ -387,7 +409,7 @@ fn missed_change_notifications(id: &RequestId, filter: &SubscriptionFilter) -> V
     lines
 }
 
-fn resource_updated_line(uri: &str, listen: Option<&RequestId>) -> Vec<u8> {
+fn build_updated_line(uri: &str, listen: Option<&RequestId>) -> Vec<u8> {
     let mut params = json!({ "uri": uri });
     if let Some(id) = listen {
         params["_meta"] = json!({ SUBSCRIPTION_ID: id.clone().into_json_value() });
@@ -412,9 +434,9 @@ fn is_result_response(line: &[u8]) -> bool {
 /// Whether the response is a refusal from a server that is shutting down.
 fn is_stopping_refusal(line: &[u8]) -> bool {
     let code = Code::ServerStopping.as_str();
-    let has_word = |line: &[u8]| line.windows(code.len()).any(|part| part == code.as_bytes());
+    let contains_code = |line: &[u8]| line.windows(code.len()).any(|part| part == code.as_bytes());
     // Search for the code first, since few lines contain it.
-    if line.len() > REFUSAL_BYTES_MAX || !has_word(line) {
+    if line.len() > REFUSAL_BYTES_MAX || !contains_code(line) {
         return false;
     }
     let Ok(answer) = serde_json::from_slice::<ResponseKind>(line) else {

@@ -8,8 +8,8 @@ use midex_domain::limits;
 /// How long an owner with pending calls has been silent.
 #[derive(Debug, Default)]
 pub(super) struct SilenceTimer {
-    since: Option<Instant>,
-    is_asked: bool,
+    started_at: Option<Instant>,
+    has_pinged: bool,
 }
 
 impl SilenceTimer {
@@ -20,23 +20,23 @@ impl SilenceTimer {
 
     /// Starts the timer at `now`, unless it is running.
     pub(super) fn start_timer(&mut self, now: Instant) {
-        self.since.get_or_insert(now);
+        self.started_at.get_or_insert(now);
     }
 
     /// The time at which the silence is too long.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let asked = self.is_asked.then_some(limits::OWNER_ALIVE_MAX);
-        Some(self.since? + limits::OWNER_SILENT_MAX + asked.unwrap_or_default())
+        let ping_timeout = self.has_pinged.then_some(limits::OWNER_ALIVE_MAX);
+        Some(self.started_at? + limits::OWNER_SILENT_MAX + ping_timeout.unwrap_or_default())
     }
 
     /// Called when the silence is too long. Returns false for the first time, after which the owner is pinged. Returns
     /// true if the owner did not answer the ping, so that it counts as suspended.
     pub(super) fn advance_stage(&mut self) -> bool {
-        let is_stopped = std::mem::replace(&mut self.is_asked, true);
-        if is_stopped {
+        let had_pinged = std::mem::replace(&mut self.has_pinged, true);
+        if had_pinged {
             self.stop_timer();
         }
-        is_stopped
+        had_pinged
     }
 }
 

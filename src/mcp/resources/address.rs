@@ -103,23 +103,23 @@ impl ResourceAddress {
         let mut variables = Variables {
             address,
             path: values.into_iter(),
-            query: pairs(query).ok_or_else(|| unknown_resource_error(address))?,
+            query: parse_query(query).ok_or_else(|| unknown_resource_error(address))?,
         };
         // Accept `part` in any query: it selects a part of the text, not another resource.
-        variables.number("part", 0..=usize::MAX)?;
-        let parsed = make(&mut variables)?;
+        variables.take_number("part", 0..=usize::MAX)?;
+        let parsed_address = make(&mut variables)?;
         // Refuse pairs that were not consumed, since the resource does not know their names.
         match variables.query.into_keys().next() {
             Some(name) => {
                 Err(query_value_error(&name, &name, "a name that this resource's query has"))
             }
-            None => Ok(parsed),
+            None => Ok(parsed_address),
         }
     }
 }
 
 /// The pairs of a query. `None` if one is malformed or repeated.
-fn pairs(query: &str) -> Option<HashMap<String, String>> {
+fn parse_query(query: &str) -> Option<HashMap<String, String>> {
     let mut pairs = HashMap::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=')?;
@@ -141,39 +141,39 @@ pub(super) struct Variables<'a> {
 
 impl Variables<'_> {
     /// The next variable in the path, not decoded: a skill's name.
-    pub(super) fn name(&mut self) -> Result<String> {
+    pub(super) fn take_name(&mut self) -> Result<String> {
         let name = self.path.next().map(str::to_owned);
         name.ok_or_else(|| unknown_resource_error(self.address))
     }
 
     /// The next variable in the path, as `parse` takes it. There is no resource of a malformed one.
-    fn one<T>(&mut self, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
+    fn take_variable<T>(&mut self, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
         let text = self.path.next().and_then(uri::decode_segment);
         let parsed = text.and_then(|text| parse(&text));
         parsed.ok_or_else(|| unknown_resource_error(self.address))
     }
 
-    pub(super) fn text(&mut self) -> Result<String> {
-        self.one(|text| Some(text.to_owned()))
+    pub(super) fn take_text(&mut self) -> Result<String> {
+        self.take_variable(|text| Some(text.to_owned()))
     }
 
-    pub(super) fn execution(&mut self) -> Result<ExecutionId> {
-        self.one(|text| ExecutionId::parse(text).ok())
+    pub(super) fn take_execution(&mut self) -> Result<ExecutionId> {
+        self.take_variable(|text| ExecutionId::parse(text).ok())
     }
 
-    pub(super) fn step(&mut self) -> Result<StepId> {
-        self.one(|text| StepId::parse(text).ok())
+    pub(super) fn take_step(&mut self) -> Result<StepId> {
+        self.take_variable(|text| StepId::parse(text).ok())
     }
 
-    fn pair(&mut self, name: &str) -> Option<String> {
+    fn take_query_value(&mut self, name: &str) -> Option<String> {
         self.query.remove(name)
     }
 
-    fn number<T>(&mut self, name: &str, range: RangeInclusive<T>) -> Result<Option<T>>
+    fn take_number<T>(&mut self, name: &str, range: RangeInclusive<T>) -> Result<Option<T>>
     where
         T: FromStr + PartialOrd + fmt::Display,
     {
-        let Some(text) = self.pair(name) else {
+        let Some(text) = self.take_query_value(name) else {
             return Ok(None);
         };
         let number = text.parse().ok().filter(|number| range.contains(number));
@@ -181,34 +181,34 @@ impl Variables<'_> {
         number.map(Some).ok_or_else(|| query_value_error(name, &text, &expected()))
     }
 
-    pub(super) fn agent(&mut self) -> Result<ResourceAddress> {
-        let id = self.pair("execution_id").map(|id| ExecutionId::parse(&id));
+    pub(super) fn take_agent(&mut self) -> Result<ResourceAddress> {
+        let id = self.take_query_value("execution_id").map(|id| ExecutionId::parse(&id));
         let id = id.transpose().map_err(|_| unknown_resource_error(self.address))?;
-        Ok(ResourceAddress::Agent(self.text()?, id))
+        Ok(ResourceAddress::Agent(self.take_text()?, id))
     }
 
-    pub(super) fn telemetry(&mut self, id: Option<ExecutionId>) -> Result<ResourceAddress> {
-        let event_type = self.pair("event_type").map(|text| {
+    pub(super) fn take_telemetry(&mut self, id: Option<ExecutionId>) -> Result<ResourceAddress> {
+        let event_type = self.take_query_value("event_type").map(|text| {
             let names = EventType::ALL.iter().map(|kind| kind.as_str());
             let expected = format!("an event_type: {}", names.collect::<Vec<_>>().join(", "));
             EventType::parse(&text).ok_or_else(|| query_value_error("event_type", &text, &expected))
         });
         let event_type = event_type.transpose()?;
-        let limit = self.number("limit", 1..=limits::TELEMETRY_LIMIT_MAX)?;
+        let limit = self.take_number("limit", 1..=limits::TELEMETRY_LIMIT_MAX)?;
         let limit = limit.unwrap_or(limits::TELEMETRY_LIMIT_DEFAULT);
         Ok(ResourceAddress::Telemetry(id, event_type, limit))
     }
 
-    pub(super) fn artifact(&mut self) -> Result<ResourceAddress> {
-        let (id, artifact) = (self.execution()?, self.text()?);
-        let offset = self.number("offset", 0..=u64::MAX)?.unwrap_or(0);
-        let limit = self.number("limit", 1..=limits::ARTIFACT_SHOWN_BYTES_MAX)?;
+    pub(super) fn take_artifact(&mut self) -> Result<ResourceAddress> {
+        let (id, artifact) = (self.take_execution()?, self.take_text()?);
+        let offset = self.take_number("offset", 0..=u64::MAX)?.unwrap_or(0);
+        let limit = self.take_number("limit", 1..=limits::ARTIFACT_SHOWN_BYTES_MAX)?;
         let limit = limit.unwrap_or(limits::ARTIFACT_SHOWN_BYTES_DEFAULT);
         Ok(ResourceAddress::Artifact(id, artifact, offset, limit))
     }
 
-    pub(super) fn reader(&mut self) -> Result<Reader> {
-        match self.pair("reader").as_deref() {
+    pub(super) fn take_reader(&mut self) -> Result<Reader> {
+        match self.take_query_value("reader").as_deref() {
             None => Ok(Reader::Model),
             Some("person") => Ok(Reader::Person),
             Some("worker") => Ok(Reader::Worker),
@@ -216,39 +216,39 @@ impl Variables<'_> {
         }
     }
 
-    pub(super) fn status(&mut self) -> Result<ResourceAddress> {
-        let id = self.execution()?;
-        match self.pair("graph").as_deref() {
+    pub(super) fn take_status(&mut self) -> Result<ResourceAddress> {
+        let id = self.take_execution()?;
+        match self.take_query_value("graph").as_deref() {
             None => Ok(ResourceAddress::WorkflowStatus(id)),
             Some("true") => Ok(ResourceAddress::Graph(id)),
             Some(text) => Err(query_value_error("graph", text, "true")),
         }
     }
 
-    pub(super) fn page(&mut self) -> Result<WorkflowPageFilter> {
-        let limit = self.number("limit", 1..=limits::WORKFLOWS_LISTED_MAX)?;
+    pub(super) fn take_page(&mut self) -> Result<WorkflowPageFilter> {
+        let limit = self.take_number("limit", 1..=limits::WORKFLOWS_LISTED_MAX)?;
         Ok(WorkflowPageFilter {
             limit: limit.unwrap_or(limits::WORKFLOWS_LISTED_MAX),
-            after: self.pair("after"),
-            query: self.pair("query"),
+            after: self.take_query_value("after"),
+            query: self.take_query_value("query"),
         })
     }
 
-    pub(super) fn list(&mut self) -> Result<ListRequest> {
+    pub(super) fn take_list(&mut self) -> Result<ListRequest> {
         Ok(ListRequest {
-            state: self.pair("state"),
-            workflow: self.pair("workflow"),
-            project: self.pair("project"),
-            calls: false,
-            children: self.pair("children").as_deref() == Some("true"),
-            limit: self.number("limit", 1..=limits::LIST_LIMIT_MAX)?,
-            cursor: self.pair("cursor"),
+            state: self.take_query_value("state"),
+            workflow: self.take_query_value("workflow"),
+            project: self.take_query_value("project"),
+            is_call_list: false,
+            should_include_children: self.take_query_value("children").as_deref() == Some("true"),
+            limit: self.take_number("limit", 1..=limits::LIST_LIMIT_MAX)?,
+            cursor: self.take_query_value("cursor"),
         })
     }
 }
 
-fn query_value_error(name: &str, found: &str, expected: &str) -> Error {
-    let found: String = found.chars().take(60).collect();
+fn query_value_error(name: &str, value: &str, expected: &str) -> Error {
+    let found: String = value.chars().take(60).collect();
     let name: String = name.chars().take(60).collect();
     let message = format!("`{found}` is not {expected}");
     let violation =

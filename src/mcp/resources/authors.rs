@@ -13,28 +13,31 @@ const NEAREST_MANIFEST_CALL: NextCall =
     read_resource(&[("uri", "midex://authoring/manifest/{nearest}")], "if that is the one meant");
 
 /// A page of the commands.
-pub(super) async fn commands(app: &App, page: &WorkflowPageFilter) -> Result<ResourceContent> {
-    let wanted = CommandFilter {
+pub(super) async fn read_commands_page(
+    app: &App,
+    page: &WorkflowPageFilter,
+) -> Result<ResourceContent> {
+    let filter = CommandFilter {
         query: page.query.clone().unwrap_or_default(),
         after: page.after.clone(),
         limit: page.limit,
         ..CommandFilter::default()
     };
-    let (commands, end, _) = page_of_commands(app, wanted).await?;
+    let (commands, end, _) = page_of_commands(app, filter).await?;
     let list = format!("{AUTHORING_URI_PREFIX}command-catalog");
     Ok(ResourceContent {
-        next: end.map(|end| page.next_page_uri(&list, &end)),
+        next_uri: end.map(|end| page.next_page_uri(&list, &end)),
         ..Value::from(commands).into()
     })
 }
 
 /// The text of a workflow's file.
 pub(super) fn read_manifest(registry: &Registry, id: &str) -> Result<ResourceContent> {
-    let unknown = || match registry.workflow_not_found_error(id) {
+    let to_unknown_error = || match registry.workflow_not_found_error(id) {
         error if error.context("nearest").is_some() => error.with_next(NEAREST_MANIFEST_CALL),
         error => error,
     };
-    let entry = registry.workflow(id).ok_or_else(unknown)?;
+    let entry = registry.workflow(id).ok_or_else(to_unknown_error)?;
     match registry.read_manifest(entry) {
         Some(manifest) => {
             let media_type = manifest.format.media_type();
@@ -42,6 +45,6 @@ pub(super) fn read_manifest(registry: &Registry, id: &str) -> Result<ResourceCon
         }
         // The file is too large, or not a text.
         None if entry.is_broken() => Err(registry::invalid_workflow_error(entry)),
-        None => Err(unknown()),
+        None => Err(to_unknown_error()),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::{listed::is_template, unknown_resource_error};
 use crate::tools::Toolsets;
-use midex_domain::{ExecutionId, error::Result, limits, telemetry::EventType, view::Listing};
+use midex_domain::{ExecutionId, error::Result, limits, telemetry::EventType, view::ExecutionPage};
 use midex_server::app::{App, ListRequest};
 
 /// Completions for the variable `name` of the template `reference` that begin with `begun`. `given` has the known
@@ -17,45 +17,45 @@ pub(crate) async fn complete_variable(
     sets: Toolsets,
     reference: &str,
     name: &str,
-    begun: &str,
-    given: &HashMap<String, String>,
+    prefix: &str,
+    known_values: &HashMap<String, String>,
 ) -> Result<Vec<String>> {
     if !is_template(reference, sets) {
         return Err(unknown_resource_error(reference));
     }
-    Ok(filter_by_prefix(variable_values(app, name, given).await?, begun))
+    Ok(filter_by_prefix(list_variable_values(app, name, known_values).await?, prefix))
 }
 
 /// The values that begin with the typed text, ignoring case.
-pub(crate) fn filter_by_prefix(mut values: Vec<String>, begun: &str) -> Vec<String> {
-    let begun = begun.to_lowercase();
-    values.retain(|value| value.to_lowercase().starts_with(&begun));
+pub(crate) fn filter_by_prefix(mut values: Vec<String>, prefix: &str) -> Vec<String> {
+    let prefix = prefix.to_lowercase();
+    values.retain(|value| value.to_lowercase().starts_with(&prefix));
     values
 }
 
 /// The values of a variable. The names are those in the paths of `table.rs`; a variable without an arm has no
 /// completions. `after` is the last workflow of the previous page.
-async fn variable_values(
+async fn list_variable_values(
     app: &App,
     name: &str,
-    given: &HashMap<String, String>,
+    known_values: &HashMap<String, String>,
 ) -> Result<Vec<String>> {
     Ok(match name {
         "workflow_name" | "workflow_id" | "workflow" | "after" => {
             app.registry().await?.workflows().map(|entry| entry.name.clone()).collect()
         }
         "name" => app.registry().await?.agents().map(|entry| entry.name.clone()).collect(),
-        "query" => workflow_tags(app).await?,
+        "query" => list_workflow_tags(app).await?,
         "event_type" => EventType::ALL.iter().map(|kind| kind.as_str().to_owned()).collect(),
         "state" => {
             let states = ListRequest::states().into_iter();
             states.map(str::to_owned).collect()
         }
-        "execution_id" => recent_execution_ids(app).await?,
-        "step_name" => execution_step_ids(app, given).await?,
-        "artifact" => execution_artifact_ids(app, given).await?,
-        "project" => recent_project_paths(app).await?,
-        "cursor" => recent_executions(app).await?.next_cursor.into_iter().collect(),
+        "execution_id" => list_recent_ids(app).await?,
+        "step_name" => list_step_ids(app, known_values).await?,
+        "artifact" => list_artifact_ids(app, known_values).await?,
+        "project" => list_recent_projects(app).await?,
+        "cursor" => list_recent_executions(app).await?.next_cursor.into_iter().collect(),
         // Suggestions for numbers: the first offset, and common limits.
         "offset" => vec!["0".to_owned()],
         "limit" => [10, 100].map(|limit: usize| limit.to_string()).into(),
@@ -64,7 +64,7 @@ async fn variable_values(
 }
 
 /// The tags of all workflows.
-async fn workflow_tags(app: &App) -> Result<Vec<String>> {
+async fn list_workflow_tags(app: &App) -> Result<Vec<String>> {
     let registry = app.registry().await?;
     let workflows = registry.workflows();
     let tags = workflows.filter_map(|entry| Some(&entry.value.as_ref()?.workflow.tags));
@@ -73,33 +73,33 @@ async fn workflow_tags(app: &App) -> Result<Vec<String>> {
 }
 
 /// The most recently changed executions, of all projects.
-async fn recent_executions(app: &App) -> Result<Listing> {
+async fn list_recent_executions(app: &App) -> Result<ExecutionPage> {
     let request = ListRequest {
         project: Some("*".into()),
-        children: true,
+        should_include_children: true,
         limit: Some(limits::LIST_LIMIT_MAX),
         ..ListRequest::default()
     };
     app.list(request).await
 }
 
-async fn recent_execution_ids(app: &App) -> Result<Vec<String>> {
-    let executions = recent_executions(app).await?.executions.into_iter();
+async fn list_recent_ids(app: &App) -> Result<Vec<String>> {
+    let executions = list_recent_executions(app).await?.executions.into_iter();
     Ok(executions.map(|execution| execution.execution_id).collect())
 }
 
-async fn recent_project_paths(app: &App) -> Result<Vec<String>> {
-    let executions = recent_executions(app).await?.executions.into_iter();
-    let known: BTreeSet<_> = executions.filter_map(|execution| execution.project).collect();
-    Ok(known.into_iter().chain(["*".to_owned()]).collect())
+async fn list_recent_projects(app: &App) -> Result<Vec<String>> {
+    let executions = list_recent_executions(app).await?.executions.into_iter();
+    let project_paths: BTreeSet<_> = executions.filter_map(|execution| execution.project).collect();
+    Ok(project_paths.into_iter().chain(["*".to_owned()]).collect())
 }
 
-fn given_execution_id(given: &HashMap<String, String>) -> Option<ExecutionId> {
-    given.get("execution_id").and_then(|id| ExecutionId::parse(id).ok())
+fn parse_known_execution(known_values: &HashMap<String, String>) -> Option<ExecutionId> {
+    known_values.get("execution_id").and_then(|id| ExecutionId::parse(id).ok())
 }
 
-async fn execution_step_ids(app: &App, given: &HashMap<String, String>) -> Result<Vec<String>> {
-    let Some(id) = given_execution_id(given) else {
+async fn list_step_ids(app: &App, known_values: &HashMap<String, String>) -> Result<Vec<String>> {
+    let Some(id) = parse_known_execution(known_values) else {
         return Ok(Vec::new());
     };
     let definition = app.stored_definition(&id).await?;
@@ -107,8 +107,11 @@ async fn execution_step_ids(app: &App, given: &HashMap<String, String>) -> Resul
     Ok(steps.map(|step| step.id.to_string()).collect())
 }
 
-async fn execution_artifact_ids(app: &App, given: &HashMap<String, String>) -> Result<Vec<String>> {
-    let Some(id) = given_execution_id(given) else {
+async fn list_artifact_ids(
+    app: &App,
+    known_values: &HashMap<String, String>,
+) -> Result<Vec<String>> {
+    let Some(id) = parse_known_execution(known_values) else {
         return Ok(Vec::new());
     };
     let mut artifacts = app.artifacts(&id, None).await?;

@@ -9,49 +9,49 @@ use midex_domain::{
     Definition,
     definition::Persona,
     error::{Code, Error, NextCall, Result, address, read_resource},
-    finding::{Finding, is_broken},
+    finding::{Finding, has_errors},
     limits, view,
 };
 use midex_registry::{Registry, WorkflowEntry};
 
 /// Every workflow, including those with findings.
-pub(super) fn all_workflows(registry: &Registry) -> Value {
-    registry.workflows().map(workflow_summary).collect()
+pub(super) fn list_all_workflows(registry: &Registry) -> Value {
+    registry.workflows().map(summarize_workflow).collect()
 }
 
 /// A page of the workflows, nearest source first, each formatted by `shown`, for the list at this address.
-pub(super) fn workflow_page(
+pub(super) fn build_workflow_page(
     registry: &Registry,
     page: &WorkflowPageFilter,
     address: &str,
-    shown: fn(&WorkflowEntry) -> Value,
+    format_entry: fn(&WorkflowEntry) -> Value,
 ) -> Result<ResourceContent> {
     let mut entries: Vec<_> = registry.workflows().collect();
     entries.sort_by_key(|entry| entry.source);
-    let begin = match &page.after {
+    let start = match &page.after {
         None => 0,
         Some(after) => {
-            let at = entries.iter().position(|entry| entry.name == *after);
-            at.ok_or_else(|| unknown_workflow_error(registry, after))? + 1
+            let position = entries.iter().position(|entry| entry.name == *after);
+            position.ok_or_else(|| unknown_workflow_error(registry, after))? + 1
         }
     };
     let words = page.query.as_deref().unwrap_or_default().to_lowercase();
     let words: Vec<_> = words.split_whitespace().collect();
-    let mut left =
-        entries[begin..].iter().filter(|entry| entry.contains_words(words.iter().copied()));
-    let entries: Vec<&WorkflowEntry> = left.by_ref().copied().take(page.limit).collect();
-    let last = entries.last().filter(|_| left.next().is_some());
+    let mut matches =
+        entries[start..].iter().filter(|entry| entry.contains_words(words.iter().copied()));
+    let entries: Vec<&WorkflowEntry> = matches.by_ref().copied().take(page.limit).collect();
+    let last = entries.last().filter(|_| matches.next().is_some());
     Ok(ResourceContent {
-        next: last.map(|last| page.next_page_uri(address, &last.name)),
-        ..entries.into_iter().map(shown).collect::<Value>().into()
+        next_uri: last.map(|last| page.next_page_uri(address, &last.name)),
+        ..entries.into_iter().map(format_entry).collect::<Value>().into()
     })
 }
 
 /// One workflow with its text.
-pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value> {
+pub(super) fn describe_workflow(registry: &Registry, name: &str) -> Result<Value> {
     let entry = registry.workflow(name);
     let entry = entry.ok_or_else(|| unknown_workflow_error(registry, name))?;
-    let mut details = workflow_summary(entry);
+    let mut details = summarize_workflow(entry);
     add_findings(&mut details, &entry.findings);
     if let Some(definition) = &entry.value {
         details["content"] = json!(definition.workflow.content);
@@ -60,10 +60,10 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
         if let Some(inputs) = &definition.workflow.inputs {
             details["inputs"] = json!(view::input_views(inputs));
             let steps = definition.workflow.steps.iter();
-            let later = steps.filter_map(|step| step.acting().kind.requested_inputs());
-            let later: BTreeSet<_> = later.flatten().collect();
-            if !later.is_empty() {
-                details["asked_later"] = json!(later);
+            let later_inputs = steps.filter_map(|step| step.acting_step().kind.requested_inputs());
+            let later_inputs: BTreeSet<_> = later_inputs.flatten().collect();
+            if !later_inputs.is_empty() {
+                details["asked_later"] = json!(later_inputs);
             }
         }
     }
@@ -75,27 +75,27 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
 }
 
 /// One agent with its persona.
-pub(super) fn agent_details(registry: &Registry, name: &str) -> Result<Value> {
+pub(super) fn describe_agent(registry: &Registry, name: &str) -> Result<Value> {
     let entry = registry.agent(name);
     let entry = entry.ok_or_else(|| agent_not_found_error(name))?;
     let persona = entry.value.as_ref();
-    let mut shown =
-        persona.map_or_else(|| json!({ "name": entry.name }), |known| persona_value(known));
-    shown["source"] = json!(entry.source);
-    add_findings(&mut shown, &entry.findings);
-    Ok(shown)
+    let mut agent_json =
+        persona.map_or_else(|| json!({ "name": entry.name }), |known| describe_persona(known));
+    agent_json["source"] = json!(entry.source);
+    add_findings(&mut agent_json, &entry.findings);
+    Ok(agent_json)
 }
 
 /// An agent, as it is stored with the definition of an execution.
-pub(super) fn agent_of_execution(definition: &Definition, name: &str) -> Result<Value> {
-    let mut kept = definition.personas.values();
-    let persona = kept.find(|persona| persona.name.as_str() == name);
+pub(super) fn describe_stored_agent(definition: &Definition, name: &str) -> Result<Value> {
+    let mut personas = definition.personas.values();
+    let persona = personas.find(|persona| persona.name.as_str() == name);
     let persona = persona.ok_or_else(|| agent_not_found_error(name))?;
-    Ok(persona_value(persona))
+    Ok(describe_persona(persona))
 }
 
-fn persona_value(persona: &Persona) -> Value {
-    let mut shown = json!({
+fn describe_persona(persona: &Persona) -> Value {
+    let mut persona_json = json!({
         "name": persona.name,
         "description": persona.description,
         "tags": persona.tags,
@@ -103,9 +103,9 @@ fn persona_value(persona: &Persona) -> Value {
         "content": persona.content,
     });
     if let Some(file) = &persona.file {
-        shown["file"] = json!(file);
+        persona_json["file"] = json!(file);
     }
-    shown
+    persona_json
 }
 
 /// Suggests the details of the workflow with the nearest name.
@@ -121,13 +121,13 @@ fn unknown_workflow_error(registry: &Registry, name: &str) -> Error {
 }
 
 fn agent_not_found_error(name: &str) -> Error {
-    let shown: String = name.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
-    Error::new(Code::ResourceNotFound, format!("Agent '{shown}' not found"))
+    let short_name: String = name.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
+    Error::new(Code::ResourceNotFound, format!("Agent '{short_name}' not found"))
 }
 
 /// A workflow in `available_workflows`. If its file is broken, the entry has the findings and, if there is one, the
 /// last good version. Warnings are left out: they are for the author, who reads the details.
-pub(super) fn workflow_summary(entry: &WorkflowEntry) -> Value {
+pub(super) fn summarize_workflow(entry: &WorkflowEntry) -> Value {
     let mut summary = entry.value.as_ref().map_or_else(
         || json!({ "name": entry.name }),
         |definition| describe_definition(definition),
@@ -138,12 +138,12 @@ pub(super) fn workflow_summary(entry: &WorkflowEntry) -> Value {
     summary
 }
 
-fn add_findings(shown: &mut Value, findings: &[Finding]) {
-    if is_broken(findings) {
-        shown["valid"] = json!(false);
+fn add_findings(definition_json: &mut Value, findings: &[Finding]) {
+    if has_errors(findings) {
+        definition_json["valid"] = json!(false);
     }
     if !findings.is_empty() {
-        shown["findings"] = json!(findings);
+        definition_json["findings"] = json!(findings);
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
             ..Sources::default()
         };
         let good = Registry::load(&sources);
-        let mut expected = workflow_summary(good.workflow("w").unwrap());
+        let mut expected = summarize_workflow(good.workflow("w").unwrap());
         assert_eq!(expected["valid"], Value::Null);
         assert_eq!(expected["phases"][0]["phase"], "a");
 
@@ -199,12 +199,12 @@ mod tests {
         expected["valid"] = json!(false);
         expected["findings"] = json!(stale.findings);
         assert_eq!(stale.findings.len(), 1);
-        assert_eq!(workflow_summary(stale), expected);
+        assert_eq!(summarize_workflow(stale), expected);
 
         let broken = Registry::load(&sources);
         let broken = broken.workflow("w").unwrap();
         assert_eq!(
-            workflow_summary(broken),
+            summarize_workflow(broken),
             json!({ "name": "w", "valid": false, "findings": broken.findings })
         );
     }

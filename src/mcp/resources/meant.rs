@@ -31,7 +31,7 @@ pub(super) async fn add_nearest_resource(app: &App, address: &str, error: Error)
     }
     if let Some(path) = address.strip_prefix(AUTHORING_URI_PREFIX) {
         let kind = path.split(['?', '/']).next().unwrap_or(path);
-        let kinds = listed::resource_kinds_below(AUTHORING_URI_PREFIX).into_iter();
+        let kinds = listed::list_resource_kinds(AUTHORING_URI_PREFIX).into_iter();
         let near =
             find_nearest(kind, kinds.filter(|kind| listed::is_fixed(AUTHORING_URI_PREFIX, kind)));
         return error
@@ -42,7 +42,7 @@ pub(super) async fn add_nearest_resource(app: &App, address: &str, error: Error)
         return error.with_context("address", "available_workflows");
     }
     let path = match guess_resource_kind(address) {
-        (Some("agent"), Some(name)) => nearest_agent(app, name).await,
+        (Some("agent"), Some(name)) => find_nearest_agent(app, name).await,
         (Some("artifact" | "workflow_artifacts"), Some(rest)) => {
             let id = rest.split('/').next().unwrap_or_default();
             Some(format!("workflow_artifacts/{id}"))
@@ -65,22 +65,22 @@ fn guess_resource_kind(address: &str) -> (Option<&'static str>, Option<&str>) {
     let path = path.strip_prefix("workflow/").unwrap_or(path);
     let path = path.split(['?', '#']).next().unwrap_or(path);
     let (name, rest) = path.split_once('/').map_or((path, None), |(name, rest)| (name, Some(rest)));
-    let kinds = || listed::resource_kinds_below(WORKFLOW_URI_PREFIX).into_iter();
-    let known = kinds().find(|kind| *kind == name);
-    let foreign = || {
+    let kinds = || listed::list_resource_kinds(WORKFLOW_URI_PREFIX).into_iter();
+    let exact_kind = kinds().find(|kind| *kind == name);
+    let alias_kind = || {
         let mut table = RESOURCE_KIND_ALIASES.iter();
-        let found = table.find(|(_, theirs)| theirs.contains(&name));
-        found.map(|(ours, _)| *ours)
+        let alias = table.find(|(_, theirs)| theirs.contains(&name));
+        alias.map(|(ours, _)| *ours)
     };
-    let near = || find_nearest(name, kinds());
-    (known.or_else(foreign).or_else(near), rest.filter(|rest| !rest.is_empty()))
+    let nearest_kind = || find_nearest(name, kinds());
+    (exact_kind.or_else(alias_kind).or_else(nearest_kind), rest.filter(|rest| !rest.is_empty()))
 }
 
-async fn nearest_agent(app: &App, name: &str) -> Option<String> {
+async fn find_nearest_agent(app: &App, name: &str) -> Option<String> {
     let name = uri::decode_segment(name)?;
     let registry = app.registry().await.ok()?;
-    let near = find_nearest(&name, registry.agents().map(|agent| agent.name.as_str()));
-    Some(match near {
+    let nearest = find_nearest(&name, registry.agents().map(|agent| agent.name.as_str()));
+    Some(match nearest {
         Some(near) => format!("agent/{}", uri::encode_segment(near)),
         None => "available_workflows".to_owned(),
     })

@@ -19,13 +19,13 @@ use serde_json::Value;
 use self::address::ResourceAddress;
 pub(super) use self::{
     complete::{complete_variable, filter_by_prefix},
-    listed::{list_resources, resource_templates, static_resources},
+    listed::{list_resource_templates, list_resources, list_static_resources},
     skills::{get_skill, list_skills},
     watched::{DefinitionTopic, WatchedAddress, needs_no_store},
 };
 use super::{
-    metadata::{CacheHint, suggested_tool},
-    tools::{self, Toolsets, input_value_providers, manifest_entry},
+    metadata::{CacheHint, find_suggested_tool},
+    tools::{self, Toolsets, describe_manifest, list_value_providers},
 };
 use midex_domain::{
     error::{Code, Error, Result},
@@ -54,9 +54,9 @@ pub(super) struct ResourceContent {
     /// How long the content may be cached.
     pub(super) cache: CacheHint,
     /// The URI of the next part or page, if there is more.
-    pub(super) next: Option<String>,
+    pub(super) next_uri: Option<String>,
     /// The URI of the first part, if the content is long but returned whole.
-    pub(super) parts: Option<String>,
+    pub(super) first_part_uri: Option<String>,
 }
 
 /// A text as it is, or a value that is shown as JSON.
@@ -79,7 +79,7 @@ impl ContentBody {
     pub(super) fn suggested_tool(&self) -> Option<&str> {
         match self {
             Self::Text(_) => None,
-            Self::Value(value) => suggested_tool(value),
+            Self::Value(value) => find_suggested_tool(value),
         }
     }
 
@@ -97,14 +97,16 @@ impl ContentBody {
 /// # Errors
 /// `RESOURCE_NOT_FOUND`.
 pub(super) fn check_resource_offered(address: &str, sets: Toolsets) -> Result<()> {
-    let Some(set) = listed::toolset_of_resource(address).filter(|set| !sets.contains(*set)) else {
+    let Some(set) = listed::find_resource_toolset(address).filter(|set| !sets.contains(*set))
+    else {
         return Ok(());
     };
-    let (shown, set) = (shorten_address(address), set.as_str());
-    let message =
-        format!("{shown} is of the toolset `{set}`, and this server offers --toolsets {sets}");
+    let (short_address, set) = (shorten_address(address), set.as_str());
+    let message = format!(
+        "{short_address} is of the toolset `{set}`, and this server offers --toolsets {sets}"
+    );
     Err(Error::new(Code::ResourceNotFound, message)
-        .with_context("uri", shown)
+        .with_context("uri", short_address)
         .with_context("tool", "resources/read")
         .with_action("Read a resource that resources/list shows, or have the server started with this toolset too"))
 }
@@ -116,18 +118,18 @@ pub(super) async fn read_resource(
     address: &str,
     is_parsed: bool,
 ) -> Result<ResourceContent> {
-    let parsed = ResourceAddress::parse(address);
-    let _turn = match &parsed {
+    let address_result = ResourceAddress::parse(address);
+    let _permit = match &address_result {
         Ok(ResourceAddress::StepHistory(..) | ResourceAddress::Telemetry(..)) => {
             app.acquire_large_read().await
         }
         _ => None,
     };
-    let read = match parsed {
-        Ok(parsed) => content(app, parsed).await,
+    let read_result = match address_result {
+        Ok(parsed) => read_content(app, parsed).await,
         Err(error) => Err(error),
     };
-    let error = match read {
+    let error = match read_result {
         Ok(content) => return Ok(content.into_part(address, is_parsed)),
         Err(error) => error,
     };
@@ -142,9 +144,9 @@ impl From<Value> for ResourceContent {
         Self {
             content: ContentBody::Value(value),
             media_type: JSON_MEDIA_TYPE,
-            cache: CacheHint::Moment,
-            next: None,
-            parts: None,
+            cache: CacheHint::UntilChange,
+            next_uri: None,
+            first_part_uri: None,
         }
     }
 }
@@ -156,97 +158,102 @@ impl ResourceContent {
     }
 }
 
-async fn content(app: &App, address: ResourceAddress) -> Result<ResourceContent> {
+async fn read_content(app: &App, address: ResourceAddress) -> Result<ResourceContent> {
     Ok(match address {
-        ResourceAddress::Limits => with_server(figures::all_limits()),
+        ResourceAddress::Limits => cache_with_server(figures::describe_all_limits()),
         ResourceAddress::Spec => {
-            with_server(ResourceContent::from_text(MANUAL.to_owned(), MARKDOWN_MEDIA_TYPE))
+            cache_with_server(ResourceContent::from_text(MANUAL.to_owned(), MARKDOWN_MEDIA_TYPE))
         }
         ResourceAddress::Errors => {
-            with_server(ResourceContent::from_text(ERRORS.to_owned(), MARKDOWN_MEDIA_TYPE))
+            cache_with_server(ResourceContent::from_text(ERRORS.to_owned(), MARKDOWN_MEDIA_TYPE))
         }
-        ResourceAddress::Schema => with_server(ResourceContent {
+        ResourceAddress::Schema => cache_with_server(ResourceContent {
             media_type: SCHEMA_MEDIA_TYPE,
             ..registry::build_schema(SchemaKind::Manifest, SchemaDraft::default()).into()
         }),
         ResourceAddress::AvailableWorkflows(page) => {
             let list = format!("{WORKFLOW_URI_PREFIX}available_workflows");
-            definitions::workflow_page(
+            definitions::build_workflow_page(
                 &*app.registry().await?,
                 &page,
                 &list,
-                definitions::workflow_summary,
+                definitions::summarize_workflow,
             )?
         }
         ResourceAddress::Manifests(page) => {
             let list = format!("{AUTHORING_URI_PREFIX}manifests");
-            definitions::workflow_page(&*app.registry().await?, &page, &list, manifest_entry)?
+            definitions::build_workflow_page(
+                &*app.registry().await?,
+                &page,
+                &list,
+                describe_manifest,
+            )?
         }
-        ResourceAddress::CommandCatalog(page) => authors::commands(app, &page).await?,
-        ResourceAddress::ProviderCatalog => Value::from(input_value_providers(app).await?).into(),
+        ResourceAddress::CommandCatalog(page) => authors::read_commands_page(app, &page).await?,
+        ResourceAddress::ProviderCatalog => Value::from(list_value_providers(app).await?).into(),
         ResourceAddress::Manifest(id) => {
             app.with_registry(move |registry| authors::read_manifest(registry, &id)).await??
         }
         ResourceAddress::Skill(skill) => {
-            let text = skills::skill_text(&*app.registry().await?, &skill);
+            let text = skills::read_skill_text(&*app.registry().await?, &skill);
             ResourceContent::from_text(
                 text.ok_or_else(|| unknown_resource_error(&skill.uri()))?,
                 MARKDOWN_MEDIA_TYPE,
             )
         }
         ResourceAddress::WorkflowDetails(name) => {
-            definitions::workflow_details(&*app.registry().await?, &name)?.into()
+            definitions::describe_workflow(&*app.registry().await?, &name)?.into()
         }
         ResourceAddress::Agent(name, None) => {
-            definitions::agent_details(&*app.registry().await?, &name)?.into()
+            definitions::describe_agent(&*app.registry().await?, &name)?.into()
         }
         ResourceAddress::Agent(name, Some(id)) => {
-            definitions::agent_of_execution(&*app.stored_definition(&id).await?, &name)?.into()
+            definitions::describe_stored_agent(&*app.stored_definition(&id).await?, &name)?.into()
         }
-        ResourceAddress::Executions(list) => shown(&app.list(list).await?)?,
+        ResourceAddress::Executions(list) => serialize_view(&app.list(list).await?)?,
         ResourceAddress::CurrentStep(id, reader) => {
-            shown(&app.current_step_for(&id, reader).await?)?
+            serialize_view(&app.current_step_for(&id, reader).await?)?
         }
-        ResourceAddress::WorkflowStatus(id) => shown(&app.status(&id).await?)?,
-        ResourceAddress::Graph(id) => shown(&app.graph(&id).await?)?,
-        ResourceAddress::StepHistory(id, None) => shown(&app.history(&id).await?)?,
+        ResourceAddress::WorkflowStatus(id) => serialize_view(&app.status(&id).await?)?,
+        ResourceAddress::Graph(id) => serialize_view(&app.graph(&id).await?)?,
+        ResourceAddress::StepHistory(id, None) => serialize_view(&app.history(&id).await?)?,
         ResourceAddress::StepHistory(id, Some(step)) => {
             // This call refuses a step that the execution does not have.
             app.artifacts(&id, Some(&step)).await?;
             let mut history = app.history(&id).await?;
             history.retain(|row| row.step_name == step.as_str());
-            shown(&history)?
+            serialize_view(&history)?
         }
         ResourceAddress::WorkflowArtifacts(id, step) => {
-            shown(&app.artifacts(&id, step.as_ref()).await?)?
+            serialize_view(&app.artifacts(&id, step.as_ref()).await?)?
         }
         ResourceAddress::Artifact(id, artifact, offset, limit) => {
             let content = app.artifact(&id, &artifact, offset, limit).await?;
             // A later artifact may get the same name, but never the same id.
-            let mut answer = shown(&content)?;
+            let mut content_view = serialize_view(&content)?;
             if content.artifact.id.to_string() == artifact {
-                answer.cache = CacheHint::ForGood;
+                content_view.cache = CacheHint::Forever;
             }
-            answer
+            content_view
         }
         ResourceAddress::Telemetry(id, event_type, limit) => {
-            shown(&app.telemetry(id.as_ref(), event_type, limit).await?)?
+            serialize_view(&app.telemetry(id.as_ref(), event_type, limit).await?)?
         }
     })
 }
 
-fn shown(view: &impl Serialize) -> Result<ResourceContent> {
-    tools::view_answer(view).map(ResourceContent::from)
+fn serialize_view(view: &impl Serialize) -> Result<ResourceContent> {
+    tools::serialize_view(view).map(ResourceContent::from)
 }
 
 /// Content that does not change while this server runs.
-fn with_server(content: impl Into<ResourceContent>) -> ResourceContent {
-    ResourceContent { cache: CacheHint::WithServer, ..content.into() }
+fn cache_with_server(content: impl Into<ResourceContent>) -> ResourceContent {
+    ResourceContent { cache: CacheHint::ServerLifetime, ..content.into() }
 }
 
 fn unknown_resource_error(address: &str) -> Error {
-    let shown = shorten_address(address);
-    Error::new(Code::ResourceNotFound, format!("no resource has the address {shown}"))
+    let short_address = shorten_address(address);
+    Error::new(Code::ResourceNotFound, format!("no resource has the address {short_address}"))
 }
 
 fn shorten_address(address: &str) -> String {

@@ -48,17 +48,18 @@ struct SkillFile {
 pub(crate) async fn list_skills(
     app: &App,
     sets: Toolsets,
-    asked: Option<PaginatedRequestParams>,
+    request: Option<PaginatedRequestParams>,
 ) -> Result<CursorPage<Skill>> {
     let is_offered = sets.contains(Toolset::Run);
     app.with_registry(move |registry| {
-        let skills = all_skill_names(registry).filter(|_| is_offered);
+        let skills = list_skill_names(registry).filter(|_| is_offered);
         let skills = skills.map(|skill| (skill.uri(), skill)).collect();
         let CursorPage { items, next } =
-            paginate("skills/list", skills, |(uri, _)| uri.as_str(), asked)?;
-        let entry =
-            |(_, skill): &(_, SkillName)| Some(skill_entry(skill, skill_file(registry, skill)?));
-        let items = items.iter().filter_map(entry).collect();
+            paginate("skills/list", skills, |(uri, _)| uri.as_str(), request)?;
+        let make_entry = |(_, skill): &(_, SkillName)| {
+            Some(build_skill_entry(skill, build_skill_file(registry, skill)?))
+        };
+        let items = items.iter().filter_map(make_entry).collect();
         Ok(CursorPage { items, next })
     })
     .await?
@@ -73,11 +74,11 @@ pub(crate) async fn get_skill(app: &App, sets: Toolsets, uri: &str) -> Result<Sk
     let Ok(ResourceAddress::Skill(skill)) = ResourceAddress::parse(uri) else {
         return Err(skill_not_found_error(app, uri).await);
     };
-    let found = app.with_registry(move |registry| {
-        let file = skill_file(registry, &skill)?;
-        Some(skill_entry(&skill, file))
+    let skill_result = app.with_registry(move |registry| {
+        let file = build_skill_file(registry, &skill)?;
+        Some(build_skill_entry(&skill, file))
     });
-    match found.await? {
+    match skill_result.await? {
         Some(skill) => Ok(skill),
         None => Err(skill_not_found_error(app, uri).await),
     }
@@ -89,19 +90,19 @@ async fn skill_not_found_error(app: &App, uri: &str) -> Error {
 }
 
 /// The text of a skill's file, if the skill exists.
-pub(super) fn skill_text(registry: &Registry, skill: &SkillName) -> Option<String> {
-    skill_file(registry, skill).map(|file| file.text)
+pub(super) fn read_skill_text(registry: &Registry, skill: &SkillName) -> Option<String> {
+    build_skill_file(registry, skill).map(|file| file.text)
 }
 
 /// The list entry of a skill with one file.
-fn skill_entry(skill: &SkillName, file: SkillFile) -> Skill {
+fn build_skill_entry(skill: &SkillName, file: SkillFile) -> Skill {
     let front = SkillFrontmatter::new(file.name, file.description);
     let resource = SkillResource::from_bytes(skill.uri(), file.text.as_bytes());
     Skill::new(skill.uri(), front, SkillResources::Files(vec![resource]))
 }
 
 /// Every definition that can be a skill.
-fn all_skill_names(registry: &Registry) -> impl Iterator<Item = SkillName> {
+fn list_skill_names(registry: &Registry) -> impl Iterator<Item = SkillName> {
     let workflows = registry.workflows().filter(|entry| entry.value.is_some());
     let workflows = workflows.map(|entry| &entry.name).filter(|name| is_valid_skill_name(name));
     let agents = registry.agents().filter(|entry| entry.value.is_some());
@@ -117,11 +118,11 @@ fn is_valid_skill_name(name: &str) -> bool {
     name.len() <= limits::SKILL_NAME_BYTES_MAX && name.split('-').all(is_word)
 }
 
-fn skill_file(registry: &Registry, skill: &SkillName) -> Option<SkillFile> {
+fn build_skill_file(registry: &Registry, skill: &SkillName) -> Option<SkillFile> {
     let (name, description, body) = match skill {
         SkillName::Workflow(name) => {
             let workflow = &registry.workflow(name)?.value.as_ref()?.workflow;
-            (name, &workflow.description, workflow_skill_text(workflow))
+            (name, &workflow.description, render_workflow_skill(workflow))
         }
         SkillName::Agent(name) => {
             let persona: &Persona = registry.agent(name)?.value.as_ref()?;
@@ -131,7 +132,7 @@ fn skill_file(registry: &Registry, skill: &SkillName) -> Option<SkillFile> {
     if !is_valid_skill_name(name) {
         return None;
     }
-    let description = match front_matter_line(description) {
+    let description = match flatten_to_line(description) {
         line if line.is_empty() => format!("The workflow {name}"),
         line => truncate_to_chars(&line, limits::SKILL_DESCRIPTION_CHARS_MAX - 1).into_owned(),
     };
@@ -145,14 +146,14 @@ fn skill_file(registry: &Registry, skill: &SkillName) -> Option<SkillFile> {
 }
 
 /// The text on one line, without control characters, for the front matter.
-fn front_matter_line(text: &str) -> String {
+fn flatten_to_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     words.join(" ").replace(char::is_control, "")
 }
 
-fn workflow_skill_text(workflow: &Workflow) -> String {
+fn render_workflow_skill(workflow: &Workflow) -> String {
     let name = &workflow.name;
-    let title = workflow.title.as_deref().map(front_matter_line);
+    let title = workflow.title.as_deref().map(flatten_to_line);
     let title = title.unwrap_or_else(|| format!("The workflow {name}"));
     let description = &workflow.description;
     let inputs = match &workflow.inputs {
@@ -174,18 +175,18 @@ fn describe_input(input: &InputView) -> String {
     let mut line = format!("- `{}` ({kind}", input.name);
     let literal = input.default.as_ref();
     let literal = literal.filter(|default| default.from == DefaultFrom::Literal);
-    let unless_given = match literal.and_then(|default| default.value.as_ref()) {
+    let default_note = match literal.and_then(|default| default.value.as_ref()) {
         _ if input.required => "required".to_owned(),
         Some(value) => format!("{value} without it"),
         None => "may be left out".to_owned(),
     };
-    line.extend([", ", &unless_given]);
+    line.extend([", ", &default_note]);
     if let Value::Array(values) = &input.schema["enum"] {
         let values: Vec<_> = values.iter().map(Value::to_string).collect();
         line.extend([", one of ", &values.join(", ")]);
     }
     line.push(')');
-    let words = input.description.as_deref().map(front_matter_line);
+    let words = input.description.as_deref().map(flatten_to_line);
     if let Some(words) = words.filter(|words| !words.is_empty()) {
         line.extend([": ", &words]);
     }

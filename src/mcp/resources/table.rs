@@ -29,7 +29,7 @@ pub(super) struct ResourceSpec {
     /// The priority from 0 to 1. The values in use are exact in binary.
     pub(super) priority: f32,
     /// Makes the address of the values of the variables.
-    pub(super) address: fn(&mut Variables<'_>) -> Result<A>,
+    pub(super) make_address: fn(&mut Variables<'_>) -> Result<A>,
 }
 
 impl ResourceSpec {
@@ -44,7 +44,7 @@ impl ResourceSpec {
 
     /// The values of the variables in the path, still encoded, if this URI without its query fits. The last variable
     /// takes all that is left.
-    pub(super) fn values<'a>(&self, uri: &'a str) -> Option<Vec<&'a str>> {
+    pub(super) fn match_uri<'a>(&self, uri: &'a str) -> Option<Vec<&'a str>> {
         let path = self.path.split("{?").next()?;
         // Literals and names of variables take turns.
         let mut literals = path.split(['{', '}']).step_by(2).peekable();
@@ -52,12 +52,12 @@ impl ResourceSpec {
         rest = rest.strip_prefix(literals.next()?)?;
         let mut values = Vec::new();
         while let Some(literal) = literals.next() {
-            let (value, after) = match literals.peek() {
+            let (value, remaining) = match literals.peek() {
                 Some(_) => rest.split_once(literal)?,
                 None => (rest.strip_suffix(literal)?, ""),
             };
             values.push(value);
-            rest = after;
+            rest = remaining;
         }
         rest.is_empty().then_some(values)
     }
@@ -72,9 +72,9 @@ impl A {
         let uri = address.split('?').next().unwrap_or_default();
         // Of the rows that fit, the last one has the most variables.
         let mut rows = TABLE.iter().rev();
-        let row = rows.find_map(|row| Some((row, row.values(uri)?)));
+        let row = rows.find_map(|row| Some((row, row.match_uri(uri)?)));
         let (row, values) = row.ok_or_else(|| unknown_resource_error(address))?;
-        Self::parse_kind(address, values, row.address)
+        Self::parse_kind(address, values, row.make_address)
     }
 }
 
@@ -96,7 +96,7 @@ macro_rules! resource {
             description: $description,
             media_type: $media_type,
             priority: $priority,
-            address: $address,
+            make_address: $address,
         }
     };
 }
@@ -105,62 +105,62 @@ macro_rules! resource {
 pub(super) const TABLE: [ResourceSpec; 29] = [
     resource! { WORKFLOW_URI_PREFIX "available_workflows" "available_workflows" "Available workflows"
     "Every workflow that can be started, with its phases; broken ones with their findings",
-    Some(JSON_MEDIA_TYPE), PRIORITY_NEEDED, |it| it.page().map(A::AvailableWorkflows) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_NEEDED, |it| it.take_page().map(A::AvailableWorkflows) },
     resource! { WORKFLOW_URI_PREFIX "executions" "executions" "Executions"
     "The executions of this project, last changed first",
-    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.list().map(A::Executions) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.take_list().map(A::Executions) },
     resource! { WORKFLOW_URI_PREFIX "telemetry" "telemetry" "Telemetry"
     "The latest events of all executions, oldest first",
-    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.telemetry(None) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.take_telemetry(None) },
     resource! { WORKFLOW_URI_PREFIX "limits" "limits" "Limits"
     "Every limit of this server with its value, its unit and what it limits",
     Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |_| Ok(A::Limits) },
     resource! { WORKFLOW_URI_PREFIX "available_workflows{?limit,after,query}" "available_workflows" "Available workflows"
     "The workflows that contain all words of query, at most 200 at once, those that follow the one named \
      after; _meta.next is the address of the next page",
-    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.page().map(A::AvailableWorkflows) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.take_page().map(A::AvailableWorkflows) },
     resource! { WORKFLOW_URI_PREFIX "workflow_details/{workflow_name}" "workflow_details" "Workflow details"
     "One workflow: its text, its phases and who acts in them",
-    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.text().map(A::WorkflowDetails) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.take_text().map(A::WorkflowDetails) },
     resource! { WORKFLOW_URI_PREFIX "agent/{name}" "agent" "Agent"
     "One agent: its persona as it is in the files",
-    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.agent() },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.take_agent() },
     resource! { WORKFLOW_URI_PREFIX "agent/{name}{?execution_id}" "agent" "Agent of an execution"
     "One agent: its persona as an execution keeps it",
-    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.agent() },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.take_agent() },
     resource! { WORKFLOW_URI_PREFIX "current_step/{execution_id}" "current_step" "Current step"
     "What to do now in an execution, as whom, what was decided before, and the token to come back with. Read \
      this to go on after a restart or a lost context; an expired token is renewed by reading it",
-    Some(JSON_MEDIA_TYPE), PRIORITY_NEEDED, |it| Ok(A::CurrentStep(it.execution()?, it.reader()?)) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_NEEDED, |it| Ok(A::CurrentStep(it.take_execution()?, it.take_reader()?)) },
     resource! { WORKFLOW_URI_PREFIX "workflow_status/{execution_id}" "workflow_status" "Workflow status"
     "Where an execution stands: its state, times, step counts, and its result",
-    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.status() },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.take_status() },
     resource! { WORKFLOW_URI_PREFIX "step_history/{execution_id}" "step_history" "Step history"
     "Every visit of every step of an execution, with its output",
-    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| Ok(A::StepHistory(it.execution()?, None)) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| Ok(A::StepHistory(it.take_execution()?, None)) },
     resource! { WORKFLOW_URI_PREFIX "step_history/{execution_id}/{step_name}" "step_history" "History of a step"
     "Every visit of one step of an execution, with its output",
-    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| Ok(A::StepHistory(it.execution()?, Some(it.step()?))) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| Ok(A::StepHistory(it.take_execution()?, Some(it.take_step()?))) },
     resource! { WORKFLOW_URI_PREFIX "workflow_artifacts/{execution_id}" "workflow_artifacts" "Artifacts"
     "The artifacts of an execution, without their content",
-    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| Ok(A::WorkflowArtifacts(it.execution()?, None)) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| Ok(A::WorkflowArtifacts(it.take_execution()?, None)) },
     resource! { WORKFLOW_URI_PREFIX "workflow_artifacts/{execution_id}/{step_name}" "step_artifacts" "Artifacts of a step"
     "The artifacts that one step handed over, without their content",
-    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| Ok(A::WorkflowArtifacts(it.execution()?, Some(it.step()?))) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| Ok(A::WorkflowArtifacts(it.take_execution()?, Some(it.take_step()?))) },
     resource! { WORKFLOW_URI_PREFIX "artifact/{execution_id}/{artifact}{?offset,limit}" "artifact" "Artifact"
     "The content of an artifact, named by its id or its name; offset and limit are bytes, next_offset says \
      where to read on; binary content comes as base64",
-    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.artifact() },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.take_artifact() },
     resource! { WORKFLOW_URI_PREFIX "executions{?state,workflow,limit,cursor,project}" "executions" "Executions"
     "The executions of this project (project=* for all), last changed first; state=open for those \
      that have not ended",
-    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.list().map(A::Executions) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.take_list().map(A::Executions) },
     resource! { WORKFLOW_URI_PREFIX "telemetry{?event_type,limit}" "telemetry" "Telemetry"
     "The latest events of all executions, oldest first",
-    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.telemetry(None) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.take_telemetry(None) },
     resource! { WORKFLOW_URI_PREFIX "telemetry/{execution_id}{?event_type,limit}" "execution_telemetry" "Telemetry of an execution"
     "The events of an execution, oldest first",
-    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| { let id = it.execution()?; it.telemetry(Some(id)) } },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| { let id = it.take_execution()?; it.take_telemetry(Some(id)) } },
     resource! { AUTHORING_URI_PREFIX "spec" "workflow.spec" "How to write a manifest"
     "The manual: every kind of step and every key, each with an example that runs",
     Some(MARKDOWN_MEDIA_TYPE), PRIORITY_USEFUL, |_| Ok(A::Spec) },
@@ -169,10 +169,10 @@ pub(super) const TABLE: [ResourceSpec; 29] = [
     Some(SCHEMA_MEDIA_TYPE), PRIORITY_USEFUL, |_| Ok(A::Schema) },
     resource! { AUTHORING_URI_PREFIX "manifests" "workflow.manifests" "Manifests"
     "Every workflow's file: id, title, description, path, format and version",
-    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.page().map(A::Manifests) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.take_page().map(A::Manifests) },
     resource! { AUTHORING_URI_PREFIX "command-catalog" "command.catalog" "Commands"
     "What can be called as a command, with its arguments: the operations of catalogs, and each workflow",
-    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.page().map(A::CommandCatalog) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.take_page().map(A::CommandCatalog) },
     resource! { AUTHORING_URI_PREFIX "provider-catalog" "provider.catalog" "Providers"
     "What can provide the values of inputs: the operations of catalogs whose answers are choices",
     Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |_| Ok(A::ProviderCatalog) },
@@ -181,19 +181,19 @@ pub(super) const TABLE: [ResourceSpec; 29] = [
     Some(MARKDOWN_MEDIA_TYPE), PRIORITY_BACKGROUND, |_| Ok(A::Errors) },
     resource! { AUTHORING_URI_PREFIX "manifest/{workflow_id}" "workflow.manifest" "Manifest"
     "The text of a workflow's file: YAML, JSON or Markdown",
-    None, PRIORITY_USEFUL, |it| it.text().map(A::Manifest) },
+    None, PRIORITY_USEFUL, |it| it.take_text().map(A::Manifest) },
     resource! { AUTHORING_URI_PREFIX "manifests{?limit,after,query}" "workflow.manifests" "Manifests"
     "The files of the workflows that contain all words of query, in pages as available_workflows has them",
-    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.page().map(A::Manifests) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.take_page().map(A::Manifests) },
     resource! { AUTHORING_URI_PREFIX "command-catalog{?limit,after,query}" "command.catalog" "Commands"
     "The commands that contain all words of query, in pages as available_workflows has them",
-    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.page().map(A::CommandCatalog) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.take_page().map(A::CommandCatalog) },
     resource! { SKILL_URI_PREFIX "workflow/{workflow_name}/SKILL.md" "workflow_skill" "Workflow as a skill"
     "What a workflow is for, its inputs and how to start it",
-    Some(MARKDOWN_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| Ok(A::Skill(SkillName::Workflow(it.name()?))) },
+    Some(MARKDOWN_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| Ok(A::Skill(SkillName::Workflow(it.take_name()?))) },
     resource! { SKILL_URI_PREFIX "agent/{name}/SKILL.md" "agent_skill" "Agent as a skill"
     "An agent: its persona",
-    Some(MARKDOWN_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| Ok(A::Skill(SkillName::Agent(it.name()?))) },
+    Some(MARKDOWN_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| Ok(A::Skill(SkillName::Agent(it.take_name()?))) },
 ];
 
 #[cfg(test)]
@@ -205,8 +205,8 @@ mod tests {
         for row in &TABLE {
             let path = row.path.split("{?").next().unwrap_or_default();
             let address = format!("{}{}", row.root, path.replace(['{', '}'], ""));
-            let values = row.values(&address).expect("the row fits");
-            let own = A::parse_kind(&address, values, row.address).expect("an address");
+            let values = row.match_uri(&address).expect("the row fits");
+            let own = A::parse_kind(&address, values, row.make_address).expect("an address");
             let parsed = A::parse(&format!("{address}?part=1")).expect("an address");
             assert_eq!(format!("{parsed:?}"), format!("{own:?}"), "{address}");
         }

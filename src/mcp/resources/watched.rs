@@ -8,7 +8,7 @@ use super::{
     address::{ResourceAddress, SkillName},
     definitions, shorten_address, skills,
 };
-use crate::tools::{manifest_entry, workflow_command};
+use crate::tools::{describe_manifest, describe_workflow_command};
 use midex_domain::{
     check::OperationLookup,
     error::{Error, Result},
@@ -50,8 +50,8 @@ impl WatchedAddress {
     /// # Errors
     /// As [`ResourceAddress::parse`].
     pub(crate) fn parse(uri: &str) -> Result<Self> {
-        let named = |error: Error| error.with_context("uri", shorten_address(uri));
-        Ok(match ResourceAddress::parse(uri).map_err(named)? {
+        let add_uri = |error: Error| error.with_context("uri", shorten_address(uri));
+        Ok(match ResourceAddress::parse(uri).map_err(add_uri)? {
             // A page depends on all workflows, since one may move into it from another page.
             ResourceAddress::AvailableWorkflows(_) => Self::Definitions(DefinitionTopic::Workflows),
             ResourceAddress::WorkflowDetails(name) => {
@@ -87,15 +87,15 @@ impl WatchedAddress {
 
 impl DefinitionTopic {
     /// A digest of the content that the resource shows. It changes when the content changes.
-    pub(crate) fn content_digest(&self, registry: &Registry) -> u64 {
+    pub(crate) fn compute_content_digest(&self, registry: &Registry) -> u64 {
         let value = match self {
-            Self::Workflows => definitions::all_workflows(registry),
+            Self::Workflows => definitions::list_all_workflows(registry),
             // A missing definition is digested as an empty value, so that a later definition counts as a change.
             Self::Workflow(name) => {
-                definitions::workflow_details(registry, name).unwrap_or_default()
+                definitions::describe_workflow(registry, name).unwrap_or_default()
             }
-            Self::Agent(name) => definitions::agent_details(registry, name).unwrap_or_default(),
-            Self::Manifests => registry.workflows().map(manifest_entry).collect(),
+            Self::Agent(name) => definitions::describe_agent(registry, name).unwrap_or_default(),
+            Self::Manifests => registry.workflows().map(describe_manifest).collect(),
             Self::Manifest(id) => {
                 let version = registry.workflow(id).map(|entry| entry.version.to_string());
                 json!(version)
@@ -103,10 +103,11 @@ impl DefinitionTopic {
             Self::Commands => {
                 let operations =
                     registry.abilities().operation_lookup().map(OperationLookup::catalogs_version);
-                let workflows: Value = registry.workflows().filter_map(workflow_command).collect();
+                let workflows: Value =
+                    registry.workflows().filter_map(describe_workflow_command).collect();
                 json!([operations, workflows])
             }
-            Self::Skill(skill) => json!(skills::skill_text(registry, skill)),
+            Self::Skill(skill) => json!(skills::read_skill_text(registry, skill)),
         };
         let mut hasher = DefaultHasher::new();
         Value::to_string(&value).hash(&mut hasher);

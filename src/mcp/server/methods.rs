@@ -21,6 +21,6 @@ const STATELESS_METHODS: &[&str] = &["subscriptions/listen"];
 
 /// Whether the server supports a method, for clients with a handshake or without one (`is_modern`).
 pub(super) fn is_known_method(method: &str, is_modern: bool) -> bool {
-    let others = if is_modern { STATELESS_METHODS } else { SESSION_METHODS };
-    KNOWN_METHODS.contains(&method) || others.contains(&method)
+    let era_methods = if is_modern { STATELESS_METHODS } else { SESSION_METHODS };
+    KNOWN_METHODS.contains(&method) || era_methods.contains(&method)
 }

@@ -45,7 +45,7 @@ pub(super) enum PendingNotice {
 
 impl ChangeFeed {
     pub(super) fn new(app: Arc<App>) -> Self {
-        Self { listener: app.change_notifier().listener(), app, addresses: Mutex::default() }
+        Self { listener: app.change_notifier().new_listener(), app, addresses: Mutex::default() }
     }
 
     fn lock_addresses(&self) -> MutexGuard<'_, SubscribedAddresses> {
@@ -57,10 +57,10 @@ impl ChangeFeed {
     /// # Errors
     /// `RESOURCE_NOT_FOUND`, `ARGUMENTS_INVALID` if the address is invalid; `LIMIT_EXCEEDED`.
     pub(super) fn subscribe(&self, uri: &str) -> Result<()> {
-        let watched = WatchedAddress::parse(uri)?;
+        let address = WatchedAddress::parse(uri)?;
         let name: TopicName = uri.into();
         let mut addresses = self.lock_addresses();
-        if self.listener.has(uri) {
+        if self.listener.has_name(uri) {
             return Ok(());
         }
         if self.listener.len() >= limits::SUBSCRIPTION_ADDRESSES_MAX
@@ -69,13 +69,14 @@ impl ChangeFeed {
             return Err(too_many_addresses_error());
         }
         addresses.bytes += uri.len();
-        match watched {
+        match address {
             WatchedAddress::Executions(topic) => self.listener.subscribe(&name, topic),
             WatchedAddress::Nothing => self.listener.subscribe(&name, None),
             WatchedAddress::Definitions(shown) => {
                 // Definitions of a client of the control socket are watched only once it subscribes to one.
                 self.app.definitions().start_watching();
-                let digest = shown.content_digest(&self.app.definitions().last_loaded_registry());
+                let digest =
+                    shown.compute_content_digest(&self.app.definitions().last_loaded_registry());
                 addresses.definitions.insert(name.clone(), (shown, digest));
                 self.listener.subscribe(&name, None)
             }
@@ -95,15 +96,15 @@ impl ChangeFeed {
     /// Marks every address of a definition whose content has changed.
     fn mark_changed_definitions(&self) {
         let registry = self.app.definitions().last_loaded_registry();
-        let mut changed = Vec::new();
-        for (name, (shown, last)) in &mut self.lock_addresses().definitions {
-            let digest = shown.content_digest(&registry);
-            if digest != *last {
-                *last = digest;
-                changed.push(name.clone());
+        let mut changed_names = Vec::new();
+        for (name, (topic, last_digest)) in &mut self.lock_addresses().definitions {
+            let digest = topic.compute_content_digest(&registry);
+            if digest != *last_digest {
+                *last_digest = digest;
+                changed_names.push(name.clone());
             }
         }
-        self.listener.mark(&changed);
+        self.listener.mark(&changed_names);
     }
 }
 
@@ -113,32 +114,32 @@ pub(super) struct NoticeReceiver {
     feed: Arc<ChangeFeed>,
     /// The version counter of the definitions.
     version: watch::Receiver<u64>,
-    tells: WatchedLists,
-    changed: WatchedLists,
+    reported_lists: WatchedLists,
+    changed_lists: WatchedLists,
 }
 
 /// Lists whose changes are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WatchedLists {
-    pub(super) resources: bool,
-    pub(super) prompts: bool,
+    pub(super) has_resources: bool,
+    pub(super) has_prompts: bool,
 }
 
 impl WatchedLists {
     /// Whether at least one of the lists is selected.
     pub(super) fn is_any_watched(self) -> bool {
-        self.resources || self.prompts
+        self.has_resources || self.has_prompts
     }
 }
 
 impl NoticeReceiver {
     /// A taker that also reports changes of the lists in `tells`.
-    pub(super) fn new(feed: Arc<ChangeFeed>, tells: WatchedLists) -> Self {
+    pub(super) fn new(feed: Arc<ChangeFeed>, reported_lists: WatchedLists) -> Self {
         Self {
             version: feed.app.definitions().change_counter(),
             feed,
-            tells,
-            changed: WatchedLists::default(),
+            reported_lists,
+            changed_lists: WatchedLists::default(),
         }
     }
 
@@ -150,7 +151,7 @@ impl NoticeReceiver {
                 self.version.mark_unchanged();
                 self.check_definitions();
             }
-            if self.changed.is_any_watched() || self.feed.listener.has_changed() {
+            if self.changed_lists.is_any_watched() || self.feed.listener.has_marked_name() {
                 return;
             }
             tokio::select! {
@@ -162,17 +163,17 @@ impl NoticeReceiver {
 
     /// Takes the next notification. A later change of the same resource is reported again. Lists come first, each once.
     pub(super) fn take_notice(&mut self) -> Option<PendingNotice> {
-        if std::mem::take(&mut self.changed.resources) {
+        if std::mem::take(&mut self.changed_lists.has_resources) {
             return Some(PendingNotice::ResourcesChanged);
         }
-        if std::mem::take(&mut self.changed.prompts) {
+        if std::mem::take(&mut self.changed_lists.has_prompts) {
             return Some(PendingNotice::PromptsChanged);
         }
         self.feed.listener.take_marked_name().map(PendingNotice::Updated)
     }
 
     fn check_definitions(&mut self) {
-        self.changed = self.tells;
+        self.changed_lists = self.reported_lists;
         self.feed.mark_changed_definitions();
     }
 }

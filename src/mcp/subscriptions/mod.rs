@@ -33,13 +33,13 @@ use midex_server::app::App;
 /// over HTTP, whose servers share one limit. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ListenLimit {
-    room: Arc<Semaphore>,
+    listen_slots: Arc<Semaphore>,
     max: usize,
 }
 
 impl ListenLimit {
     fn new(max: usize) -> Self {
-        Self { room: Arc::new(Semaphore::new(max)), max }
+        Self { listen_slots: Arc::new(Semaphore::new(max)), max }
     }
 
     /// The limit for one client over a pair of streams: [`limits::LISTENS_MAX`].
@@ -62,31 +62,31 @@ pub(super) struct Subscriptions {
     session: Mutex<Option<SessionNotifier>>,
     /// Listens that were accepted but not started yet, by task: one task accepts, acknowledges and runs a listen.
     /// Changes are recorded from the acceptance on, before the acknowledgement is sent.
-    accepted: Mutex<HashMap<task::Id, ListenState>>,
+    accepted_listens: Mutex<HashMap<task::Id, ListenState>>,
 }
 
 /// A listen that records changes.
 #[derive(Debug)]
 struct ListenState {
     /// Declared first, so that it is released first: a slot is free as soon as the listen ends.
-    _place: OwnedSemaphorePermit,
-    taker: NoticeReceiver,
+    _permit: OwnedSemaphorePermit,
+    notice_receiver: NoticeReceiver,
 }
 
 impl Subscriptions {
     pub(super) fn new(app: Arc<App>, listens: ListenLimit) -> Self {
-        Self { app, listens, session: Mutex::default(), accepted: Mutex::default() }
+        Self { app, listens, session: Mutex::default(), accepted_listens: Mutex::default() }
     }
 
     /// Starts notifications for a client with a handshake. Does nothing if they have started already.
     pub(super) fn start_notifications(&self, peer: &Peer<RoleServer>, extensions: &Extensions) {
-        self.feed_of_session(peer, extensions);
+        self.session_feed(peer, extensions);
     }
 
-    fn feed_of_session(&self, peer: &Peer<RoleServer>, extensions: &Extensions) -> Arc<ChangeFeed> {
+    fn session_feed(&self, peer: &Peer<RoleServer>, extensions: &Extensions) -> Arc<ChangeFeed> {
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let begin = || SessionNotifier::start(self.app.clone(), peer.clone(), extensions);
-        session.get_or_insert_with(begin).feed().clone()
+        let start_session = || SessionNotifier::start(self.app.clone(), peer.clone(), extensions);
+        session.get_or_insert_with(start_session).feed().clone()
     }
 
     /// Subscribes the client to a resource.
@@ -99,7 +99,7 @@ impl Subscriptions {
         peer: &Peer<RoleServer>,
         extensions: &Extensions,
     ) -> Result<()> {
-        self.feed_of_session(peer, extensions).subscribe(uri)
+        self.session_feed(peer, extensions).subscribe(uri)
     }
 
     /// Unsubscribes the client from a resource. Succeeds even if it was not subscribed.
@@ -117,7 +117,7 @@ impl Subscriptions {
         else {
             return SubscriptionFilter::new();
         };
-        self.accepted.lock().unwrap_or_else(PoisonError::into_inner).insert(task, listen);
+        self.accepted_listens.lock().unwrap_or_else(PoisonError::into_inner).insert(task, listen);
         accepted
     }
 
@@ -129,36 +129,37 @@ impl Subscriptions {
         if uris.len() > limits::SUBSCRIPTION_ADDRESSES_MAX {
             return Err(feed::too_many_addresses_error());
         }
-        let place = self.listens.room.clone().try_acquire_owned();
-        let place = place.map_err(|_| too_many_listens_error(self.listens.max))?;
+        let permit = self.listens.listen_slots.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| too_many_listens_error(self.listens.max))?;
         let feed = Arc::new(ChangeFeed::new(self.app.clone()));
-        let tells = WatchedLists {
-            resources: requested.resources_list_changed == Some(true),
-            prompts: requested.prompts_list_changed == Some(true),
+        let reported_lists = WatchedLists {
+            has_resources: requested.resources_list_changed == Some(true),
+            has_prompts: requested.prompts_list_changed == Some(true),
         };
         // Create the taker before adding addresses, so that changes in between are recorded.
-        let taker = NoticeReceiver::new(feed.clone(), tells);
-        let mut accepted = Vec::new();
+        let notice_receiver = NoticeReceiver::new(feed.clone(), reported_lists);
+        let mut accepted_uris = Vec::new();
         for uri in uris {
             match feed.subscribe(uri) {
-                Ok(()) => accepted.push(uri.clone()),
+                Ok(()) => accepted_uris.push(uri.clone()),
                 Err(error) if error.code() == Code::LimitExceeded => return Err(error),
                 // The address is invalid.
                 Err(_) => {}
             }
         }
-        let mut accepted = SubscriptionFilter::builder().resource_subscriptions(accepted);
-        if tells.is_any_watched() {
+        let mut accepted_filter =
+            SubscriptionFilter::builder().resource_subscriptions(accepted_uris);
+        if reported_lists.is_any_watched() {
             self.app.definitions().start_watching();
         }
-        if tells.resources {
-            accepted = accepted.resources_list_changed();
+        if reported_lists.has_resources {
+            accepted_filter = accepted_filter.resources_list_changed();
         }
-        if tells.prompts {
-            accepted = accepted.prompts_list_changed();
+        if reported_lists.has_prompts {
+            accepted_filter = accepted_filter.prompts_list_changed();
         }
-        let listen = ListenState { taker, _place: place };
-        Ok((listen, accepted.build()))
+        let listen = ListenState { notice_receiver, _permit: permit };
+        Ok((listen, accepted_filter.build()))
     }
 
     /// Sends notifications until the client cancels the listen, or the process shuts down.
@@ -166,23 +167,23 @@ impl Subscriptions {
     /// # Errors
     /// `LIMIT_EXCEEDED`, in which case nothing was accepted.
     pub(super) async fn listen(&self, context: &SubscriptionContext) -> Result<()> {
-        let accepted = task::try_id().and_then(|task| self.take_listen(task));
-        let Some(mut listen) = accepted else {
+        let accepted_listen = task::try_id().and_then(|task| self.take_listen(task));
+        let Some(mut listen) = accepted_listen else {
             // Run the checks again to find the exceeded limit. If they pass now, it was the number of listens, which
             // other clients may have freed since.
-            let refused = self.prepare_listen(context.requested()).err();
-            return Err(refused.unwrap_or_else(|| too_many_listens_error(self.listens.max)));
+            let refusal = self.prepare_listen(context.requested()).err();
+            return Err(refusal.unwrap_or_else(|| too_many_listens_error(self.listens.max)));
         };
         while self.wait_for_notice(&mut listen, context).await {
-            let Some(notice) = listen.taker.take_notice() else {
+            let Some(notice) = listen.notice_receiver.take_notice() else {
                 continue;
             };
             // A shutdown waits for this send, since nothing may follow the result of the listen.
-            let sent = tokio::select! {
+            let send_result = tokio::select! {
                 sent = send_notice(context, notice) => sent,
                 () = context.cancelled() => break,
             };
-            match sent {
+            match send_result {
                 Ok(()) => {}
                 Err(SubscriptionSendError::SubscriptionClosed) => break,
                 Err(error) => tracing::debug!(%error, "a listener could not be told of a change"),
@@ -201,13 +202,14 @@ impl Subscriptions {
             biased;
             () = context.cancelled() => false,
             () = self.app.stop_token().cancelled() => false,
-            () = listen.taker.wait_for_notice() => true,
+            () = listen.notice_receiver.wait_for_notice() => true,
         }
     }
 
     fn take_listen(&self, task: task::Id) -> Option<ListenState> {
-        let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        accepted.remove(&task)
+        let mut accepted_listens =
+            self.accepted_listens.lock().unwrap_or_else(PoisonError::into_inner);
+        accepted_listens.remove(&task)
     }
 }
 

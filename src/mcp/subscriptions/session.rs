@@ -17,7 +17,7 @@ use super::{
 use midex_server::app::App;
 
 /// The lists whose changes these clients are always notified of.
-const ALL_LISTS: WatchedLists = WatchedLists { resources: true, prompts: true };
+const ALL_LISTS: WatchedLists = WatchedLists { has_resources: true, has_prompts: true };
 
 /// Sends notifications to a client with a handshake until it is dropped.
 #[derive(Debug)]
@@ -30,14 +30,14 @@ impl SessionNotifier {
     /// Starts sending notifications of changes from now on.
     pub(super) fn start(app: Arc<App>, peer: Peer<RoleServer>, extensions: &Extensions) -> Self {
         let feed = Arc::new(ChangeFeed::new(app));
-        let taker = NoticeReceiver::new(feed.clone(), ALL_LISTS);
+        let notice_receiver = NoticeReceiver::new(feed.clone(), ALL_LISTS);
         let channel = NotificationChannel::from_extensions(extensions);
         let end = CancellationToken::new();
-        let ended = end.clone();
+        let end_token = end.clone();
         // The task holds only the feed, so dropping the session ends it.
-        tokio::spawn(
-            async move { ended.run_until_cancelled(send_notices(taker, peer, channel)).await },
-        );
+        tokio::spawn(async move {
+            end_token.run_until_cancelled(send_notices(notice_receiver, peer, channel)).await
+        });
         Self { feed, _end: end.drop_guard() }
     }
 
@@ -58,7 +58,7 @@ async fn send_notices(
         if !channel.wait_until_open().await {
             return;
         }
-        let sent = match taker.take_notice() {
+        let send_result = match taker.take_notice() {
             Some(PendingNotice::Updated(uri)) => {
                 let update = ResourceUpdatedNotificationParam::new(&*uri);
                 peer.notify_resource_updated(update).await
@@ -67,7 +67,7 @@ async fn send_notices(
             Some(PendingNotice::PromptsChanged) => peer.notify_prompt_list_changed().await,
             None => Ok(()),
         };
-        match sent {
+        match send_result {
             Ok(()) => {}
             Err(ServiceError::TransportClosed) => return,
             Err(error) => tracing::debug!(%error, "a client could not be told of a change"),

@@ -37,32 +37,32 @@ const ARGUMENT_ALIASES: &[(&str, &[&str])] = &[
 
 /// Parses arguments that were sent as JSON text, if the tool requires another type than text, and writes whole numbers
 /// without a fraction.
-pub(super) fn normalize_arguments(listed: &Value, arguments: &mut Map<String, Value>) {
+pub(super) fn normalize_arguments(listed_schema: &Value, arguments: &mut Map<String, Value>) {
     for (name, value) in arguments.iter_mut() {
-        let Some(kind) = listed["properties"][name]["type"].as_str() else {
+        let Some(kind) = listed_schema["properties"][name]["type"].as_str() else {
             continue;
         };
-        let said = value.as_str().map(str::trim).map(serde_json::from_str::<Value>);
-        if let Some(Ok(said)) = said
-            && has_json_type(&said, kind)
+        let parsed = value.as_str().map(str::trim).map(serde_json::from_str::<Value>);
+        if let Some(Ok(parsed)) = parsed
+            && has_json_type(&parsed, kind)
         {
-            *value = said;
+            *value = parsed;
         }
     }
-    normalize_whole_numbers(listed, arguments);
+    normalize_whole_numbers(listed_schema, arguments);
 }
 
 /// Writes `2.0` as `2` where an integer is required. JSON Schema accepts both.
-fn normalize_whole_numbers(listed: &Value, arguments: &mut Map<String, Value>) {
+fn normalize_whole_numbers(listed_schema: &Value, arguments: &mut Map<String, Value>) {
     for (name, value) in arguments {
-        let listed = &listed["properties"][name];
+        let property_schema = &listed_schema["properties"][name];
         match value {
-            Value::Number(number) if listed["type"] == "integer" => {
-                if let Some(whole) = as_whole_number(number) {
-                    *value = whole.into();
+            Value::Number(number) if property_schema["type"] == "integer" => {
+                if let Some(whole_number) = to_whole_number(number) {
+                    *value = whole_number.into();
                 }
             }
-            Value::Object(inner) => normalize_whole_numbers(listed, inner),
+            Value::Object(inner) => normalize_whole_numbers(property_schema, inner),
             _ => {}
         }
     }
@@ -73,7 +73,7 @@ fn normalize_whole_numbers(listed: &Value, arguments: &mut Map<String, Value>) {
     clippy::cast_sign_loss,
     reason = "checked to be whole and not negative; a cast of what is too large gives the largest"
 )]
-fn as_whole_number(number: &Number) -> Option<u64> {
+fn to_whole_number(number: &Number) -> Option<u64> {
     let number = number.as_f64().filter(|_| number.is_f64())?;
     (number.fract() == 0.0 && number >= 0.0).then_some(number as u64)
 }
@@ -90,25 +90,25 @@ fn has_json_type(value: &Value, kind: &str) -> bool {
 
 /// Suggests the intended names for unknown arguments.
 pub(super) fn suggest_argument_names(
-    listed: &Value,
+    listed_schema: &Value,
     arguments: &Value,
     violations: &mut [Violation],
 ) {
-    let unknown = violations
+    let unknown_violation = violations
         .iter_mut()
         .find(|violation| violation.rule == "additionalProperties" && violation.path.is_empty());
     let (Some(violation), Some(arguments), Some(properties)) =
-        (unknown, arguments.as_object(), listed["properties"].as_object())
+        (unknown_violation, arguments.as_object(), listed_schema["properties"].as_object())
     else {
         return;
     };
     let names = arguments.keys().filter(|name| !properties.contains_key(*name));
-    let said: Vec<_> = names
+    let suggestions: Vec<_> = names
         .filter_map(|name| Some((name, find_intended_argument(name, properties, arguments)?)))
         .map(|(name, ours)| format!("`{}`: did you mean `{ours}`?", shorten_name(name)))
         .collect();
-    if !said.is_empty() {
-        let text = said.join(" ");
+    if !suggestions.is_empty() {
+        let text = suggestions.join(" ");
         violation.suggestion = Some(Suggestion { text, edits: Vec::new() });
     }
 }
@@ -119,24 +119,28 @@ fn find_intended_argument<'a>(
     properties: &'a Map<String, Value>,
     arguments: &Map<String, Value>,
 ) -> Option<&'a str> {
-    let free = properties.keys().filter(|name| !arguments.contains_key(*name)).map(String::as_str);
-    find_argument_alias(name, free.clone()).or_else(|| find_nearest(name, free))
+    let unused_names =
+        properties.keys().filter(|name| !arguments.contains_key(*name)).map(String::as_str);
+    find_argument_alias(name, unused_names.clone()).or_else(|| find_nearest(name, unused_names))
 }
 
 /// The arguments with their intended names and enum values. Arguments without a probable meaning are dropped.
-pub(super) fn correct_arguments(listed: &Value, arguments: &Value) -> Value {
-    let (Some(properties), Some(given)) = (listed["properties"].as_object(), arguments.as_object())
+pub(super) fn correct_arguments(listed_schema: &Value, arguments: &Value) -> Value {
+    let (Some(properties), Some(given_arguments)) =
+        (listed_schema["properties"].as_object(), arguments.as_object())
     else {
         return arguments.clone();
     };
-    let mut mended = Map::new();
-    for (name, value) in given {
-        let known = properties.contains_key(name).then_some(name.as_str());
-        if let Some(name) = known.or_else(|| find_intended_argument(name, properties, given)) {
-            mended.insert(name.to_owned(), nearest_enum_value(&properties[name], value));
+    let mut corrected = Map::new();
+    for (name, value) in given_arguments {
+        let exact_name = properties.contains_key(name).then_some(name.as_str());
+        if let Some(name) =
+            exact_name.or_else(|| find_intended_argument(name, properties, given_arguments))
+        {
+            corrected.insert(name.to_owned(), find_nearest_value(&properties[name], value));
         }
     }
-    Value::Object(mended)
+    Value::Object(corrected)
 }
 
 /// Whether the arguments are short enough to repeat in an error message: only texts of limited length, on one line.
@@ -149,26 +153,31 @@ pub(super) fn is_short_enough_to_repeat(arguments: &Value) -> bool {
 
 /// The enum value of `schema` that is nearest to `value`, if it has enum values. A permutation of the letters also
 /// counts.
-fn nearest_enum_value(schema: &Value, value: &Value) -> Value {
+fn find_nearest_value(schema: &Value, value: &Value) -> Value {
     let options = || {
         let options = schema["enum"].as_array().into_iter().flatten();
         options.filter_map(Value::as_str)
     };
-    let letters = |word: &str| {
+    let sorted_letters = |word: &str| {
         let mut letters: Vec<_> = word.chars().collect();
         letters.sort_unstable();
         letters
     };
-    let swapped = |text: &str| options().find(|option| letters(option) == letters(text));
-    let meant =
-        value.as_str().and_then(|text| find_nearest(text, options()).or_else(|| swapped(text)));
-    meant.map_or_else(|| value.clone(), |meant| json!(meant))
+    let find_permutation =
+        |text: &str| options().find(|option| sorted_letters(option) == sorted_letters(text));
+    let nearest = value
+        .as_str()
+        .and_then(|text| find_nearest(text, options()).or_else(|| find_permutation(text)));
+    nearest.map_or_else(|| value.clone(), |meant| json!(meant))
 }
 
 /// The name among `free` for which other systems use `name`.
-fn find_argument_alias<'a>(name: &str, mut free: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+fn find_argument_alias<'a>(
+    name: &str,
+    mut unused_names: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
     let name = name.to_lowercase();
-    free.find(|ours| {
+    unused_names.find(|ours| {
         let mut table = ARGUMENT_ALIASES.iter().filter(|(known, _)| known == ours);
         table.any(|(_, theirs)| theirs.contains(&name.as_str()))
     })

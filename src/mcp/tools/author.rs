@@ -6,16 +6,16 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::argument_rule_error;
-use midex_domain::{Class, error::Result, limits};
+use midex_domain::{OperationClass, error::Result, limits};
 use midex_registry::{Format, Manifest};
 use midex_server::app::DefinitionSubject;
 
 /// The `execution_type` and `http_method` of a tool, for hosts that route calls by them.
-pub(super) fn tool_metadata(class: Class) -> MetaObject {
+pub(super) fn build_tool_metadata(class: OperationClass) -> MetaObject {
     let method = match class {
-        Class::Safe => "GET",
-        Class::Standard => "POST",
-        Class::Destructive => "DELETE",
+        OperationClass::Safe => "GET",
+        OperationClass::Standard => "POST",
+        OperationClass::Destructive => "DELETE",
     };
     let mut meta = MetaObject::default();
     meta.0.insert("execution_type".into(), class.as_str().into());
@@ -36,20 +36,20 @@ pub(super) struct DefinitionSelection {
 
 impl DefinitionSelection {
     /// The definition that the arguments of `tool` provide or name. Exactly one of the two must be given.
-    pub(super) fn selected_definition(self, tool: &str) -> Result<DefinitionSubject> {
+    pub(super) fn into_subject(self, tool: &str) -> Result<DefinitionSubject> {
         match (self.manifest, self.workflow_id) {
-            (Some(document), None) => Ok(DefinitionSubject::Lent(manifest_from_argument(
+            (Some(document), None) => Ok(DefinitionSubject::Inline(parse_manifest_argument(
                 &document,
                 self.format.as_deref(),
             ))),
             (None, Some(name)) => Ok(DefinitionSubject::Named(name)),
             (given, _) => {
-                let (path, which) = match given {
+                let (path, problem) = match given {
                     Some(_) => ("/workflow_id", "both are given"),
                     None => ("", "neither is given"),
                 };
                 let message =
-                    format!("{tool} takes exactly one of `manifest` and `workflow_id`: {which}");
+                    format!("{tool} takes exactly one of `manifest` and `workflow_id`: {problem}");
                 Err(argument_rule_error(path, "oneOf", &message))
             }
         }
@@ -57,7 +57,7 @@ impl DefinitionSelection {
 }
 
 /// The definition that an argument provides, as a text of a format or as an object.
-pub(super) fn manifest_from_argument(document: &Value, format: Option<&str>) -> Manifest {
+pub(super) fn parse_manifest_argument(document: &Value, format: Option<&str>) -> Manifest {
     match document {
         Value::String(text) => Manifest::from_text(text.clone(), format.and_then(Format::parse)),
         document => Manifest::from_object(document),

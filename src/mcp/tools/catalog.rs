@@ -28,7 +28,7 @@ impl CatalogSelection {
     ///
     /// # Errors
     /// `CATALOG_NOT_FOUND`; `ARGUMENTS_INVALID` if the call selects none, or two.
-    pub(super) async fn selected_catalog_id(&self, app: &App) -> Result<String> {
+    pub(super) async fn resolve_catalog_id(&self, app: &App) -> Result<String> {
         let set = app.catalog_set().await?;
         let title = self.catalog_title.as_ref();
         let Some(name) = self.catalog_id.as_ref().or(title) else {
@@ -50,18 +50,19 @@ impl CatalogSelection {
 pub(super) async fn list_catalogs(app: &App, _: NoArguments) -> Result<Value> {
     let set = app.catalog_set().await?;
     let secrets = app.catalog_secrets().await;
-    let catalogs = set.catalogs().iter().map(|one| catalog_summary(one, &secrets));
+    let catalogs = set.catalogs().iter().map(|one| summarize_catalog(one, &secrets));
     let catalogs: Vec<_> = catalogs.collect();
     Ok(json!({ "catalogs": catalogs }))
 }
 
 /// A catalog, as `catalog.list` shows it. `secrets` are the available secrets.
-fn catalog_summary(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
-    let Catalog { id, settings, book, .. } = catalog;
+fn summarize_catalog(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
+    let Catalog { id, settings, document: book, .. } = catalog;
     let (head, findings) = match book {
         Ok(book) => {
             let target = catalog.call_target().ok();
-            let refusal = target.and_then(|target| target.reach.refusal_of(&settings.base_url));
+            let refusal =
+                target.and_then(|target| target.address_policy.explain_refusal(&settings.base_url));
             (Some(book.head()), Vec::from_iter(refusal))
         }
         Err(error) => (None, vec![error.clone()]),
@@ -76,8 +77,8 @@ fn catalog_summary(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
         "base_urls": head.map_or(&[][..], |head| &head.servers),
         "operations": book.as_ref().map_or(0, |book| book.entries().len()),
         "contracts": head.map_or(0, |head| head.provider_count),
-        "headers": header_sources(settings, secrets),
-        "schemes": security_schemes(catalog, |_| true),
+        "headers": list_header_sources(settings, secrets),
+        "schemes": list_security_schemes(catalog, |_| true),
         "origins": settings.origins,
         "allow": settings.allow,
         "source": settings.source,
@@ -89,42 +90,45 @@ fn catalog_summary(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
 
 /// The headers and credentials of a catalog: their names and the sources of their values, but no values. An entry is
 /// `set` if each secret that it refers to is in `secrets`.
-pub(super) fn header_sources(settings: &Settings, secrets: &BTreeSet<String>) -> Value {
-    let of = |values: &BTreeMap<String, String>, kind: &str| {
-        let shown = values.iter().map(|(name, value)| {
+pub(super) fn list_header_sources(settings: &Settings, secrets: &BTreeSet<String>) -> Value {
+    let list_sources = |values: &BTreeMap<String, String>, kind: &str| {
+        let sources = values.iter().map(|(name, value)| {
             let references = call::find_references(value);
             let is_set = references.iter().all(|name| secrets.contains(name));
-            json!({ "name": name, "set": is_set, "source": secret_sources(value), "kind": kind })
+            json!({ "name": name, "set": is_set, "source": describe_secret_sources(value), "kind": kind })
         });
-        shown.collect::<Vec<_>>()
+        sources.collect::<Vec<_>>()
     };
-    let mut headers = of(&settings.headers, "header");
-    headers.extend(of(&settings.credentials, "credential"));
-    for given in settings.tool_headers.values() {
-        headers.extend(of(given, "header of a tool"));
+    let mut headers = list_sources(&settings.headers, "header");
+    headers.extend(list_sources(&settings.credentials, "credential"));
+    for tool_headers in settings.tool_headers.values() {
+        headers.extend(list_sources(tool_headers, "header of a tool"));
     }
     headers.into()
 }
 
 /// The security schemes of a document that match, each with where it goes and where its credential comes from.
-pub(super) fn security_schemes(catalog: &Catalog, is_meant: impl Fn(&String) -> bool) -> Value {
-    let of = |(name, scheme): (&String, &SecurityScheme)| {
-        let what = match scheme {
+pub(super) fn list_security_schemes(
+    catalog: &Catalog,
+    is_included: impl Fn(&String) -> bool,
+) -> Value {
+    let describe_scheme = |(name, scheme): (&String, &SecurityScheme)| {
+        let destination = match scheme {
             SecurityScheme::ApiKey { location, name } => format!("{} `{name}`", location.as_str()),
             SecurityScheme::Basic => "basic".to_owned(),
             SecurityScheme::Bearer => "bearer".to_owned(),
             SecurityScheme::Other { scheme } => format!("{scheme}, which midex has no way for"),
         };
-        let value = catalog.credential_for_scheme(name, scheme);
-        json!({ "name": name, "what": what, "source": value.map(secret_sources) })
+        let value = catalog.find_credential(name, scheme);
+        json!({ "name": name, "what": destination, "source": value.map(describe_secret_sources) })
     };
-    let book = catalog.book.as_ref().ok();
-    let all = book.into_iter().flat_map(|book| &book.head().schemes);
-    all.filter(|(name, _)| is_meant(name)).map(of).collect()
+    let document = catalog.document.as_ref().ok();
+    let all = document.into_iter().flat_map(|book| &book.head().schemes);
+    all.filter(|(name, _)| is_included(name)).map(describe_scheme).collect()
 }
 
 /// The sources of the secrets in a value.
-fn secret_sources(value: &str) -> String {
+fn describe_secret_sources(value: &str) -> String {
     match &call::find_references(value)[..] {
         [] => "literal".to_owned(),
         references => references.join(", "),
@@ -132,7 +136,7 @@ fn secret_sources(value: &str) -> String {
 }
 
 /// The violations or warnings of a document.
-pub(super) fn violation_values(violations: &[Violation]) -> Value {
-    let told = violations.iter().take(limits::VIOLATIONS_MAX);
-    told.map(|one| json!(one)).collect()
+pub(super) fn list_violations(violations: &[Violation]) -> Value {
+    let shown_violations = violations.iter().take(limits::VIOLATIONS_MAX);
+    shown_violations.map(|one| json!(one)).collect()
 }

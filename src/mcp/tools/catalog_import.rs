@@ -7,10 +7,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    catalog::{CatalogSelection, violation_values},
-    view_answer,
+    catalog::{CatalogSelection, list_violations},
+    serialize_view,
 };
-use midex_catalog::{ImportPlan, ImportRequest, call::Reach, document};
+use midex_catalog::{ImportPlan, ImportRequest, call::AddressPolicy, document};
 use midex_domain::{error::Result, limits};
 use midex_server::app::{App, SourceType};
 
@@ -56,9 +56,9 @@ impl ImportedDocument {
             title: self.catalog_title.unwrap_or_default(),
             vendor: self.vendor,
             base_url: self.base_url,
-            overwrite: false,
-            enabled: None,
-            at: app.now().to_string(),
+            should_overwrite: false,
+            is_enabled: None,
+            imported_at: app.now().to_string(),
         })
     }
 }
@@ -92,24 +92,25 @@ pub(super) struct RefreshArguments {
 
 pub(super) async fn validate_document(app: &App, arguments: DocumentSource) -> Result<Value> {
     let (_, bytes) = arguments.load_document(app).await?;
-    let inspected = app.with_catalogs(move |_| Ok(document::inspect_document(&bytes))).await?;
+    let inspection = app.with_catalogs(move |_| Ok(document::inspect_document(&bytes))).await?;
     Ok(json!({
-        "valid": inspected.violations.is_empty(),
-        "document_kind": inspected.kind,
-        "operation_count": inspected.operation_count,
-        "warnings": violation_values(&inspected.warnings),
-        "violations": violation_values(&inspected.violations),
+        "valid": inspection.violations.is_empty(),
+        "document_kind": inspection.kind,
+        "operation_count": inspection.operation_count,
+        "warnings": list_violations(&inspection.warnings),
+        "violations": list_violations(&inspection.violations),
     }))
 }
 
 pub(super) async fn preview_import(app: &App, arguments: PreviewArguments) -> Result<Value> {
-    let wanted = arguments.document.import_plan(app).await?;
-    let planned = app.with_catalogs(move |catalogs| catalogs.plan_import(&wanted)).await?;
-    let ImportPlan { id, settings, compiled, changes, .. } = &planned;
+    let import_request = arguments.document.import_plan(app).await?;
+    let plan = app.with_catalogs(move |catalogs| catalogs.plan_import(&import_request)).await?;
+    let ImportPlan { id, settings, compiled, changes, .. } = &plan;
     let operations = &compiled.operations;
-    let first = |name: &str| name.split(':').next().unwrap_or(name).to_owned();
-    let prefixes: BTreeSet<_> = operations.iter().map(|operation| first(&operation.name)).collect();
-    let addresses = planned.count_base_urls();
+    let first_segment = |name: &str| name.split(':').next().unwrap_or(name).to_owned();
+    let prefixes: BTreeSet<_> =
+        operations.iter().map(|operation| first_segment(&operation.name)).collect();
+    let addresses = plan.count_base_urls();
     let mut answer = json!({
         "addresses": addresses,
         "catalog": {
@@ -120,7 +121,7 @@ pub(super) async fn preview_import(app: &App, arguments: PreviewArguments) -> Re
         "projected_group_prefixes": prefixes.iter().take(limits::CATALOG_PREFIXES_MAX).collect::<Vec<_>>(),
         "provider_contract_count": compiled.providers.providers.len(),
         "changes": changes,
-        "warnings": import_warnings(&planned),
+        "warnings": import_warnings(&plan),
     });
     if arguments.include_command_preview {
         let mut bytes = 0;
@@ -144,11 +145,11 @@ pub(super) async fn preview_import(app: &App, arguments: PreviewArguments) -> Re
 }
 
 /// The warnings about the document, and a warning if its operations cannot be called at their address.
-fn import_warnings(planned: &ImportPlan) -> Value {
-    let mut warnings = violation_values(&planned.compiled.warnings);
-    let allowed = planned.settings.allow.iter().map(String::as_str);
-    let reach = Reach::new(planned.id.as_str(), allowed).ok();
-    let refusal = reach.and_then(|reach| reach.refusal_of(&planned.settings.base_url));
+fn import_warnings(plan: &ImportPlan) -> Value {
+    let mut warnings = list_violations(&plan.compiled.warnings);
+    let allowed_hosts = plan.settings.allow.iter().map(String::as_str);
+    let address_policy = AddressPolicy::new(plan.id.as_str(), allowed_hosts).ok();
+    let refusal = address_policy.and_then(|reach| reach.explain_refusal(&plan.settings.base_url));
     if let (Some(warnings), Some(refusal)) = (warnings.as_array_mut(), refusal) {
         let message = format!("calls are refused: {refusal}");
         warnings.push(json!({ "path": "", "rule": "address_refused", "message": message }));
@@ -157,20 +158,21 @@ fn import_warnings(planned: &ImportPlan) -> Value {
 }
 
 pub(super) async fn import_catalog(app: &App, arguments: Arguments) -> Result<Value> {
-    let wanted = ImportRequest {
-        overwrite: arguments.overwrite,
-        enabled: arguments.enabled,
+    let import_request = ImportRequest {
+        should_overwrite: arguments.overwrite,
+        is_enabled: arguments.enabled,
         ..arguments.document.import_plan(app).await?
     };
-    let before = app.catalogs()?.last_loaded_catalogs();
-    let planned = app.change_catalogs(move |catalogs| catalogs.import_document(&wanted)).await?;
-    let addresses = planned.count_base_urls();
-    let ImportPlan { id, settings, compiled, changes, .. } = &planned;
-    let places = app.catalogs()?.places().clone();
-    let mut warnings = import_warnings(&planned);
-    let breaks = app.find_broken_steps(&before, id, changes).await?;
-    if let (Some(warnings), false) = (warnings.as_array_mut(), breaks.is_empty()) {
-        warnings.extend(breaks.iter().map(|one| {
+    let set_before = app.catalogs()?.last_loaded_catalogs();
+    let plan =
+        app.change_catalogs(move |catalogs| catalogs.import_document(&import_request)).await?;
+    let addresses = plan.count_base_urls();
+    let ImportPlan { id, settings, compiled, changes, .. } = &plan;
+    let catalog_paths = app.catalogs()?.paths().clone();
+    let mut warnings = import_warnings(&plan);
+    let broken_steps = app.find_broken_steps(&set_before, id, changes).await?;
+    if let (Some(warnings), false) = (warnings.as_array_mut(), broken_steps.is_empty()) {
+        warnings.extend(broken_steps.iter().map(|one| {
             let message =
                 format!("step `{}` of workflow `{}`: {}", one.step_id, one.workflow_id, one.why);
             json!({ "path": "", "rule": "removed_operation", "message": message })
@@ -178,8 +180,8 @@ pub(super) async fn import_catalog(app: &App, arguments: Arguments) -> Result<Va
     }
     Ok(json!({
         "catalog_id": id,
-        "catalog_path": places.settings_path(id).display().to_string(),
-        "manifest_path": places.document_path(id).display().to_string(),
+        "catalog_path": catalog_paths.settings_path(id).display().to_string(),
+        "manifest_path": catalog_paths.document_path(id).display().to_string(),
         "command_count": compiled.operations.len(),
         "provider_contract_count": compiled.providers.providers.len(),
         "enabled": settings.enabled,
@@ -187,36 +189,37 @@ pub(super) async fn import_catalog(app: &App, arguments: Arguments) -> Result<Va
         "base_urls": compiled.servers,
         "addresses": addresses,
         "changes": changes,
-        "breaks": breaks,
+        "breaks": broken_steps,
         "warnings": warnings,
     }))
 }
 
 pub(super) async fn refresh_catalog(app: &App, arguments: RefreshArguments) -> Result<Value> {
-    let id = arguments.catalog.selected_catalog_id(app).await?;
-    let before = app.catalog_set().await?;
-    let catalog = before.require_catalog(&id)?;
+    let id = arguments.catalog.resolve_catalog_id(app).await?;
+    let set_before = app.catalog_set().await?;
+    let catalog = set_before.require_catalog(&id)?;
     let (source, document) = app.read_document(&catalog.settings.source, None).await?;
-    let wanted = ImportRequest {
+    let import_request = ImportRequest {
         source,
         document,
         title: catalog.settings.title.clone(),
         vendor: None,
         base_url: None,
-        overwrite: true,
-        enabled: None,
-        at: app.now().to_string(),
+        should_overwrite: true,
+        is_enabled: None,
+        imported_at: app.now().to_string(),
     };
-    let apply = arguments.apply;
-    let planned = if apply {
-        app.change_catalogs(move |catalogs| catalogs.import_document(&wanted)).await?
+    let should_apply = arguments.apply;
+    let plan = if should_apply {
+        app.change_catalogs(move |catalogs| catalogs.import_document(&import_request)).await?
     } else {
-        app.with_catalogs(move |catalogs| catalogs.plan_import(&wanted)).await?
+        app.with_catalogs(move |catalogs| catalogs.plan_import(&import_request)).await?
     };
-    let mut answer = view_answer(&planned.changes)?;
-    answer["breaks"] = view_answer(&app.find_broken_steps(&before, &id, &planned.changes).await?)?;
+    let mut answer = serialize_view(&plan.changes)?;
+    answer["breaks"] =
+        serialize_view(&app.find_broken_steps(&set_before, &id, &plan.changes).await?)?;
     answer["catalog_id"] = json!(id);
-    answer["applied"] = json!(apply);
-    answer["warnings"] = violation_values(&planned.compiled.warnings);
+    answer["applied"] = json!(should_apply);
+    answer["warnings"] = list_violations(&plan.compiled.warnings);
     Ok(answer)
 }

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::{
     argument_rule_error,
-    catalog::{CatalogSelection, header_sources, security_schemes},
+    catalog::{CatalogSelection, list_header_sources, list_security_schemes},
 };
 use crate::asking::{Confirmation, ConfirmationFallback};
 use midex_catalog::{Requester, call};
 use midex_domain::{
-    Class,
+    OperationClass,
     error::{Code, Error, Result},
 };
 use midex_server::app::App;
@@ -28,7 +28,7 @@ pub(super) struct SetEnabledArguments {
 }
 
 pub(super) async fn set_enabled(app: &App, arguments: SetEnabledArguments) -> Result<Value> {
-    let id = arguments.catalog.selected_catalog_id(app).await?;
+    let id = arguments.catalog.resolve_catalog_id(app).await?;
     let enabled = arguments.enabled;
     app.change_catalog(&id, move |settings, _| {
         settings.enabled = enabled;
@@ -47,13 +47,14 @@ pub(super) struct SetBaseUrlArguments {
 }
 
 pub(super) async fn set_base_url(app: &App, arguments: SetBaseUrlArguments) -> Result<Value> {
-    let id = arguments.catalog.selected_catalog_id(app).await?;
-    let (url, by) = (arguments.base_url, app.requester());
-    let changed = app.change_catalog(&id, move |settings, _| settings.set_base_url(&url, by));
-    let changed = changed.await?;
-    let settings = &changed.settings;
-    let origin = call::origin(&settings.base_url).unwrap_or_default();
-    let operations = changed.book.as_ref().map_or(0, |book| book.entries().len());
+    let id = arguments.catalog.resolve_catalog_id(app).await?;
+    let (url, requester) = (arguments.base_url, app.requester());
+    let catalog =
+        app.change_catalog(&id, move |settings, _| settings.set_base_url(&url, requester));
+    let catalog = catalog.await?;
+    let settings = &catalog.settings;
+    let origin = call::parse_origin(&settings.base_url).unwrap_or_default();
+    let operations = catalog.document.as_ref().map_or(0, |book| book.entries().len());
     Ok(json!({
         "catalog_id": id, "base_url": settings.base_url,
         "addresses": [{ "base_url": settings.base_url, "operations": operations }],
@@ -89,7 +90,7 @@ pub(super) async fn confirm_secrets(
     if app.requester() == Requester::User || secrets.is_empty() {
         return Ok(None);
     }
-    let id = arguments.catalog.selected_catalog_id(app).await?;
+    let id = arguments.catalog.resolve_catalog_id(app).await?;
     let catalog = app.catalogs()?.last_loaded_catalogs().require_catalog(&id)?;
     let message = format!(
         "Send the secrets {} to `{}` with every call of the catalog `{id}`, in the headers {}?",
@@ -104,23 +105,23 @@ pub(super) async fn confirm_secrets(
     Ok(Some(Confirmation {
         key: format!("catalog.set_headers:{id}:{}:{}", catalog.settings.base_url, json!(headers)),
         message,
-        about: vec![("catalog_id", id)],
-        unasked: ConfirmationFallback::Error(Box::new(refusal)),
-        by: Requester::User,
+        error_context: vec![("catalog_id", id)],
+        fallback: ConfirmationFallback::Error(Box::new(refusal)),
+        requester: Requester::User,
         version: None,
     }))
 }
 
 pub(super) async fn set_headers(app: &App, arguments: SetHeadersArguments) -> Result<Value> {
-    let id = arguments.catalog.selected_catalog_id(app).await?;
-    let (replace, by) = (arguments.mode == HeadersMode::Replace, app.requester());
-    let changed = app.change_catalog(&id, move |settings, _| {
-        settings.set_headers(&arguments.headers, replace, by)
+    let id = arguments.catalog.resolve_catalog_id(app).await?;
+    let (should_replace, requester) = (arguments.mode == HeadersMode::Replace, app.requester());
+    let catalog = app.change_catalog(&id, move |settings, _| {
+        settings.set_headers(&arguments.headers, should_replace, requester)
     });
-    let changed = changed.await?;
+    let catalog = catalog.await?;
     let secrets = app.catalog_secrets().await;
     Ok(json!({
-        "catalog_id": id, "headers": header_sources(&changed.settings, &secrets), "origins": changed.settings.origins
+        "catalog_id": id, "headers": list_header_sources(&catalog.settings, &secrets), "origins": catalog.settings.origins
     }))
 }
 
@@ -131,21 +132,22 @@ pub(super) struct SetClassArguments {
     /// The command, without its vendor
     id: String,
     #[schemars(transform = |class: &mut schemars::Schema| { class.remove("description"); })]
-    class: Class,
+    class: OperationClass,
 }
 
 pub(super) async fn set_class(app: &App, arguments: SetClassArguments) -> Result<Value> {
-    let id = arguments.catalog.selected_catalog_id(app).await?;
-    let (operation, class, by) = (arguments.id, arguments.class, app.requester());
+    let id = arguments.catalog.resolve_catalog_id(app).await?;
+    let (operation, class, requester) = (arguments.id, arguments.class, app.requester());
     let name = operation.clone();
     app.change_catalog(&id, move |settings, catalog| {
-        let book = catalog.book.as_ref().ok();
-        let entry = book.and_then(|book| Some(&book.entries()[book.find_operation(&name)?]));
+        let document = catalog.document.as_ref().ok();
+        let entry =
+            document.and_then(|book| Some(&book.entries()[book.find_operation_index(&name)?]));
         let Some(entry) = entry else {
             let message = format!("the catalog has no operation `{name}`");
             return Err(argument_rule_error("/id", "enum", &message));
         };
-        settings.set_class(&entry.name, catalog.operation_class(entry), class, by)
+        settings.set_class(&entry.name, catalog.operation_class(entry), class, requester)
     })
     .await?;
     Ok(json!({ "catalog_id": id, "id": operation, "class": class }))
@@ -169,31 +171,33 @@ pub(super) async fn confirm_remove(
     if arguments.confirm {
         return Ok(None);
     }
-    let id = arguments.catalog.selected_catalog_id(app).await?;
-    let path = app.catalogs()?.places().settings_path(&id);
+    let id = arguments.catalog.resolve_catalog_id(app).await?;
+    let path = app.catalogs()?.paths().settings_path(&id);
     let path = path.display().to_string();
-    let with_document = arguments.remove_manifest;
-    let what = if with_document { "with its document" } else { "and keep its document" };
+    let should_remove_document = arguments.remove_manifest;
+    let document_note =
+        if should_remove_document { "with its document" } else { "and keep its document" };
     Ok(Some(Confirmation {
-        key: format!("catalog.remove:{id}:{with_document}"),
+        key: format!("catalog.remove:{id}:{should_remove_document}"),
         message: format!(
-            "Remove the catalog `{id}`, the file `{path}`, {what}? Steps that call it will wait."
+            "Remove the catalog `{id}`, the file `{path}`, {document_note}? Steps that call it will wait."
         ),
-        about: vec![("catalog_id", id), ("path", path)],
-        unasked: ConfirmationFallback::Refused,
-        by: app.requester(),
+        error_context: vec![("catalog_id", id), ("path", path)],
+        fallback: ConfirmationFallback::Refuse,
+        requester: app.requester(),
         version: None,
     }))
 }
 
 pub(super) async fn remove_catalog(app: &App, arguments: RemoveArguments) -> Result<Value> {
-    let id = arguments.catalog.selected_catalog_id(app).await?;
-    let (name, with_document) = (id.clone(), arguments.remove_manifest);
-    let left =
-        app.change_catalogs(move |catalogs| catalogs.remove_catalog(&name, with_document)).await?;
+    let id = arguments.catalog.resolve_catalog_id(app).await?;
+    let (name, should_remove_document) = (id.clone(), arguments.remove_manifest);
+    let remaining_catalogs = app
+        .change_catalogs(move |catalogs| catalogs.remove_catalog(&name, should_remove_document))
+        .await?;
     Ok(json!({
-        "removed_catalog_id": id, "manifest_removed": with_document,
-        "remaining_catalog_count": left.catalogs().len()
+        "removed_catalog_id": id, "manifest_removed": should_remove_document,
+        "remaining_catalog_count": remaining_catalogs.catalogs().len()
     }))
 }
 
@@ -205,18 +209,18 @@ pub(super) struct AllowHostArguments {
 }
 
 pub(super) async fn allow_host(app: &App, arguments: AllowHostArguments) -> Result<Value> {
-    let id = arguments.catalog.selected_catalog_id(app).await?;
+    let id = arguments.catalog.resolve_catalog_id(app).await?;
     let host = arguments.host_port;
-    if let Err(wrong) = call::Reach::new(id.as_str(), [host.as_str()]) {
-        let message = format!("`{wrong}` is not of the form HOST:PORT");
+    if let Err(invalid_host) = call::AddressPolicy::new(id.as_str(), [host.as_str()]) {
+        let message = format!("`{invalid_host}` is not of the form HOST:PORT");
         return Err(argument_rule_error("/host_port", "format", &message));
     }
-    let changed = app.change_catalog(&id, move |settings, _| {
+    let catalog = app.change_catalog(&id, move |settings, _| {
         settings.allow.insert(host);
         Ok(())
     });
-    let changed = changed.await?;
-    Ok(json!({ "catalog_id": id, "allow": changed.settings.allow }))
+    let catalog = catalog.await?;
+    Ok(json!({ "catalog_id": id, "allow": catalog.settings.allow }))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -229,18 +233,18 @@ pub(super) struct SetCredentialArguments {
 }
 
 pub(super) async fn set_credential(app: &App, arguments: SetCredentialArguments) -> Result<Value> {
-    let id = arguments.catalog.selected_catalog_id(app).await?;
+    let id = arguments.catalog.resolve_catalog_id(app).await?;
     let SetCredentialArguments { scheme, value, .. } = arguments;
-    let changed = app.change_catalog(&id, move |settings, catalog| {
-        let none = BTreeMap::new();
-        let book = catalog.book.as_ref().ok();
-        let schemes = book.map_or(&none, |book| &book.head().schemes);
+    let updated_catalog = app.change_catalog(&id, move |settings, catalog| {
+        let no_schemes = BTreeMap::new();
+        let document = catalog.document.as_ref().ok();
+        let schemes = document.map_or(&no_schemes, |book| &book.head().schemes);
         settings.set_credential(&scheme, value.as_str(), schemes)
     });
-    let changed = changed.await?;
+    let updated_catalog = updated_catalog.await?;
     let secrets = app.catalog_secrets().await;
     Ok(json!({
-        "catalog_id": id, "headers": header_sources(&changed.settings, &secrets),
-        "origins": changed.settings.origins, "schemes": security_schemes(&changed, |_| true)
+        "catalog_id": id, "headers": list_header_sources(&updated_catalog.settings, &secrets),
+        "origins": updated_catalog.settings.origins, "schemes": list_security_schemes(&updated_catalog, |_| true)
     }))
 }

@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{argument_rule_error, schemas::fields};
+use super::{argument_rule_error, schemas::fields_schema};
 use crate::asking::{Confirmation, ConfirmationFallback};
 use midex_domain::{
-    Class, State,
+    OperationClass, State,
     error::{Code, Error, FailureCode, NextCall, Result, repeat_call},
     limits,
 };
@@ -45,7 +45,7 @@ pub(super) struct DestructiveArguments {
 }
 
 pub(super) fn output_schema() -> Value {
-    let mut reply = fields(&["run_id", "execution_id", "id"]);
+    let mut reply = fields_schema(&["run_id", "execution_id", "id"]);
     reply["properties"]["payload"] = json!({});
     reply["properties"]["artifact"] = json!({
         "type": "object", "description": "In place of a payload that is bytes or long; workflow.read with its uri has it"
@@ -54,22 +54,22 @@ pub(super) fn output_schema() -> Value {
 }
 
 pub(super) async fn run_safe(app: &App, arguments: Arguments) -> Result<Value> {
-    run_command(app, arguments, Class::Safe).await
+    run_command(app, arguments, OperationClass::Safe).await
 }
 
 pub(super) async fn run_standard(app: &App, arguments: Arguments) -> Result<Value> {
-    run_command(app, arguments, Class::Standard).await
+    run_command(app, arguments, OperationClass::Standard).await
 }
 
 pub(super) async fn run_destructive(app: &App, arguments: DestructiveArguments) -> Result<Value> {
-    run_command(app, arguments.call, Class::Destructive).await
+    run_command(app, arguments.call, OperationClass::Destructive).await
 }
 
-fn tool_for_class(class: Class) -> &'static str {
+fn find_class_tool(class: OperationClass) -> &'static str {
     match class {
-        Class::Safe => "command.run_safe",
-        Class::Standard => "command.run",
-        Class::Destructive => "command.run_destructive",
+        OperationClass::Safe => "command.run_safe",
+        OperationClass::Standard => "command.run",
+        OperationClass::Destructive => "command.run_destructive",
     }
 }
 
@@ -80,48 +80,51 @@ pub(super) async fn confirm_destructive(
     let DestructiveArguments { call, confirm } = arguments;
     let key = format!("command.run_destructive:{}", json!(call));
     let (id, with) = (call.id.clone(), json!(call.with));
-    if let CommandMeant::Operation(named) = find_command(app, &id, Class::Destructive).await? {
+    if let CommandMeant::Operation(operation) =
+        find_command(app, &id, OperationClass::Destructive).await?
+    {
         // Check first that the call can be sent, so that the user is not asked in vain.
-        app.check_call(&id, &named, &call.into_command_call()?).await?;
+        app.check_operation_call(&id, &operation, &call.into_command_call()?).await?;
     }
     if confirm {
         return Ok(None);
     }
-    let shown: String = with.to_string().chars().take(limits::QUESTION_SHOWN_CHARS).collect();
+    let shown_arguments: String =
+        with.to_string().chars().take(limits::QUESTION_SHOWN_CHARS).collect();
     Ok(Some(Confirmation {
         key,
-        message: format!("Call `{id}`, which takes something away, with {shown}?"),
-        about: vec![("id", id)],
-        unasked: ConfirmationFallback::Refused,
-        by: app.requester(),
+        message: format!("Call `{id}`, which takes something away, with {shown_arguments}?"),
+        error_context: vec![("id", id)],
+        fallback: ConfirmationFallback::Refuse,
+        requester: app.requester(),
         version: None,
     }))
 }
 
 /// The target of the command, if it is of the class of the tool that was called.
-async fn find_command(app: &App, id: &str, called: Class) -> Result<CommandMeant> {
-    let (meant, class) = app.resolve_command(id).await?;
-    if class == called {
-        return Ok(meant);
+async fn find_command(app: &App, id: &str, tool_class: OperationClass) -> Result<CommandMeant> {
+    let (target, class) = app.resolve_command(id).await?;
+    if class == tool_class {
+        return Ok(target);
     }
     let message = format!(
         "`{id}` is of class {}: {} is the tool for it",
         class.as_str(),
-        tool_for_class(class)
+        find_class_tool(class)
     );
     Err(Error::new(Code::CommandClassRefused, message)
-        .with_context("tool", tool_for_class(class))
+        .with_context("tool", find_class_tool(class))
         .with_context("id", id))
 }
 
-async fn run_command(app: &App, arguments: Arguments, class: Class) -> Result<Value> {
+async fn run_command(app: &App, arguments: Arguments, class: OperationClass) -> Result<Value> {
     let id = arguments.id.split_whitespace().collect::<Vec<_>>();
     let id = id.join(" ");
     let call = arguments.into_command_call()?;
     match find_command(app, &id, class).await? {
         CommandMeant::Workflow(name) => start_workflow_command(app, &id, &name, call.with).await,
         CommandMeant::Operation(named) => {
-            app.check_call(&id, &named, &call).await?;
+            app.check_operation_call(&id, &named, &call).await?;
             call_operation(app, &id, call).await
         }
     }
@@ -150,16 +153,16 @@ async fn start_workflow_command(
     inputs: Map<String, Value>,
 ) -> Result<Value> {
     let inputs = (!inputs.is_empty()).then_some(Value::Object(inputs));
-    let begun = app.start(name, None, inputs, None).await?;
+    let started = app.start(name, None, inputs, None).await?;
     Ok(json!({
-        "run_id": begun.execution_id, "execution_id": begun.execution_id, "id": id, "status": begun.workflow_state,
+        "run_id": started.execution_id, "execution_id": started.execution_id, "id": id, "status": started.workflow_state,
     }))
 }
 
 async fn call_operation(app: &App, id: &str, call: CommandCall) -> Result<Value> {
-    let begun = app.now();
-    let ran = app.call_operation(id, call, CALL_WAIT).await?;
-    let status = ran.status;
+    let started_at = app.now();
+    let outcome = app.call_operation(id, call, CALL_WAIT).await?;
+    let status = outcome.status;
     let run = json!({ "run_id": status.execution_id, "execution_id": status.execution_id });
     if let Some(failure) = &status.error {
         let message = failure.message.clone();
@@ -195,7 +198,7 @@ async fn call_operation(app: &App, id: &str, call: CommandCall) -> Result<Value>
     }
     answer["id"] = json!(id);
     answer["attempts"] = json!(app.count_attempts(&status.execution_id).await?);
-    answer["duration_ms"] = json!(app.now().since(begun).as_millis());
+    answer["duration_ms"] = json!(app.now().since(started_at).as_millis());
     Ok(answer)
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{catalog::security_schemes, workflow_list::fit_in_answer};
+use super::{catalog::list_security_schemes, workflow_list::fit_in_answer};
 use midex_catalog::{
     Catalog, CatalogOperation, CatalogSet,
     document::Provider,
@@ -44,7 +44,7 @@ pub(super) struct ProviderQuery {
 
 pub(super) async fn list_providers(app: &App, arguments: ProviderQuery) -> Result<Value> {
     let query = arguments.query.unwrap_or_default().to_lowercase();
-    let mut providers = input_value_providers(app).await?;
+    let mut providers = list_value_providers(app).await?;
     providers.retain(|one| {
         let id = one["id"].to_string().to_lowercase();
         query.split_whitespace().all(|word| id.contains(word))
@@ -54,19 +54,20 @@ pub(super) async fn list_providers(app: &App, arguments: ProviderQuery) -> Resul
 
 pub(super) async fn list_commands(app: &App, arguments: CommandQuery) -> Result<Value> {
     if let Some(id) = arguments.id {
-        return Ok(json!({ "command": command_details(app, &id).await? }));
+        return Ok(json!({ "command": describe_command(app, &id).await? }));
     }
-    let wanted = CommandFilter {
+    let filter = CommandFilter {
         query: arguments.query.unwrap_or_default(),
         vendor: arguments.vendor,
         catalog: arguments.catalog,
         after: arguments.cursor,
         limit: arguments.limit.unwrap_or(limits::COMMANDS_LISTED),
     };
-    let (found, last, total) = command_page(app, wanted).await?;
-    let commands = fit_in_answer(&found, Value::clone);
+    let (commands_found, last, total) = read_command_page(app, filter).await?;
+    let commands = fit_in_answer(&commands_found, Value::clone);
     let id = |one: &Value| one["id"].as_str().map(str::to_owned);
-    let last = if commands.len() < found.len() { commands.last().and_then(id) } else { last };
+    let last =
+        if commands.len() < commands_found.len() { commands.last().and_then(id) } else { last };
     let mut answer = json!({ "commands": commands, "total": total });
     if let Some(last) = last {
         answer["next_cursor"] = json!(last);
@@ -103,28 +104,28 @@ pub(crate) struct CommandFilter {
 /// # Errors
 /// `ARGUMENTS_INVALID` if the last command of the previous page no longer exists, since the next page cannot be located
 /// then.
-pub(crate) async fn command_page(
+pub(crate) async fn read_command_page(
     app: &App,
-    wanted: CommandFilter,
+    filter: CommandFilter,
 ) -> Result<(Vec<Value>, Option<String>, usize)> {
-    let has_query = !wanted.query.trim().is_empty();
+    let has_query = !filter.query.trim().is_empty();
     // Workflows belong to no catalog.
-    let workflows = match wanted.vendor.as_deref().or(wanted.catalog.as_deref()) {
-        None | Some(WORKFLOW_COMMAND) => matching_workflows(app, &wanted.query).await?,
+    let workflows = match filter.vendor.as_deref().or(filter.catalog.as_deref()) {
+        None | Some(WORKFLOW_COMMAND) => find_matching_workflows(app, &filter.query).await?,
         Some(_) => Vec::new(),
     };
     read_catalogs(app, move |set| {
-        let is_meant = |of: &Option<String>, names: &[&str]| {
+        let is_selected = |of: &Option<String>, names: &[&str]| {
             of.as_ref().is_none_or(|of| names.iter().any(|name| name.eq_ignore_ascii_case(of)))
         };
-        let counts = |one: &Catalog| {
-            is_meant(&wanted.vendor, &[one.vendor()])
-                && is_meant(&wanted.catalog, &[&one.id, &one.settings.title])
+        let is_included = |one: &Catalog| {
+            is_selected(&filter.vendor, &[one.vendor()])
+                && is_selected(&filter.catalog, &[&one.id, &one.settings.title])
         };
         let operations: Vec<_> = if has_query {
-            set.search_operations(&wanted.query, usize::MAX, counts)
+            set.search_operations(&filter.query, usize::MAX, is_included)
         } else {
-            set.all_operations(counts).collect()
+            set.all_operations(is_included).collect()
         };
         let total = workflows.len() + operations.len();
         let id = |one: &Value| one["id"].as_str().unwrap_or_default().to_owned();
@@ -132,31 +133,31 @@ pub(crate) async fn command_page(
         let operations = operations.into_iter();
         let operations = operations.map(|named| (set.operation_id(&named), None, Some(named)));
         // With a query, list operations first: a search rarely looks for a workflow.
-        let mut all: Box<dyn Iterator<Item = _>> = if has_query {
+        let mut matches: Box<dyn Iterator<Item = _>> = if has_query {
             Box::new(operations.chain(workflows))
         } else {
             Box::new(workflows.chain(operations))
         };
-        if let Some(after) = &wanted.after
-            && !all.any(|(id, ..)| id == *after)
+        if let Some(after) = &filter.after
+            && !matches.any(|(id, ..)| id == *after)
         {
             return Err(cursor_command_gone_error(after));
         }
-        let page: Vec<_> = all.by_ref().take(wanted.limit).collect();
+        let page: Vec<_> = matches.by_ref().take(filter.limit).collect();
         let last = page.last().map(|(id, ..)| id.clone());
-        let last = last.filter(|_| all.next().is_some());
-        let shown = page
+        let last = last.filter(|_| matches.next().is_some());
+        let commands = page
             .into_iter()
-            .filter_map(|(_, shown, named)| shown.or_else(|| operation_entry(set, &named?)));
-        Ok((shown.collect(), last, total))
+            .filter_map(|(_, shown, named)| shown.or_else(|| describe_operation(set, &named?)));
+        Ok((commands.collect(), last, total))
     })
     .await
 }
 
-fn cursor_command_gone_error(after: &str) -> Error {
-    let shown: String = after.chars().take(limits::QUESTION_SHOWN_CHARS).collect();
+fn cursor_command_gone_error(command_id: &str) -> Error {
+    let short_id: String = command_id.chars().take(limits::QUESTION_SHOWN_CHARS).collect();
     let message = format!(
-        "the command `{shown}`, at which the page before ended, is not in this list any more"
+        "the command `{short_id}`, at which the page before ended, is not in this list any more"
     );
     let violation = Violation::new("/cursor", "gone", message.clone());
     Error::new(Code::ArgumentsInvalid, message)
@@ -164,58 +165,63 @@ fn cursor_command_gone_error(after: &str) -> Error {
         .with_next(repeat_call("without a cursor: the list has changed, and begins anew"))
 }
 
-async fn matching_workflows(app: &App, query: &str) -> Result<Vec<Value>> {
+async fn find_matching_workflows(app: &App, query: &str) -> Result<Vec<Value>> {
     let query = query.to_lowercase();
     app.with_registry(move |registry| {
         let entries = registry.workflows();
         let entries = entries.filter(|entry| entry.contains_words(query.split_whitespace()));
-        entries.filter_map(workflow_command).collect()
+        entries.filter_map(describe_workflow_command).collect()
     })
     .await
 }
 
 /// Everything that can provide input values.
-pub(crate) async fn input_value_providers(app: &App) -> Result<Vec<Value>> {
+pub(crate) async fn list_value_providers(app: &App) -> Result<Vec<Value>> {
     read_catalogs(app, |set| {
-        let books = set.catalogs().iter().filter(|one| one.settings.enabled);
-        let notes = books.filter_map(|one| Some((one, one.book.as_ref().ok()?.read_notes().ok()?)));
+        let enabled_catalogs = set.catalogs().iter().filter(|one| one.settings.enabled);
+        let notes = enabled_catalogs
+            .filter_map(|one| Some((one, one.document.as_ref().ok()?.read_notes().ok()?)));
         let providers = notes.flat_map(|(one, notes)| {
             let vendor = one.vendor().to_owned();
             notes
                 .providers
                 .providers
                 .into_iter()
-                .map(move |provider| provider_entry(&vendor, &provider))
+                .map(move |provider| describe_provider(&vendor, &provider))
         });
         Ok(providers.take(limits::COMMAND_CATALOG_MAX).collect())
     })
     .await
 }
 
-fn provider_entry(vendor: &str, provider: &Provider) -> Value {
-    let mut shown = json!(provider);
-    shown["id"] = json!(format!("{vendor} {}", provider.id));
-    shown
+fn describe_provider(vendor: &str, provider: &Provider) -> Value {
+    let mut provider_json = json!(provider);
+    provider_json["id"] = json!(format!("{vendor} {}", provider.id));
+    provider_json
 }
 
 /// An operation, as it is listed.
-fn operation_entry(set: &CatalogSet, named: &CatalogOperation) -> Option<Value> {
-    let book = named.catalog.book.as_ref().ok()?;
-    Some(operation_summary(set, named, &book.read_bare_operation(named.place).ok()?))
+fn describe_operation(set: &CatalogSet, operation: &CatalogOperation) -> Option<Value> {
+    let book = operation.catalog.document.as_ref().ok()?;
+    Some(summarize_operation(set, operation, &book.read_bare_operation(operation.index).ok()?))
 }
 
-fn operation_summary(set: &CatalogSet, named: &CatalogOperation, operation: &Operation) -> Value {
+fn summarize_operation(
+    set: &CatalogSet,
+    catalog_operation: &CatalogOperation,
+    operation: &Operation,
+) -> Value {
     let arguments = operation.parameters.iter().map(|parameter| {
         let kind = parameter.schema.get("type").cloned().unwrap_or(Value::Null);
         json!({ "name": parameter.argument, "in": parameter.location.as_str(), "type": kind, "required": parameter.is_required })
     });
-    let mut shown = json!({
-        "id": set.operation_id(named),
+    let mut summary = json!({
+        "id": set.operation_id(catalog_operation),
         "aliases": operation.aliases,
-        "catalog_id": named.catalog.id,
-        "vendor": named.catalog.vendor(),
+        "catalog_id": catalog_operation.catalog.id,
+        "vendor": catalog_operation.catalog.vendor(),
         "summary": operation.summary,
-        "class": named.class(),
+        "class": catalog_operation.class(),
         "execution_type": "http",
         "http_method": operation.method.as_str(),
         "path": operation.path,
@@ -223,71 +229,76 @@ fn operation_summary(set: &CatalogSet, named: &CatalogOperation, operation: &Ope
     });
     if let Some(body) = &operation.body {
         let media_type = body.contents.first().map(|content| &content.media_type);
-        shown["body"] = json!({ "media_type": media_type, "required": body.is_required });
+        summary["body"] = json!({ "media_type": media_type, "required": body.is_required });
     }
     if operation.is_deprecated {
-        shown["deprecated"] = json!(true);
+        summary["deprecated"] = json!(true);
     }
     if let Some(why) = &operation.uncallable {
-        shown["uncallable"] = json!(why);
+        summary["uncallable"] = json!(why);
     }
-    shown
+    summary
 }
 
 /// All details of one command.
-async fn command_details(app: &App, id: &str) -> Result<Value> {
-    let named = match app.resolve_command(id).await?.0 {
+async fn describe_command(app: &App, id: &str) -> Result<Value> {
+    let operation = match app.resolve_command(id).await?.0 {
         CommandMeant::Operation(named) => named,
         CommandMeant::Workflow(name) => {
-            let shown = app
-                .with_registry(move |registry| registry.workflow(&name).and_then(workflow_command));
-            return Ok(shown.await?.unwrap_or_default());
+            let details = app.with_registry(move |registry| {
+                registry.workflow(&name).and_then(describe_workflow_command)
+            });
+            return Ok(details.await?.unwrap_or_default());
         }
     };
     read_catalogs(app, move |set| {
-        operation_details(set, &named).map_err(|error| {
+        describe_operation_fully(set, &operation).map_err(|error| {
             Error::internal("a catalog cannot be read").with_source(std::io::Error::other(error))
         })
     })
     .await
 }
 
-fn operation_details(set: &CatalogSet, named: &CatalogOperation) -> Result<Value, String> {
-    let operation = named.catalog.read_operation(named.place)?;
-    let mut shown = operation_summary(set, named, &operation);
+fn describe_operation_fully(
+    set: &CatalogSet,
+    catalog_operation: &CatalogOperation,
+) -> Result<Value, String> {
+    let operation = catalog_operation.catalog.read_operation(catalog_operation.index)?;
+    let mut details = summarize_operation(set, catalog_operation, &operation);
     let content = operation.body.as_ref().and_then(|body| body.contents.first());
-    let notes = named.catalog.book.as_ref().map_err(Clone::clone)?.read_notes();
+    let notes = catalog_operation.catalog.document.as_ref().map_err(Clone::clone)?.read_notes();
     let uses = notes.map(|notes| notes.providers.uses).unwrap_or_default();
     let uses = uses.into_iter().filter(|one| one.operation == operation.name);
-    shown["description"] = json!(operation.description);
-    let prepared = named.catalog.prepare_operation(named.place)?;
-    shown["input_schema"] = prepared.input_schema();
-    shown["body_schema"] = content.map_or(Value::Null, BodyContent::schema_for_callers);
+    details["description"] = json!(operation.description);
+    let prepared = catalog_operation.catalog.prepare_operation(catalog_operation.index)?;
+    details["input_schema"] = prepared.input_schema();
+    details["body_schema"] = content.map_or(Value::Null, BodyContent::schema_for_callers);
     if let Some(body) = operation.body.as_ref().filter(|body| body.contents.len() > 1) {
-        let each = body.contents.iter();
-        let each = each.map(|content| (content.media_type.clone(), content.schema_for_callers()));
-        shown["body_schemas"] = Value::Object(each.collect());
+        let content_schemas = body.contents.iter();
+        let content_schemas = content_schemas
+            .map(|content| (content.media_type.clone(), content.schema_for_callers()));
+        details["body_schemas"] = Value::Object(content_schemas.collect());
     }
-    shown["output_schema"] = operation.output.clone().unwrap_or_default();
-    shown["security"] = json!(operation.security);
-    let is_asked_for = |name: &String| operation.security.iter().flatten().any(|one| one == name);
-    shown["credentials"] = security_schemes(&named.catalog, is_asked_for);
-    shown["providers"] = uses.map(|one| json!({ "argument": one.argument, "provider": format!("{} {}", named.catalog.vendor(), one.provider) })).collect();
-    shown["pagination"] = json!(operation.pagination);
-    shown["example"] = example_call(&shown);
-    Ok(shown)
+    details["output_schema"] = operation.output.clone().unwrap_or_default();
+    details["security"] = json!(operation.security);
+    let is_required = |name: &String| operation.security.iter().flatten().any(|one| one == name);
+    details["credentials"] = list_security_schemes(&catalog_operation.catalog, is_required);
+    details["providers"] = uses.map(|one| json!({ "argument": one.argument, "provider": format!("{} {}", catalog_operation.catalog.vendor(), one.provider) })).collect();
+    details["pagination"] = json!(operation.pagination);
+    details["example"] = build_example_call(&details);
+    Ok(details)
 }
 
 /// An example call with the required arguments.
-fn example_call(shown: &Value) -> Value {
-    let tool = match shown["class"].as_str() {
+fn build_example_call(details: &Value) -> Value {
+    let tool = match details["class"].as_str() {
         Some("safe") => "command.run_safe",
         Some("standard") => "command.run",
         _ => "command.run_destructive",
     };
-    let properties = &shown["input_schema"]["properties"];
-    let shared = &shown["input_schema"]["$defs"];
-    let required = value_items(&shown["input_schema"]["required"]).iter().filter_map(Value::as_str);
+    let properties = &details["input_schema"]["properties"];
+    let shared = &details["input_schema"]["$defs"];
+    let required = get_items(&details["input_schema"]["required"]).iter().filter_map(Value::as_str);
     let with = required.map(|name| {
         let mut schema = properties[name].clone();
         if let (Value::Object(schema), Value::Object(_)) = (&mut schema, shared) {
@@ -296,15 +307,16 @@ fn example_call(shown: &Value) -> Value {
         (name.to_owned(), sample_value(&schema))
     });
     let with: Map<_, _> = with.collect();
-    let mut arguments = json!({ "id": shown["id"], "with": with });
-    if shown["body"]["required"] == true {
-        arguments["body"] = example_body(&shown["body"]["media_type"], &shown["body_schema"]);
+    let mut arguments = json!({ "id": details["id"], "with": with });
+    if details["body"]["required"] == true {
+        arguments["body"] =
+            build_example_body(&details["body"]["media_type"], &details["body_schema"]);
     }
     json!({ "tool": tool, "arguments": arguments })
 }
 
 /// An example body of this media type that matches the schema.
-fn example_body(media_type: &Value, schema: &Value) -> Value {
+fn build_example_body(media_type: &Value, schema: &Value) -> Value {
     let kind = BodyFormat::from_media_type(media_type.as_str().unwrap_or_default());
     match sample_value(schema) {
         _ if kind == BodyFormat::Bytes => json!("ZXhhbXBsZQ=="),
@@ -316,12 +328,12 @@ fn example_body(media_type: &Value, schema: &Value) -> Value {
     }
 }
 
-fn value_items(value: &Value) -> &[Value] {
+fn get_items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// A workflow as a command, if it can be started.
-pub(crate) fn workflow_command(entry: &WorkflowEntry) -> Option<Value> {
+pub(crate) fn describe_workflow_command(entry: &WorkflowEntry) -> Option<Value> {
     let workflow = &entry.value.as_ref()?.workflow;
     let arguments = workflow.inputs.iter().flat_map(view::input_views);
     let arguments = arguments.map(

@@ -15,7 +15,7 @@ use midex_domain::{
     event::Channel,
     execution::{GateAnswer, Report},
     limits,
-    view::Advanced,
+    view::AdvanceReply,
 };
 use midex_server::app::App;
 
@@ -51,7 +51,7 @@ pub(super) struct AnswerArguments {
     output: Value,
 }
 
-pub(super) async fn answer_step(app: &App, arguments: AnswerArguments) -> Result<Advanced> {
+pub(super) async fn answer_step(app: &App, arguments: AnswerArguments) -> Result<AdvanceReply> {
     let report = Report::Answer(arguments.output);
     app.next_step(trim_token(&arguments.token), report).await
 }
@@ -61,19 +61,19 @@ pub(super) async fn approve_gate(
     arguments: ApproveArguments,
 ) -> Result<StateChangeAnswer> {
     let id = parse_execution_id(&arguments.execution_id)?;
-    let shown = Digest::parse(&arguments.shown);
+    let shown_digest = Digest::parse(&arguments.shown);
     let answer = GateAnswer {
         step: parse_step_name(&arguments.step_name)?,
         visit: arguments.visit,
-        shown: shown
+        question_digest: shown_digest
             .ok_or_else(|| argument_rule_error("/shown", "format", "`shown` is not a digest"))?,
-        approved: arguments.approved,
-        by: arguments.by,
-        via: Channel::Terminal,
+        is_approved: arguments.approved,
+        person: arguments.by,
+        channel: Channel::Terminal,
         comment: arguments.comment,
     };
-    let word = if answer.approved { "approved" } else { "rejected" };
-    let message = format!("'{}' of execution '{id}' is {word}", answer.step);
+    let decision = if answer.is_approved { "approved" } else { "rejected" };
+    let message = format!("'{}' of execution '{id}' is {decision}", answer.step);
     let status = app.command(&id, answer).await?;
     let message = format!("{message}; the execution is {}", status.state);
     Ok(StateChangeAnswer::from_status(status, message))

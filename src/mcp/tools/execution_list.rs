@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use midex_domain::{error::Result, limits, view::Listing};
+use midex_domain::{error::Result, limits, view::ExecutionPage};
 use midex_server::app::{App, ListRequest};
 
 #[derive(Deserialize, JsonSchema)]
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
 pub(super) struct ExecutionList {
     success: bool,
     #[serde(flatten)]
-    listing: Listing,
+    listing: ExecutionPage,
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionList> {
@@ -41,8 +41,8 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionList
         state: arguments.state,
         workflow: arguments.workflow_name,
         project: arguments.project,
-        calls: arguments.calls,
-        children: arguments.children,
+        is_call_list: arguments.calls,
+        should_include_children: arguments.children,
         // Limit the rows to what fits into one answer, whatever limit was requested. The next page has the others.
         limit: arguments.limit.map(|limit| limit.min(limits::LIST_LIMIT_DEFAULT)),
         cursor: arguments.cursor,

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    argument_rule_error, execution_approve::parse_step_name, lifecycle::StateChangeAnswer,
-    parse_execution_id, present,
+    argument_rule_error, deserialize_present, execution_approve::parse_step_name,
+    lifecycle::StateChangeAnswer, parse_execution_id,
 };
 use midex_domain::{
     error::{Error, Result},
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
     item: Option<u32>,
     /// retry: it took no effect; output: it did, and came to output; failed: for message
     verdict: VerdictName,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     output: Option<Value>,
     #[schemars(length(min = 1, max = limits::COMMENT_BYTES_MAX))]
     message: Option<String>,

@@ -5,11 +5,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{parse_execution_id, personas::KnownAgents, schemas::shallow_view_schema, view_answer};
+use super::{
+    parse_execution_id, personas::KnownAgents, schemas::shallow_view_schema, serialize_view,
+};
 use midex_domain::{
     error::Result,
     limits,
-    view::{CurrentStep, Resumed},
+    view::{CurrentStep, ResumeReply},
 };
 use midex_server::app::{App, OpenWork};
 
@@ -44,50 +46,52 @@ const DOCUMENTED_FIELDS: [&str; 12] = [
 
 /// The schema of both possible answers: the fields of both, none of them required except `success` and `message`.
 pub(super) fn output_schema() -> Value {
-    let (mut one, two) = (shallow_view_schema::<CurrentStep>(), shallow_view_schema::<Resumed>());
-    if let Some(fields) = one["properties"].as_object_mut() {
+    let (mut step_schema, list_schema) =
+        (shallow_view_schema::<CurrentStep>(), shallow_view_schema::<ResumeReply>());
+    if let Some(fields) = step_schema["properties"].as_object_mut() {
         fields.retain(|name, _| !DOCUMENTED_FIELDS.contains(&name.as_str()));
     }
     if let (Some(ours), Some(theirs)) =
-        (one["properties"].as_object_mut(), two["properties"].as_object())
+        (step_schema["properties"].as_object_mut(), list_schema["properties"].as_object())
     {
         ours.extend(theirs.clone());
     }
-    one["properties"]["state"] = json!({ "type": "string" });
-    one["required"] = json!(["success", "message"]);
-    one
+    step_schema["properties"]["state"] = json!({ "type": "string" });
+    step_schema["required"] = json!(["success", "message"]);
+    step_schema
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
-    let going = match arguments.execution_id {
+    let open_work = match arguments.execution_id {
         Some(id) => OpenWork::One(Box::new(
             app.resume_current_step(&parse_execution_id(&id)?, arguments.reason).await?,
         )),
         None => app.open_work(arguments.project).await?,
     };
-    let mut answer = match going {
+    let mut answer = match open_work {
         OpenWork::One(mut step) => {
-            step.leave_out_known(&arguments.known.known_agents.unwrap_or_default());
-            current_step_answer(&step)?
+            step.omit_known_persona(&arguments.known.known_agents.unwrap_or_default());
+            build_step_answer(&step)?
         }
-        OpenWork::Several(several) => view_answer(&several)?,
+        OpenWork::Several(several) => serialize_view(&several)?,
     };
     answer["success"] = json!(true);
     Ok(answer)
 }
 
 /// The current step of one execution. Adds `state` and `message`, as lifecycle tools return them.
-fn current_step_answer(step: &CurrentStep) -> Result<Value> {
-    let mut answer = view_answer(step)?;
+fn build_step_answer(step: &CurrentStep) -> Result<Value> {
+    let mut answer = serialize_view(step)?;
     answer["state"] = json!(step.workflow_state);
     if step.message.is_none() {
-        let open = step.ready_steps.iter().map(|open| match open.step.item {
+        let ready_steps = step.ready_steps.iter().map(|open| match open.step.item {
             Some(item) => format!("'{}' (item {})", open.step_name, item + 1),
             None => format!("'{}'", open.step_name),
         });
-        let open: Vec<_> = open.collect();
+        let ready_steps: Vec<_> = ready_steps.collect();
         let (id, state) = (&step.execution_id, &step.workflow_state);
-        answer["message"] = json!(format!("Execution '{id}' is {state}, at {}", open.join(", ")));
+        answer["message"] =
+            json!(format!("Execution '{id}' is {state}, at {}", ready_steps.join(", ")));
     }
     Ok(answer)
 }

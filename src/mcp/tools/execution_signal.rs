@@ -24,14 +24,14 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<StateChangeAn
     let payload = arguments.payload.unwrap_or_default();
     let signal = SignalRequest::new(name.as_str(), payload);
     let status = app.command(&id, signal).await?;
-    let kept = status.signals_kept.iter().rfind(|kept| kept.name == name);
-    let became = match kept {
+    let stored_signal = status.signals_kept.iter().rfind(|kept| kept.name == name);
+    let effect = match stored_signal {
         None => "has taken it".to_owned(),
         Some(SignalView { unknown: Some(why), .. }) => format!("keeps it, but {why}"),
         Some(_) => "keeps it until a step waits for it".to_owned(),
     };
     let message = format!(
-        "Execution '{id}' has the signal '{name}': it {became}. The execution is {}",
+        "Execution '{id}' has the signal '{name}': it {effect}. The execution is {}",
         status.state
     );
     Ok(StateChangeAnswer::from_status(status, message))

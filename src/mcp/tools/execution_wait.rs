@@ -53,11 +53,11 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WaitAnswer> {
     let id = parse_execution_id(&arguments.execution_id)?;
     let timeout = wait_duration(arguments.timeout_s);
     let (status, changed) = app.wait(&id, arguments.since_revision, timeout).await?;
-    let is_of_model = |step: &&String| {
+    let is_model_step = |step: &&String| {
         let mut waits = status.waits.iter();
         waits.all(|wait| wait.step_name != **step)
     };
-    let step = status.current_step.as_ref().filter(is_of_model);
+    let step = status.current_step.as_ref().filter(is_model_step);
     let message = step.filter(|_| status.state == State::Running.as_str());
     let message = message.map(|step| {
         let id = double_quotes(id.as_str());

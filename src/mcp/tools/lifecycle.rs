@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::parse_execution_id;
-use midex_domain::{Lifecycle, LifecycleChange, error::Result, limits, view::StatusView};
+use midex_domain::{LifecycleAction, LifecycleChange, error::Result, limits, view::StatusView};
 use midex_server::app::App;
 
 #[derive(Deserialize, JsonSchema)]
@@ -37,39 +37,39 @@ impl StateChangeAnswer {
 }
 
 pub(super) async fn pause_execution(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
-    change_lifecycle(app, arguments, Lifecycle::Pause).await
+    change_lifecycle(app, arguments, LifecycleAction::Pause).await
 }
 
 pub(super) async fn abandon_execution(
     app: &App,
     arguments: Arguments,
 ) -> Result<StateChangeAnswer> {
-    change_lifecycle(app, arguments, Lifecycle::Abandon).await
+    change_lifecycle(app, arguments, LifecycleAction::Abandon).await
 }
 
 pub(super) async fn diverge_execution(
     app: &App,
     arguments: Arguments,
 ) -> Result<StateChangeAnswer> {
-    change_lifecycle(app, arguments, Lifecycle::Diverge).await
+    change_lifecycle(app, arguments, LifecycleAction::Diverge).await
 }
 
 pub(super) async fn fail_execution(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
-    change_lifecycle(app, arguments, Lifecycle::Fail).await
+    change_lifecycle(app, arguments, LifecycleAction::Fail).await
 }
 
 async fn change_lifecycle(
     app: &App,
     arguments: Arguments,
-    lifecycle: Lifecycle,
+    lifecycle: LifecycleAction,
 ) -> Result<StateChangeAnswer> {
     let id = parse_execution_id(&arguments.execution_id)?;
     let reason = arguments.reason;
-    let status = app.command(&id, LifecycleChange { lifecycle, reason }).await?;
-    let becomes = status.ending.as_ref();
-    let becomes = becomes.map_or_else(String::new, |ending| {
+    let status = app.command(&id, LifecycleChange { action: lifecycle, reason }).await?;
+    let ending_note = status.ending.as_ref();
+    let ending_note = ending_note.map_or_else(String::new, |ending| {
         format!(", and becomes {ending} once the steps for that are done")
     });
-    let message = format!("Execution '{id}' is {}{becomes}", status.state);
+    let message = format!("Execution '{id}' is {}{ending_note}", status.state);
     Ok(StateChangeAnswer::from_status(status, message))
 }

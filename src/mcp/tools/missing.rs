@@ -61,16 +61,16 @@ const SHOW_OPEN_WORK_CALL: NextCall =
     call_tool("execution.resume", &[], "it lists what is open; the tools here are {tools}");
 
 pub(super) fn unknown_tool_error(name: &str, sets: Toolsets) -> Error {
-    let shown: String = name.chars().take(limits::NAME_SHOWN_CHARS).collect();
+    let short_name: String = name.chars().take(limits::NAME_SHOWN_CHARS).collect();
     match find_nearest_tool(name, sets) {
         Some(near) => {
-            let message = format!("Unknown tool: {shown}; did you mean `{near}`?");
+            let message = format!("Unknown tool: {short_name}; did you mean `{near}`?");
             Error::new(Code::ToolNotFound, message)
                 .with_context("nearest", near)
                 .with_next(NEAREST_TOOL_CALL)
         }
         None => add_offered_tools(
-            Error::new(Code::ToolNotFound, format!("Unknown tool: {shown}")),
+            Error::new(Code::ToolNotFound, format!("Unknown tool: {short_name}")),
             sets,
         ),
     }
@@ -78,24 +78,24 @@ pub(super) fn unknown_tool_error(name: &str, sets: Toolsets) -> Error {
 
 /// The offered tool that `name` probably means.
 fn find_nearest_tool(name: &str, sets: Toolsets) -> Option<&'static str> {
-    let offered = tool_names(sets);
+    let offered_tools = tool_names(sets);
     // Some hosts prefix the server's name: `mcp__midex__workflow_start`.
     let name = name.rsplit("__").next().unwrap_or(name).to_lowercase();
-    let last = name.rsplit(['.', '/', ':']).next().unwrap_or(&name);
-    let ends = |tool: &&&str| {
-        let own = tool.rsplit('.').next().unwrap_or(tool);
-        own == last || Spelling::Underscored.spell_name(tool) == last
+    let last_segment = name.rsplit(['.', '/', ':']).next().unwrap_or(&name);
+    let has_same_ending = |tool: &&&str| {
+        let tool_ending = tool.rsplit('.').next().unwrap_or(tool);
+        tool_ending == last_segment || Spelling::Underscored.spell_name(tool) == last_segment
     };
-    let foreign = |tool: &&&str| {
+    let is_alias = |tool: &&&str| {
         let mut table = TOOL_NAME_ALIASES.iter().filter(|(ours, _)| ours == *tool);
-        table.any(|(_, theirs)| theirs.contains(&last))
+        table.any(|(_, theirs)| theirs.contains(&last_segment))
     };
-    let everything = tool_names(Toolsets::ALL);
-    let all = || everything.iter();
-    match all().find(ends).or_else(|| all().find(foreign)) {
+    let all_names = tool_names(Toolsets::ALL);
+    let all = || all_names.iter();
+    match all().find(has_same_ending).or_else(|| all().find(is_alias)) {
         // The name means a known tool that is not offered, so do not suggest a similar one.
-        Some(tool) => offered.contains(tool).then_some(*tool),
-        None => find_nearest(&name, offered.iter().copied()),
+        Some(tool) => offered_tools.contains(tool).then_some(*tool),
+        None => find_nearest(&name, offered_tools.iter().copied()),
     }
 }
 
@@ -107,9 +107,9 @@ pub(super) fn people_only_tool_error(tool: &str) -> Error {
         .with_next(next.after_person_does("run `midex approve` in a terminal"))
 }
 
-pub(super) fn toolset_left_out_error(tool: &str, of: Toolsets, sets: Toolsets) -> Error {
+pub(super) fn toolset_not_offered_error(tool: &str, tool_sets: Toolsets, sets: Toolsets) -> Error {
     let message = format!(
-        "{tool} is a tool of the toolset `{of}`, which this server does not offer: it was started with --toolsets {sets}"
+        "{tool} is a tool of the toolset `{tool_sets}`, which this server does not offer: it was started with --toolsets {sets}"
     );
     add_offered_tools(Error::new(Code::ToolNotFound, message).with_context("tool", tool), sets)
 }

@@ -46,15 +46,16 @@ use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use self::schemas::{
-    input_schema, listed_input_schema, reply_of, shallow_view_schema, with_error_shape,
+    input_schema, listed_input_schema, reply_schema, shallow_view_schema, with_error_shape,
 };
 use self::table::TOOL_TABLE;
 pub(super) use self::{
     commands::{
-        CommandFilter, command_page as page_of_commands, input_value_providers, workflow_command,
+        CommandFilter, describe_workflow_command, list_value_providers,
+        read_command_page as page_of_commands,
     },
     spelling::Spelling,
-    workflow_list::manifest_entry,
+    workflow_list::describe_manifest,
 };
 pub use self::{
     spelling::ToolNames,
@@ -62,11 +63,11 @@ pub use self::{
 };
 use crate::asking::Confirmation;
 use midex_domain::{
-    Class, ExecutionId, Token,
+    ExecutionId, OperationClass, Token,
     error::{Code, Error, Result, Violation, format_count},
     limits,
     schema::Schema,
-    view::Advanced,
+    view::AdvanceReply,
 };
 use midex_server::app::App;
 
@@ -83,7 +84,7 @@ pub(super) enum ToolWork {
     /// Returns an answer.
     Answer(ToolFn<Value>),
     /// Advances a workflow. If the execution then waits for the user, the user may be asked.
-    Advance(ToolFn<Advanced>),
+    Advance(ToolFn<AdvanceReply>),
     /// Returns an answer, after the user has confirmed, if there is a question.
     Confirmed(ToolFn<Option<Confirmation>>, ToolFn<Value>),
 }
@@ -110,13 +111,13 @@ pub(super) struct ToolSpec {
     toolsets: Toolsets,
     effect: ToolEffect,
     /// Whether it acts on something outside of midex.
-    is_outside: bool,
+    has_outside_effect: bool,
     /// The safety class. `None` for tools that only have annotations.
-    class: Option<Class>,
+    class: Option<OperationClass>,
     /// Whether its answers must stay whole. Claude Code moves long answers of other tools into a file.
-    is_whole: bool,
+    has_whole_answers: bool,
     /// The maximum duration of a call, if it is known.
-    longest: Option<MaxDurationFn>,
+    max_duration: Option<MaxDurationFn>,
     input: SchemaFn,
     output: SchemaFn,
     work: ToolWork,
@@ -128,7 +129,7 @@ struct ToolSchemas {
     input: Value,
     output: Value,
     /// The input schema, compiled.
-    checked: Schema,
+    compiled_input: Schema,
 }
 
 /// The tools with dotted names, as most clients and the documentation list them.
@@ -139,53 +140,55 @@ static DOTTED_TOOLS: LazyLock<Vec<(Toolsets, Tool)>> =
 pub(super) fn list_tools(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
     static UNDERSCORED_TOOLS: LazyLock<Vec<(Toolsets, Tool)>> =
         LazyLock::new(|| build_tool_list(Spelling::Underscored));
-    let listed = match spelling {
+    let all_tools = match spelling {
         Spelling::Dotted => &*DOTTED_TOOLS,
         Spelling::Underscored => &*UNDERSCORED_TOOLS,
     };
     // The clones are cheap, since schemas are shared.
-    let offered = listed.iter().filter(|(set, _)| sets.intersects(*set));
-    offered.map(|(_, tool)| tool.clone()).collect()
+    let offered_tools = all_tools.iter().filter(|(set, _)| sets.intersects(*set));
+    offered_tools.map(|(_, tool)| tool.clone()).collect()
 }
 
 fn build_tool_list(spelling: Spelling) -> Vec<(Toolsets, Tool)> {
     let names = tool_names(Toolsets::ALL);
     let tools = TOOL_TABLE.iter();
-    tools.map(|tool| (tool.toolsets, tool.listed_tool(spelling, &names))).collect()
+    tools.map(|tool| (tool.toolsets, tool.build_listed_tool(spelling, &names))).collect()
 }
 
 /// The names of the tools of these toolsets.
 pub(super) fn tool_names(sets: Toolsets) -> Vec<&'static str> {
-    let offered = TOOL_TABLE.iter().filter(|tool| sets.intersects(tool.toolsets));
-    offered.map(|tool| tool.name).collect()
+    let offered_tools = TOOL_TABLE.iter().filter(|tool| sets.intersects(tool.toolsets));
+    offered_tools.map(|tool| tool.name).collect()
 }
 
 /// The tool of these toolsets with this name, in either spelling: `workflow.start` or `workflow_start`.
 pub(super) fn find_tool(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
-    let named =
+    let find_by_name =
         |tool: &ToolSpec| tool.name == name || Spelling::Underscored.spell_name(tool.name) == name;
-    match TOOL_TABLE.iter().find(|tool| named(tool)) {
+    match TOOL_TABLE.iter().find(|tool| find_by_name(tool)) {
         Some(tool) if sets.intersects(tool.toolsets) => Ok(tool),
         Some(tool) if tool.toolsets == Toolsets::PEOPLE => {
             Err(missing::people_only_tool_error(tool.name))
         }
-        Some(tool) => Err(missing::toolset_left_out_error(tool.name, tool.toolsets, sets)),
+        Some(tool) => Err(missing::toolset_not_offered_error(tool.name, tool.toolsets, sets)),
         None => Err(missing::unknown_tool_error(name, sets)),
     }
 }
 
 /// The execution that the arguments of a call name, by its id or by a token.
-pub(super) fn execution_in_arguments(arguments: &Map<String, Value>) -> Option<String> {
-    let by_token = || {
-        let token = Token::parse(arguments::trim_token(text_argument(arguments, "token")?)).ok()?;
+pub(super) fn find_execution_id(arguments: &Map<String, Value>) -> Option<String> {
+    let id_from_token = || {
+        let token =
+            Token::parse(arguments::trim_token(get_text_argument(arguments, "token")?)).ok()?;
         Some(token.execution_id.to_string())
     };
-    let named = text_argument(arguments, "execution_id").and_then(|id| ExecutionId::parse(id).ok());
-    named.map(|id| id.to_string()).or_else(by_token)
+    let execution_id =
+        get_text_argument(arguments, "execution_id").and_then(|id| ExecutionId::parse(id).ok());
+    execution_id.map(|id| id.to_string()).or_else(id_from_token)
 }
 
 /// The help for `--toolsets`: each toolset with its tools.
-pub fn toolsets_help() -> String {
+pub fn format_toolsets_help() -> String {
     let line = |set: Toolset| {
         format!("- {}: {}", set.as_str(), tool_names(Toolsets::from_toolset(set)).join(", "))
     };
@@ -206,10 +209,10 @@ impl ToolSpec {
             description,
             toolsets,
             effect,
-            is_outside: false,
+            has_outside_effect: false,
             class: None,
-            is_whole: false,
-            longest: None,
+            has_whole_answers: false,
+            max_duration: None,
             input,
             output,
             work,
@@ -218,45 +221,45 @@ impl ToolSpec {
     }
 
     /// The schema of the arguments that this function takes.
-    const fn input<'a, A: JsonSchema, R>(_: fn(&'a App, A) -> R) -> SchemaFn {
+    const fn input_schema_of<'a, A: JsonSchema, R>(_: fn(&'a App, A) -> R) -> SchemaFn {
         input_schema::<A>
     }
 
     /// The schema of a view that this function returns.
-    const fn shape<'a, A, T: JsonSchema, F: Future<Output = Result<T>>>(
+    const fn view_schema_of<'a, A, T: JsonSchema, F: Future<Output = Result<T>>>(
         _: fn(&'a App, A) -> F,
     ) -> SchemaFn {
         shallow_view_schema::<T>
     }
 
     /// The schema of a reply that this function returns.
-    const fn reply<'a, A, T: JsonSchema, F: Future<Output = Result<T>>>(
+    const fn reply_schema_of<'a, A, T: JsonSchema, F: Future<Output = Result<T>>>(
         _: fn(&'a App, A) -> F,
     ) -> SchemaFn {
-        reply_of::<T>
+        reply_schema::<T>
     }
 
     /// Sets the class.
-    const fn with_class(mut self, class: Class) -> Self {
+    const fn with_class(mut self, class: OperationClass) -> Self {
         self.class = Some(class);
         self
     }
 
     /// Marks the tool as one that acts on something outside of midex.
-    const fn acting_outside(mut self) -> Self {
-        self.is_outside = true;
+    const fn with_outside_effect(mut self) -> Self {
+        self.has_outside_effect = true;
         self
     }
 
     /// Marks the tool as one whose answers must stay whole.
     const fn with_whole_answers(mut self) -> Self {
-        self.is_whole = true;
+        self.has_whole_answers = true;
         self
     }
 
     /// Sets the function for the maximum duration.
-    const fn with_max_duration(mut self, longest: MaxDurationFn) -> Self {
-        self.longest = Some(longest);
+    const fn with_max_duration(mut self, max_duration: MaxDurationFn) -> Self {
+        self.max_duration = Some(max_duration);
         self
     }
 
@@ -264,7 +267,7 @@ impl ToolSpec {
         self.schemas.get_or_init(|| {
             let input = (self.input)();
             ToolSchemas {
-                checked: Schema::compile(&input)
+                compiled_input: Schema::compile(&input)
                     .expect("a tool's own schema is valid: a test compiles all of them"),
                 input,
                 output: with_error_shape((self.output)()),
@@ -277,12 +280,12 @@ impl ToolSpec {
             .read_only(self.is_read_only())
             .destructive(self.effect == ToolEffect::Remove)
             .idempotent(matches!(self.effect, ToolEffect::Read | ToolEffect::Set))
-            .open_world(self.is_outside)
+            .open_world(self.has_outside_effect)
     }
 
     /// The maximum duration of a call with these arguments, if it is known.
     pub(super) fn max_duration(&self, arguments: &Map<String, Value>) -> Option<Duration> {
-        self.longest.map(|longest| longest(arguments))
+        self.max_duration.map(|longest| longest(arguments))
     }
 
     /// The resource address that a call with these arguments reads, if this is the tool for reading resources.
@@ -290,7 +293,7 @@ impl ToolSpec {
         &self,
         arguments: &'a Map<String, Value>,
     ) -> Option<&'a str> {
-        let uri = text_argument(arguments, "uri").filter(|_| self.name == "workflow.read");
+        let uri = get_text_argument(arguments, "uri").filter(|_| self.name == "workflow.read");
         uri.map(str::trim)
     }
 
@@ -310,11 +313,11 @@ impl ToolSpec {
     }
 
     /// The tool, as it is listed. Its texts may name any of `tools`.
-    fn listed_tool(&self, spelling: Spelling, tools: &[&str]) -> Tool {
+    fn build_listed_tool(&self, spelling: Spelling, tools: &[&str]) -> Tool {
         let schema = |schema: &Value| {
             let mut schema = schema.clone();
             spelling.spell_schema(&mut schema, tools);
-            schema_object(&schema)
+            to_schema_object(&schema)
         };
         let description = spelling.spell_text(self.description, tools);
         let mut tool = Tool::new(
@@ -325,11 +328,11 @@ impl ToolSpec {
         .with_title(self.title)
         .with_raw_output_schema(schema(&self.schemas().output))
         .with_annotations(self.annotations());
-        let mut meta = self.class.map(author::tool_metadata);
-        if self.is_whole {
-            let most = limits::ANSWER_WHOLE_CHARS_MAX.into();
+        let mut meta = self.class.map(author::build_tool_metadata);
+        if self.has_whole_answers {
+            let max_chars = limits::ANSWER_WHOLE_CHARS_MAX.into();
             let meta = meta.get_or_insert_default();
-            meta.0.insert("anthropic/maxResultSizeChars".into(), most);
+            meta.0.insert("anthropic/maxResultSizeChars".into(), max_chars);
         }
         tool.meta = meta;
         tool
@@ -346,13 +349,13 @@ impl ToolSpec {
         &self,
         mut arguments: Map<String, Value>,
     ) -> Result<Map<String, Value>> {
-        let ToolSchemas { input, checked, .. } = self.schemas();
+        let ToolSchemas { input, compiled_input: checked, .. } = self.schemas();
         arguments::normalize_arguments(input, &mut arguments);
         let arguments = Value::Object(arguments);
-        let mut violations = checked.violations(&arguments);
+        let mut violations = checked.find_violations(&arguments);
         if !violations.is_empty() {
             arguments::suggest_argument_names(input, &arguments, &mut violations);
-            let mended = arguments::correct_arguments(input, &arguments);
+            let corrected = arguments::correct_arguments(input, &arguments);
             let message = format!(
                 "the arguments of {} break its schema in {}",
                 self.name,
@@ -360,10 +363,10 @@ impl ToolSpec {
             );
             let mut error =
                 Error::new(Code::ArgumentsInvalid, message).with_context("tool", self.name);
-            if arguments::is_short_enough_to_repeat(&mended)
-                && checked.violations(&mended).is_empty()
+            if arguments::is_short_enough_to_repeat(&corrected)
+                && checked.find_violations(&corrected).is_empty()
             {
-                error = error.with_context("arguments", mended);
+                error = error.with_context("arguments", corrected);
             }
             return Err(error.with_violations(violations));
         }
@@ -381,7 +384,7 @@ fn parse_arguments<A: DeserializeOwned>(arguments: Map<String, Value>) -> Result
 }
 
 /// Reads an argument that may be any value, so that `null` differs from an argument that is left out.
-fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+fn deserialize_present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(value).map(Some)
 }
 
@@ -389,25 +392,25 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Erro
 #[derive(Deserialize, JsonSchema)]
 struct NoArguments {}
 
-fn schema_object(schema: &Value) -> Arc<Map<String, Value>> {
+fn to_schema_object(schema: &Value) -> Arc<Map<String, Value>> {
     Arc::new(schema.as_object().cloned().unwrap_or_default())
 }
 
 /// An answer that is a view.
-pub(super) fn view_answer(value: &impl Serialize) -> Result<Value> {
+pub(super) fn serialize_view(value: &impl Serialize) -> Result<Value> {
     serde_json::to_value(value)
         .map_err(|error| Error::internal("a view cannot be shown").with_source(error))
 }
 
 /// The reply of a call that succeeded: `success: true`, and the fields of the view.
-fn reply(view: impl Serialize) -> Result<Value> {
+fn build_reply(view: impl Serialize) -> Result<Value> {
     #[derive(Serialize)]
     struct Reply<T> {
         success: bool,
         #[serde(flatten)]
         view: T,
     }
-    view_answer(&Reply { success: true, view })
+    serialize_view(&Reply { success: true, view })
 }
 
 /// The error for an argument that breaks a rule which is not in its schema.
@@ -427,12 +430,12 @@ fn parse_execution_id(id: &str) -> Result<ExecutionId> {
 
 /// The time to wait, of at most [`limits::WAIT_MAX`], which is also the default.
 fn wait_duration(seconds: Option<f64>) -> Duration {
-    let asked = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    asked.map_or(limits::WAIT_MAX, |asked| asked.min(limits::WAIT_MAX))
+    let requested = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    requested.map_or(limits::WAIT_MAX, |asked| asked.min(limits::WAIT_MAX))
 }
 
 /// A text argument, which need not be checked yet.
-fn text_argument<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+fn get_text_argument<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     arguments.get(name).and_then(Value::as_str)
 }
 

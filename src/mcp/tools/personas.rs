@@ -16,7 +16,7 @@ pub(super) struct KnownAgents {
 }
 
 /// The agents whose personas to skip, as the argument `known_agents` lists them.
-pub(crate) fn known_agents(arguments: &Map<String, Value>) -> Vec<String> {
+pub(crate) fn read_known_agents(arguments: &Map<String, Value>) -> Vec<String> {
     let names = arguments.get("known_agents").and_then(Value::as_array);
     let names = names.into_iter().flatten().filter_map(Value::as_str);
     names.map(str::to_owned).collect()

@@ -73,9 +73,9 @@ fn remove_null_type(property: &mut Value) {
 
 /// The input schema, as it is listed. Strict hosts require a type for each property, so one that accepts any JSON is
 /// listed as an object. Bounds are left out, since refusals name them and they would only use up each model's context.
-pub(super) fn listed_input_schema(checked: &Value) -> Value {
+pub(super) fn listed_input_schema(input_schema: &Value) -> Value {
     const BOUND_KEYWORDS: [&str; 5] = ["minLength", "maxLength", "maxItems", "minimum", "maximum"];
-    let mut listed = checked.clone();
+    let mut listed = input_schema.clone();
     if let Some(listed) = listed.as_object_mut() {
         // An empty `required` and a `false` are defaults, so leave them out.
         listed.retain(|_, value| *value != json!([]) && *value != json!(false));
@@ -103,23 +103,23 @@ pub(super) fn listed_input_schema(checked: &Value) -> Value {
 }
 
 /// The schema of a reply that always has these fields. It names no types.
-pub(super) fn fields(names: &[&str]) -> Value {
+pub(super) fn fields_schema(names: &[&str]) -> Value {
     let properties: Map<_, _> =
         { names.iter() }.map(|name| ((*name).to_owned(), json!({}))).collect();
     with_success(json!({ "type": "object", "required": names, "properties": properties }))
 }
 
 /// Like [`shallow_view_schema`], for a reply that `success` is added to. Lists also have the type of their items.
-pub(super) fn reply_of<T: JsonSchema>() -> Value {
-    with_success(narrowed::<T>(|field, defined| {
-        let mut shown = field_outline(field, defined);
-        if shown["type"] == "array" {
-            let items = field_outline(&field["items"], defined);
+pub(super) fn reply_schema<T: JsonSchema>() -> Value {
+    with_success(outline_schema::<T>(|field, defined| {
+        let mut outline = outline_field(field, defined);
+        if outline["type"] == "array" {
+            let items = outline_field(&field["items"], defined);
             // Items that are any JSON are listed as objects, like arguments.
             let kind = items.get("type").cloned().unwrap_or(json!("object"));
-            shown["items"] = json!({ "type": kind });
+            outline["items"] = json!({ "type": kind });
         }
-        shown
+        outline
     }))
 }
 
@@ -165,18 +165,18 @@ pub(super) fn view_schema<T: JsonSchema>() -> Value {
 /// Like [`view_schema`], but without nested fields. For views that several tools return, of which only one lists the
 /// complete schema.
 pub(super) fn shallow_view_schema<T: JsonSchema>() -> Value {
-    narrowed::<T>(field_outline)
+    outline_schema::<T>(outline_field)
 }
 
 /// The schema of a view, each of whose fields `shown` describes.
-fn narrowed<T: JsonSchema>(shown: impl Fn(&Value, &Value) -> Value) -> Value {
+fn outline_schema<T: JsonSchema>(describe_field: impl Fn(&Value, &Value) -> Value) -> Value {
     let mut schema = view_schema::<T>();
-    let defined = schema["$defs"].take();
+    let definitions = schema["$defs"].take();
     let required = schema["required"].clone();
     let is_required =
         |name: &str| required.as_array().is_some_and(|names| names.contains(&json!(name)));
     for (name, field) in schema["properties"].as_object_mut().into_iter().flatten() {
-        *field = shown(field, &defined);
+        *field = describe_field(field, &definitions);
         // An optional field is skipped when it is `None`, so leave `null` out of its types.
         if !is_required(name)
             && let Some([kind, _]) = field["type"].as_array().map(Vec::as_slice)
@@ -191,13 +191,13 @@ fn narrowed<T: JsonSchema>(shown: impl Fn(&Value, &Value) -> Value) -> Value {
 }
 
 /// The type of a field, without nested fields.
-fn field_outline(field: &Value, defined: &Value) -> Value {
-    let named = field["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"));
-    if let Some(name) = named {
-        return field_outline(&defined[name], defined);
+fn outline_field(field: &Value, definitions: &Value) -> Value {
+    let definition_name = field["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"));
+    if let Some(name) = definition_name {
+        return outline_field(&definitions[name], definitions);
     }
     let branches = field["anyOf"].as_array().into_iter().flatten();
-    let branches = branches.map(|branch| field_outline(branch, defined)["type"].take());
+    let branches = branches.map(|branch| outline_field(branch, definitions)["type"].take());
     let mut types: Vec<_> = branches.filter(|kind| !kind.is_null()).collect();
     types.dedup();
     match (types.len(), field.get("type")) {

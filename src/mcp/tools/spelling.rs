@@ -58,12 +58,12 @@ const BRIDGE_NAME_SUFFIX: &str = " (via mcp-remote";
 impl Spelling {
     /// The spelling for this client.
     pub(crate) fn for_client(names: ToolNames, client: Option<&Implementation>) -> Self {
-        let underscored = match names {
+        let is_underscored = match names {
             ToolNames::Auto => client.is_some_and(|client| refuses_dots(&client.name)),
             ToolNames::Dotted => false,
             ToolNames::Underscored => true,
         };
-        if underscored { Self::Underscored } else { Self::Dotted }
+        if is_underscored { Self::Underscored } else { Self::Dotted }
     }
 
     /// The spelled name of a tool.
@@ -76,8 +76,8 @@ impl Spelling {
 
     /// Spells the names of `tools` in a text.
     pub(crate) fn spell_text(self, text: &str, tools: &[&str]) -> String {
-        let write = |text: String, tool: &&str| text.replace(tool, &self.spell_name(tool));
-        tools.iter().fold(text.to_owned(), write)
+        let replace_name = |text: String, tool: &&str| text.replace(tool, &self.spell_name(tool));
+        tools.iter().fold(text.to_owned(), replace_name)
     }
 
     /// Spells the names of `tools` in the descriptions of a schema.

@@ -5,14 +5,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{argument_rule_error, present};
+use super::{argument_rule_error, deserialize_present};
 use midex_domain::error::Result;
 use midex_server::app::{App, Examination, ExaminationProgress};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Arguments {
     /// What the call before said is next; left out at first
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     from: Option<Value>,
 }
 

@@ -2,18 +2,17 @@
 
 use super::{
     ToolEffect::{Create, Read, Remove, Set},
-    ToolSpec, ToolWork, catalog, catalog_import, catalog_settings, command_run, commands,
-    execution_approve, execution_list, execution_resolve, execution_resume, execution_show,
-    execution_signal, execution_wait, lifecycle, parse_arguments, reply,
-    schemas::{fields, list_answer_schema, view_schema},
-    store_examine,
+    ToolSpec, ToolWork, build_reply, catalog, catalog_import, catalog_settings, command_run,
+    commands, execution_approve, execution_list, execution_resolve, execution_resume,
+    execution_show, execution_signal, execution_wait, lifecycle, parse_arguments,
+    schemas::{fields_schema, list_answer_schema, view_schema},
+    serialize_view, store_examine,
     toolset::{Toolset, Toolsets},
-    view_answer, workflow_delete, workflow_get, workflow_list, workflow_next_step,
-    workflow_preview, workflow_read, workflow_rename, workflow_run, workflow_save, workflow_start,
-    workflow_validate,
+    workflow_delete, workflow_get, workflow_list, workflow_next_step, workflow_preview,
+    workflow_read, workflow_rename, workflow_run, workflow_save, workflow_start, workflow_validate,
 };
 use midex_domain::{
-    Class::{Destructive, Safe, Standard},
+    OperationClass::{Destructive, Safe, Standard},
     limits,
 };
 
@@ -38,22 +37,22 @@ macro_rules! tool {
 }
 
 /// The schemas of the arguments that the last function of a tool takes, and of its answer: by default that of a
-/// [`reply`], or the names of its fields.
+/// [`build_reply`], or the names of its fields.
 macro_rules! schemas {
     ($question:path, $run:path; $($output:tt)*) => {
         schemas!($run; $($output)*)
     };
     ($run:path;) => {
-        (ToolSpec::input($run), ToolSpec::reply($run))
+        (ToolSpec::input_schema_of($run), ToolSpec::reply_schema_of($run))
     };
     ($run:path; [$($field:literal),+]) => {
-        (ToolSpec::input($run), || fields(&[$($field),+]))
+        (ToolSpec::input_schema_of($run), || fields_schema(&[$($field),+]))
     };
     ($run:path; -> shape) => {
-        (ToolSpec::input($run), ToolSpec::shape($run))
+        (ToolSpec::input_schema_of($run), ToolSpec::view_schema_of($run))
     };
     ($run:path; -> $output:expr) => {
-        (ToolSpec::input($run), $output)
+        (ToolSpec::input_schema_of($run), $output)
     };
 }
 
@@ -62,12 +61,12 @@ macro_rules! schemas {
 macro_rules! work {
     (Answer($run:path)) => {
         ToolWork::Answer(|app, arguments| {
-            Box::pin(async move { view_answer(&$run(app, parse_arguments(arguments)?).await?) })
+            Box::pin(async move { serialize_view(&$run(app, parse_arguments(arguments)?).await?) })
         })
     };
     (Reply($run:path)) => {
         ToolWork::Answer(|app, arguments| {
-            Box::pin(async move { reply($run(app, parse_arguments(arguments)?).await?) })
+            Box::pin(async move { build_reply($run(app, parse_arguments(arguments)?).await?) })
         })
     };
     (Advance($run:path)) => {
@@ -81,7 +80,7 @@ macro_rules! work {
                 Box::pin(async move { $question(app, parse_arguments(arguments)?).await })
             },
             |app, arguments| {
-                Box::pin(async move { reply($run(app, parse_arguments(arguments)?).await?) })
+                Box::pin(async move { build_reply($run(app, parse_arguments(arguments)?).await?) })
             },
         )
     };
@@ -197,19 +196,19 @@ pub(super) static TOOL_TABLE: [ToolSpec; 44] = [
         "Calls a command that reads.",
         CATALOG, Read, Reply(command_run::run_safe) -> command_run::output_schema }
     .with_class(Safe)
-    .acting_outside()
+    .with_outside_effect()
     .with_max_duration(|_| limits::WAIT_MAX),
     tool! { "command.run" "Run a command"
         "Calls a command that changes something.",
         CATALOG, Create, Reply(command_run::run_standard) -> command_run::output_schema }
     .with_class(Standard)
-    .acting_outside()
+    .with_outside_effect()
     .with_max_duration(|_| limits::WAIT_MAX),
     tool! { "command.run_destructive" "Run a destructive command"
         "Calls a command that removes something, once the user agrees.",
         CATALOG, Remove, Confirmed(command_run::confirm_destructive, command_run::run_destructive) -> command_run::output_schema }
     .with_class(Destructive)
-    .acting_outside()
+    .with_outside_effect()
     .with_max_duration(|_| limits::WAIT_MAX),
     tool! { "provider.list" "List providers"
         "Lists commands that answer with choices for arguments.",
@@ -224,24 +223,24 @@ pub(super) static TOOL_TABLE: [ToolSpec; 44] = [
         CATALOG, Read, Reply(catalog_import::validate_document)
             ["valid", "document_kind", "operation_count", "warnings", "violations"] }
     .with_class(Safe)
-    .acting_outside(),
+    .with_outside_effect(),
     tool! { "catalog.preview_import" "Preview an import"
         "Shows what an import would make. Writes nothing.",
         CATALOG, Read, Reply(catalog_import::preview_import)
             ["catalog", "projected_command_count", "projected_group_prefixes", "provider_contract_count", "warnings"] }
     .with_class(Safe)
-    .acting_outside(),
+    .with_outside_effect(),
     tool! { "catalog.import_openapi" "Import a catalog"
         "Imports an OpenAPI document.",
         CATALOG, Set, Reply(catalog_import::import_catalog)
             ["catalog_id", "catalog_path", "manifest_path", "command_count", "provider_contract_count", "warnings"] }
     .with_class(Standard)
-    .acting_outside(),
+    .with_outside_effect(),
     tool! { "catalog.refresh" "Refresh a catalog"
         "Reads its document again: shows the difference, and applies it with apply.",
         CATALOG, Set, Reply(catalog_import::refresh_catalog) ["catalog_id", "applied", "added", "removed", "changed", "breaks"] }
     .with_class(Standard)
-    .acting_outside(),
+    .with_outside_effect(),
     tool! { "catalog.set_enabled" "Enable or disable a catalog"
         "Steps of a disabled catalog wait for it.",
         CATALOG, Set, Reply(catalog_settings::set_enabled) ["catalog_id", "enabled", "command_count_after_toggle"] }

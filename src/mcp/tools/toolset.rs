@@ -77,8 +77,8 @@ impl Toolsets {
     /// # Errors
     /// A message that names the unknown toolset and lists the known ones.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut named = text.split(',').map(|name| parse_toolset(name.trim()));
-        named.try_fold(Self(0), |sets, set| Ok(Self(sets.0 | set?.bit())))
+        let mut parsed_sets = text.split(',').map(|name| parse_toolset(name.trim()));
+        parsed_sets.try_fold(Self(0), |sets, set| Ok(Self(sets.0 | set?.bit())))
     }
 
     /// The toolsets of these names. Unknown names are ignored.
@@ -100,8 +100,8 @@ impl Toolsets {
 }
 
 fn parse_toolset(name: &str) -> Result<Toolset, String> {
-    let found = Toolset::ALL.into_iter().find(|set| set.as_str() == name);
-    found.ok_or_else(|| {
+    let toolset = Toolset::ALL.into_iter().find(|set| set.as_str() == name);
+    toolset.ok_or_else(|| {
         let names = Toolset::ALL.map(Toolset::as_str).join(", ");
         format!("there is no toolset `{name}`; there are {names}")
     })

@@ -35,23 +35,23 @@ pub(super) async fn confirm_delete(
         return Ok(None);
     }
     let id = arguments.workflow_id;
-    let there = app.preview_delete(&id, arguments.expected_version).await?;
+    let existing_file = app.preview_delete(&id, arguments.expected_version).await?;
     Ok(Some(Confirmation {
-        key: format!("workflow.delete:{}:{}", there.file.path, there.file.version),
+        key: format!("workflow.delete:{}:{}", existing_file.file.path, existing_file.file.version),
         message: format!(
             "Delete the workflow `{id}`, the file `{}`?{}",
-            there.file.path,
-            there.describe_references()
+            existing_file.file.path,
+            existing_file.describe_references()
         ),
-        about: vec![("workflow_id", id), ("path", there.file.path)],
-        unasked: ConfirmationFallback::Refused,
-        by: app.requester(),
-        version: Some(there.file.version),
+        error_context: vec![("workflow_id", id), ("path", existing_file.file.path)],
+        fallback: ConfirmationFallback::Refuse,
+        requester: app.requester(),
+        version: Some(existing_file.file.version),
     }))
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Deletion> {
-    let deleting = app.delete_workflow(&arguments.workflow_id, arguments.expected_version);
-    let (file, deleted) = (deleting.await?, true);
+    let delete = app.delete_workflow(&arguments.workflow_id, arguments.expected_version);
+    let (file, deleted) = (delete.await?, true);
     Ok(Deletion { file, deleted })
 }

@@ -48,7 +48,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowList>
         limit: arguments.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT),
         after: arguments.cursor.as_deref().map(ManifestSortKey::parse).transpose()?,
     };
-    app.with_registry(move |registry| page.page_value(registry)).await
+    app.with_registry(move |registry| page.build_page(registry)).await
 }
 
 /// The filters of a page of files.
@@ -68,7 +68,7 @@ struct ManifestPageFilter {
 struct ManifestSortKey {
     name: String,
     source: usize,
-    of_same: usize,
+    same_name_index: usize,
 }
 
 impl ManifestSortKey {
@@ -76,55 +76,62 @@ impl ManifestSortKey {
         let mut parts = cursor.splitn(3, ' ');
         let mut number = || parts.next()?.parse().ok();
         let key = number().zip(number()).zip(parts.next());
-        let key =
-            key.map(|((source, of_same), name)| Self { name: name.to_owned(), source, of_same });
-        key.ok_or_else(bad_cursor_error)
+        let key = key.map(|((source, of_same), name)| Self {
+            name: name.to_owned(),
+            source,
+            same_name_index: of_same,
+        });
+        key.ok_or_else(invalid_cursor_error)
     }
 
     fn encode(&self) -> String {
-        format!("{} {} {}", self.source, self.of_same, self.name)
+        format!("{} {} {}", self.source, self.same_name_index, self.name)
     }
 }
 
-fn bad_cursor_error() -> Error {
+fn invalid_cursor_error() -> Error {
     let message = "the cursor is none of this list; expected the next_cursor of the page before";
     argument_rule_error("/cursor", "format", message)
 }
 
 impl ManifestPageFilter {
-    fn page_value(&self, registry: &Registry) -> WorkflowList {
+    fn build_page(&self, registry: &Registry) -> WorkflowList {
         let mut files: Vec<_> = registry.workflows().map(|entry| (entry, None)).collect();
         files.extend(registry.hidden_workflows().map(|entry| {
-            let nearer = registry.workflow(&entry.name);
-            (entry, nearer)
+            let nearer_entry = registry.workflow(&entry.name);
+            (entry, nearer_entry)
         }));
         files.sort_by(|(a, _), (b, _)| (&a.name, a.source).cmp(&(&b.name, b.source)));
-        let mut listed = Vec::new();
-        for (at, (entry, nearer)) in files.iter().enumerate() {
+        let mut matches = Vec::new();
+        for (index, (entry, nearer)) in files.iter().enumerate() {
             let is_same = |(other, _): &&(&WorkflowEntry, _)| {
                 (&other.name, other.source) == (&entry.name, entry.source)
             };
-            let of_same = files[..at].iter().rev().take_while(is_same).count();
+            let same_name_index = files[..index].iter().rev().take_while(is_same).count();
             let key = ManifestSortKey {
                 name: entry.name.clone(),
                 source: entry.source as usize,
-                of_same,
+                same_name_index,
             };
-            let is_told = !self.is_brief || (nearer.is_none() && !entry.is_broken());
-            if is_told && self.matches(entry) {
-                listed.push((key, *entry, *nearer));
+            let is_listed = !self.is_brief || (nearer.is_none() && !entry.is_broken());
+            if is_listed && self.matches(entry) {
+                matches.push((key, *entry, *nearer));
             }
         }
-        let total = listed.len();
-        let mut left = listed
+        let total = matches.len();
+        let mut remaining = matches
             .into_iter()
             .filter(|(key, ..)| self.after.as_ref().is_none_or(|after| key > after));
-        let page: Vec<_> = left.by_ref().take(self.limit).collect();
+        let page: Vec<_> = remaining.by_ref().take(self.limit).collect();
         let workflows = fit_in_answer(&page, |(_, entry, nearer)| {
-            if self.is_brief { workflow_brief(entry) } else { file_entry(registry, entry, *nearer) }
+            if self.is_brief {
+                summarize_workflow(entry)
+            } else {
+                describe_file(registry, entry, *nearer)
+            }
         });
-        let is_more = workflows.len() < page.len() || left.next().is_some();
-        let last = page[..workflows.len()].last().filter(|_| is_more);
+        let has_more = workflows.len() < page.len() || remaining.next().is_some();
+        let last = page[..workflows.len()].last().filter(|_| has_more);
         WorkflowList { workflows, total, next_cursor: last.map(|(key, ..)| key.encode()) }
     }
 
@@ -136,20 +143,20 @@ impl ManifestPageFilter {
 }
 
 /// The longest prefix of the items that fits into one answer. Always at least one item, however large.
-pub(super) fn fit_in_answer<T>(items: &[T], shown: impl Fn(&T) -> Value) -> Vec<Value> {
-    let (mut fitting, mut bytes) = (Vec::new(), 1_000);
-    for item in items.iter().map(shown) {
+pub(super) fn fit_in_answer<T>(items: &[T], format_item: impl Fn(&T) -> Value) -> Vec<Value> {
+    let (mut fitting_items, mut bytes) = (Vec::new(), 1_000);
+    for item in items.iter().map(format_item) {
         bytes += json_length(&item) + 1;
-        if bytes > limits::ANSWER_BYTES_MAX && !fitting.is_empty() {
+        if bytes > limits::ANSWER_BYTES_MAX && !fitting_items.is_empty() {
             break;
         }
-        fitting.push(item);
+        fitting_items.push(item);
     }
-    fitting
+    fitting_items
 }
 
 /// The short form of a workflow, for choosing one.
-fn workflow_brief(entry: &WorkflowEntry) -> Value {
+fn summarize_workflow(entry: &WorkflowEntry) -> Value {
     let workflow = entry.value.as_ref().map(|known| &known.workflow);
     let description = workflow.map_or("", |workflow| &workflow.description);
     json!({
@@ -159,7 +166,7 @@ fn workflow_brief(entry: &WorkflowEntry) -> Value {
 }
 
 /// A file, as it is listed in the list of manifests.
-pub(crate) fn manifest_entry(entry: &WorkflowEntry) -> Value {
+pub(crate) fn describe_manifest(entry: &WorkflowEntry) -> Value {
     let workflow = entry.value.as_ref().map(|known| &known.workflow);
     json!({
         "workflow_id": entry.name,
@@ -172,7 +179,10 @@ pub(crate) fn manifest_entry(entry: &WorkflowEntry) -> Value {
 }
 
 /// The catalogs that it requires and that are missing.
-fn missing_catalogs(entry: &WorkflowEntry, commands: Option<&dyn OperationLookup>) -> Vec<String> {
+fn find_missing_catalogs(
+    entry: &WorkflowEntry,
+    commands: Option<&dyn OperationLookup>,
+) -> Vec<String> {
     let required = entry.value.iter().flat_map(|known| &known.workflow.requires);
     let missing =
         required.filter(|one| commands.is_some_and(|commands| !commands.is_requirement_met(one)));
@@ -180,21 +190,25 @@ fn missing_catalogs(entry: &WorkflowEntry, commands: Option<&dyn OperationLookup
 }
 
 /// A file. `nearer` is the file that hides it, if any.
-fn file_entry(registry: &Registry, entry: &WorkflowEntry, nearer: Option<&WorkflowEntry>) -> Value {
-    let mut shown = manifest_entry(entry);
-    shown["source"] = json!(entry.source);
+fn describe_file(
+    registry: &Registry,
+    entry: &WorkflowEntry,
+    nearer: Option<&WorkflowEntry>,
+) -> Value {
+    let mut file_json = describe_manifest(entry);
+    file_json["source"] = json!(entry.source);
     if let Some(metadata) = entry.metadata() {
-        shown["metadata"] = json!(metadata);
+        file_json["metadata"] = json!(metadata);
     }
-    let needs = missing_catalogs(entry, registry.abilities().operation_lookup());
+    let needs = find_missing_catalogs(entry, registry.abilities().operation_lookup());
     if !needs.is_empty() {
-        shown["needs"] = json!(needs);
+        file_json["needs"] = json!(needs);
     }
     if let Some(nearer) = nearer {
-        shown["shadowed_by"] = json!({ "source": nearer.source, "path": nearer.path });
+        file_json["shadowed_by"] = json!({ "source": nearer.source, "path": nearer.path });
     }
     if !entry.findings.is_empty() {
-        shown["findings"] = json!(entry.findings);
+        file_json["findings"] = json!(entry.findings);
     }
-    shown
+    file_json
 }

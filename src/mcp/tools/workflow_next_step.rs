@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{arguments::trim_token, personas::KnownAgents, present};
+use super::{arguments::trim_token, deserialize_present, personas::KnownAgents};
 use midex_domain::{
     error::{Code, Error, Result, Violation},
     execution::{Report, Submission},
-    view::Advanced,
+    view::AdvanceReply,
 };
 use midex_server::app::App;
 
@@ -17,7 +17,7 @@ pub(super) struct Arguments {
     /// The step's, unchanged
     #[schemars(length(min = 1))]
     token: String,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     #[schemars(
         description = "As output_schema says; without one {summary, artifacts?, findings?, next_step_recommendation?}. An \
                        artifact: id, path or {type: file|data|report|finding, name, content, content_type?, metadata?}"
@@ -39,7 +39,7 @@ struct ErrorArgument {
     retryable: Option<bool>,
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Advanced> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<AdvanceReply> {
     let choice = arguments.choice;
     let report = match (arguments.output, arguments.error) {
         (Some(output), None) => Some(Report::Output(output)),
@@ -57,8 +57,8 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Advanced> {
 }
 
 /// Checked here instead of in the schema, since some hosts refuse a tool whose schema has `oneOf` at its top.
-fn output_or_error_required(both: bool) -> Error {
-    let message = if both {
+fn output_or_error_required(has_both: bool) -> Error {
+    let message = if has_both {
         "`output` and `error` exclude each other: send what came of the step, or why it could not be done"
     } else {
         "either `output` or `error` is required: send what came of the step, or why it could not be done"

@@ -8,7 +8,7 @@ use super::author::DefinitionSelection;
 use midex_domain::{
     definition::Step,
     error::{Result, Violation},
-    execution::RehearsedStep,
+    execution::DryRunStep,
     expression::UnresolvedExpression,
     input::{Input, InputReport, InputStatus, Inputs, ProviderResolution},
 };
@@ -65,20 +65,20 @@ pub(super) struct RenderedSteps {
 }
 
 pub(super) async fn preview_inputs(app: &App, arguments: DefinitionSelection) -> Result<InputList> {
-    let subject = arguments.selected_definition("workflow.preview_inputs")?;
-    let definition = app.valid_definition(subject).await?;
+    let subject = arguments.into_subject("workflow.preview_inputs")?;
+    let definition = app.find_valid_definition(subject).await?;
     let workflow = &definition.workflow;
     let inputs: Vec<&Input> = workflow.inputs.iter().flat_map(Inputs::iter).collect();
     let required = inputs.iter().filter(|input| input.is_required());
     Ok(InputList {
         workflow_id: workflow.name.to_string(),
         required: required.map(|input| input.key.to_string()).collect(),
-        inputs: inputs.iter().map(|input| input_value(input)).collect(),
+        inputs: inputs.iter().map(|input| describe_input_value(input)).collect(),
     })
 }
 
-fn input_value(input: &Input) -> Value {
-    let mut shown = json!({
+fn describe_input_value(input: &Input) -> Value {
+    let mut input_json = json!({
         "name": input.key,
         "type": input.effective_type(),
         "required": input.is_required(),
@@ -95,66 +95,66 @@ fn input_value(input: &Input) -> Value {
         ("provider", json!(input.provider)),
     ];
     for (name, value) in optional.into_iter().filter(|(_, value)| !value.is_null()) {
-        shown[name] = value;
+        input_json[name] = value;
     }
-    shown
+    input_json
 }
 
 pub(super) async fn resolve_inputs(app: &App, arguments: Arguments) -> Result<StartInputs> {
-    let subject = arguments.selection.selected_definition("workflow.resolve_inputs")?;
-    let definition = app.valid_definition(subject).await?;
+    let subject = arguments.selection.into_subject("workflow.resolve_inputs")?;
+    let definition = app.find_valid_definition(subject).await?;
     let resolved = app.resolve_inputs(&definition, arguments.inputs).await?;
-    let of = |wanted: InputStatus| {
+    let reports_with_status = |wanted: InputStatus| {
         let reports = resolved.inputs.iter();
         reports.filter(move |report| report.status == wanted)
     };
     let value = |report: &InputReport| (report.name.clone(), report.value.clone());
-    let missing = of(InputStatus::Missing).map(|report| report.name.clone());
+    let missing = reports_with_status(InputStatus::Missing).map(|report| report.name.clone());
     Ok(StartInputs {
         workflow_id: definition.workflow.name.to_string(),
         ready: resolved.is_ready(),
         required_missing: missing.collect(),
-        defaults: of(InputStatus::Defaulted).map(value).collect(),
+        defaults: reports_with_status(InputStatus::Defaulted).map(value).collect(),
         violations: resolved.violations().into_iter().cloned().collect(),
-        resolved_inputs: resolved.known,
+        resolved_inputs: resolved.known_values,
         inputs: resolved.inputs,
         provider_resolutions: resolved.providers,
     })
 }
 
 pub(super) async fn plan_steps(app: &App, arguments: Arguments) -> Result<StepPlan> {
-    let subject = arguments.selection.selected_definition("workflow.step_plan")?;
+    let subject = arguments.selection.into_subject("workflow.step_plan")?;
     let ExecutionPlan { definition, rehearsal } =
         app.plan_execution(subject, arguments.inputs).await?;
     let waves = definition.graph().wave_numbers();
     let steps = definition.workflow.steps.iter().zip(&rehearsal.steps).zip(waves);
     let steps = steps.enumerate().map(|(index, ((step, known), wave))| {
-        let mut shown = json!({
+        let mut step_json = json!({
             "index": index,
             "step_id": step.id,
             "kind": step.kind.as_str(),
             "wave": wave,
             "depends_on": step.depends_on,
-            "will_run": will_run_value(known),
+            "will_run": describe_will_run(known),
             "why": known.why,
         });
         if let Some(condition) = &step.condition {
-            shown["condition"] = json!(condition);
+            step_json["condition"] = json!(condition);
         }
-        shown
+        step_json
     });
     Ok(StepPlan { workflow_id: definition.workflow.name.to_string(), steps: steps.collect() })
 }
 
 pub(super) async fn preview_rendered(app: &App, arguments: Arguments) -> Result<RenderedSteps> {
-    let subject = arguments.selection.selected_definition("workflow.preview_rendered")?;
+    let subject = arguments.selection.into_subject("workflow.preview_rendered")?;
     let ExecutionPlan { definition, rehearsal } =
         app.plan_execution(subject, arguments.inputs).await?;
-    let step = |(step, known): (&Step, &RehearsedStep)| {
+    let step = |(step, known): (&Step, &DryRunStep)| {
         json!({
             "step_id": step.id,
             "kind": step.kind.as_str(),
-            "will_run": will_run_value(known),
+            "will_run": describe_will_run(known),
             "rendered": known.rendered,
             "unresolved": known.unresolved,
         })
@@ -168,6 +168,6 @@ pub(super) async fn preview_rendered(app: &App, arguments: Arguments) -> Result<
     })
 }
 
-fn will_run_value(known: &RehearsedStep) -> Value {
-    known.will_run.map_or_else(|| json!("unknown"), Value::from)
+fn describe_will_run(rehearsed: &DryRunStep) -> Value {
+    rehearsed.will_run.map_or_else(|| json!("unknown"), Value::from)
 }

@@ -25,8 +25,12 @@ pub(super) struct ResourceRead {
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ResourceRead> {
     let uri = arguments.uri.trim();
-    let read = resources::read_resource(app, uri, false).await;
+    let read_result = resources::read_resource(app, uri, false).await;
     // The error names the request for resources, which is not what was called.
-    let read = read.map_err(|error| error.with_context("tool", "workflow.read"))?;
-    Ok(ResourceRead { uri: uri.to_owned(), content: read.content.into_value(), next: read.next })
+    let read_result = read_result.map_err(|error| error.with_context("tool", "workflow.read"))?;
+    Ok(ResourceRead {
+        uri: uri.to_owned(),
+        content: read_result.content.into_value(),
+        next: read_result.next_uri,
+    })
 }

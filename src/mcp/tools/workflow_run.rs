@@ -63,12 +63,12 @@ pub(super) fn max_duration(arguments: &Map<String, Value>) -> Duration {
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowRun> {
-    let subject = arguments.selection.selected_definition("workflow.run")?;
-    let definition = app.valid_definition(subject).await?;
+    let subject = arguments.selection.into_subject("workflow.run")?;
+    let definition = app.find_valid_definition(subject).await?;
     let (inputs, wait) = (arguments.inputs.map(Value::Object), wait_duration(arguments.wait_s));
     let warning = app.hidden_definition_warning(&definition).await;
-    let ran = app.run_execution(definition, inputs, wait).await;
-    let RunOutcome { step, status } = ran.map_err(|error| match error.code() {
+    let run_result = app.run_execution(definition, inputs, wait).await;
+    let RunOutcome { step, status } = run_result.map_err(|error| match error.code() {
         // A manifest that is not saved has no details resource to suggest.
         Code::InputsInvalid => error.with_next(INVALID_INPUTS_CALL),
         _ => error,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::author::manifest_from_argument;
+use super::author::parse_manifest_argument;
 use crate::asking::{Confirmation, ConfirmationFallback};
 use midex_domain::error::Result;
 use midex_registry::{Format, Manifest, SaveRequest, SavedWorkflow};
@@ -28,38 +28,49 @@ pub(super) async fn confirm_overwrite(
     app: &App,
     arguments: Arguments,
 ) -> Result<Option<Confirmation>> {
-    let save = save_request(arguments);
-    if !save.overwrite || save.expected_version.is_some() {
+    let save = build_save_request(arguments);
+    if !save.should_overwrite || save.expected_version.is_some() {
         return Ok(None);
     }
-    let Some(there) = app.file_to_overwrite(&save).await else {
+    let Some(existing_file) = app.find_file_to_overwrite(&save).await else {
         return Ok(None);
     };
     Ok(Some(Confirmation {
-        key: format!("workflow.save:{}:{}:{}", there.path, there.version, save.manifest.version()),
-        message: format!("Replace the workflow `{}` in `{}`?", there.workflow_id, there.path),
-        about: vec![("workflow_id", there.workflow_id), ("path", there.path)],
-        unasked: ConfirmationFallback::Done,
-        by: app.requester(),
-        version: Some(there.version),
+        key: format!(
+            "workflow.save:{}:{}:{}",
+            existing_file.path,
+            existing_file.version,
+            save.manifest.version()
+        ),
+        message: format!(
+            "Replace the workflow `{}` in `{}`?",
+            existing_file.workflow_id, existing_file.path
+        ),
+        error_context: vec![
+            ("workflow_id", existing_file.workflow_id),
+            ("path", existing_file.path),
+        ],
+        fallback: ConfirmationFallback::Proceed,
+        requester: app.requester(),
+        version: Some(existing_file.version),
     }))
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<SavedWorkflow> {
-    app.save_workflow(save_request(arguments)).await
+    app.save_workflow(build_save_request(arguments)).await
 }
 
-fn save_request(arguments: Arguments) -> SaveRequest {
+fn build_save_request(arguments: Arguments) -> SaveRequest {
     let format = arguments.format.as_deref();
     let manifest = match arguments.manifest {
         document @ Value::Object(_) if format != Some("json") => {
             Manifest::from_object_as_yaml(&document)
         }
-        document => manifest_from_argument(&document, format),
+        document => parse_manifest_argument(&document, format),
     };
     SaveRequest {
         manifest,
-        overwrite: arguments.overwrite,
+        should_overwrite: arguments.overwrite,
         expected_version: arguments.expected_version,
     }
 }

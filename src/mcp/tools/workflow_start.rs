@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{parse_execution_id, personas::KnownAgents};
-use midex_domain::{error::Result, limits, view::Advanced};
+use midex_domain::{error::Result, limits, view::AdvanceReply};
 use midex_server::app::App;
 
 #[derive(Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ pub(super) struct Arguments {
     _known: KnownAgents,
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Advanced> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<AdvanceReply> {
     let id = arguments.execution_id.as_deref().map(parse_execution_id);
     let inputs = arguments.inputs.map(Value::Object);
     app.start(&arguments.workflow_name, id.transpose()?, inputs, arguments.project).await

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::author::DefinitionSelection;
 use midex_domain::{
     error::Result,
-    finding::{Finding, is_broken},
+    finding::{Finding, has_errors},
     limits,
 };
 use midex_server::app::App;
@@ -24,16 +24,16 @@ pub(super) struct ValidationReport {
 }
 
 pub(super) async fn run(app: &App, arguments: DefinitionSelection) -> Result<ValidationReport> {
-    let subject = arguments.selected_definition("workflow.validate")?;
-    let examined = app.check_definition(subject).await?;
-    let valid = !is_broken(&examined.findings);
+    let subject = arguments.into_subject("workflow.validate")?;
+    let check = app.check_definition(subject).await?;
+    let valid = !has_errors(&check.findings);
     let (mut warnings, mut violations): (Vec<_>, Vec<_>) =
-        { examined.findings.into_iter() }.partition(Finding::is_warning);
+        { check.findings.into_iter() }.partition(Finding::is_warning);
     warnings.truncate(limits::VIOLATIONS_MAX);
     violations.truncate(limits::VIOLATIONS_MAX);
     Ok(ValidationReport {
         valid,
-        workflow_id: Some(examined.name).filter(|name| !name.is_empty()),
+        workflow_id: Some(check.name).filter(|name| !name.is_empty()),
         violations,
         warnings,
     })

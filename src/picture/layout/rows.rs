@@ -4,20 +4,20 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{
-    boxes::{Face, Port, SMALL_LETTER, SMALL_LINE},
-    lines::{TextBox, int, width, wrapped},
-    part, words,
+    boxes::{NodeBox, Port, SMALL_LETTER_WIDTH, SMALL_LINE_HEIGHT},
+    lines::{TextBox, measure_width, to_i64, wrap_text},
+    select_nodes, words,
 };
 use midex_domain::{grammar, view::GraphView};
 
 /// The width of an edge without a label, and the padding of a label.
-pub(crate) const WAY: i64 = 4;
+pub(crate) const EDGE_WIDTH: i64 = 4;
 /// The room for a label of an edge.
-const LABEL: TextBox = TextBox { columns: 26, lines: 4 };
+const LABEL_ROOM: TextBox = TextBox { columns: 26, lines: 4 };
 /// The most boxes in a row that still have room for long lines.
-const CROWD: usize = 4;
+const CROWDED_ROW_BOXES: usize = 4;
 /// The height of the loop of a step that leads to itself.
-const LOOP: i64 = 12;
+const LOOP_HEIGHT: i64 = 12;
 /// The least gap between two rows of which one has labels, between two rows of boxes, and the largest gap.
 const GAPS: (i64, i64, i64) = (12, 28, 64);
 /// A gap is higher the farther its edges go sideways, by one for so many.
@@ -36,7 +36,7 @@ pub(crate) struct LayoutRows {
 /// A box or an edge with a position in a row.
 #[derive(Debug)]
 pub(crate) struct Cell {
-    pub(crate) content: Content,
+    pub(crate) content: CellContent,
     pub(crate) row: usize,
     pub(crate) width: i64,
     pub(crate) height: i64,
@@ -47,10 +47,10 @@ pub(crate) struct Cell {
 
 /// The content of a cell.
 #[derive(Debug)]
-pub(crate) enum Content {
-    Box(Option<usize>, Box<Face>),
+pub(crate) enum CellContent {
+    Box(Option<usize>, Box<NodeBox>),
     /// An edge that passes, with the lines of its label if it has one there.
-    Way(usize, Vec<String>),
+    Edge(usize, Vec<String>),
 }
 
 /// The route of an edge.
@@ -73,39 +73,39 @@ pub(crate) struct Leg {
 
 impl LayoutRows {
     /// The `on_failure` steps, or all other steps.
-    pub(crate) fn of_steps(graph: &GraphView, on_failure: bool) -> Self {
+    pub(crate) fn from_steps(graph: &GraphView, on_failure: bool) -> Self {
         let waves = graph.waves();
-        let steps: Vec<usize> = part(graph, on_failure).map(|(at, _)| at - 1).collect();
+        let steps: Vec<usize> = select_nodes(graph, on_failure).map(|(at, _)| at - 1).collect();
         let ids = steps.iter().map(|at| graph.nodes[*at].id.as_str());
         let ids: HashMap<&str, usize> = ids.zip(0..).collect();
         let mut places: Vec<_> = steps.iter().map(|at| waves[*at]).zip(0..).collect();
         // Each step that leads to the end has its own circle: a single one would be far from most of them.
-        let mut ends = BTreeMap::new();
-        let mut ways = Vec::new();
-        for (edge, of) in graph.edges.iter().enumerate() {
-            let Some(from) = ids.get(of.from.as_str()).copied() else {
+        let mut end_boxes = BTreeMap::new();
+        let mut edges = Vec::new();
+        for (edge, graph_edge) in graph.edges.iter().enumerate() {
+            let Some(from) = ids.get(graph_edge.from.as_str()).copied() else {
                 continue;
             };
-            let to = match of.to.as_str() {
-                grammar::END_TARGET => Some(*ends.entry(from).or_insert_with(|| {
+            let to = match graph_edge.to.as_str() {
+                grammar::END_TARGET => Some(*end_boxes.entry(from).or_insert_with(|| {
                     places.push((usize::MAX, places.len()));
                     places.len() - 1
                 })),
                 id => ids.get(id).copied(),
             };
-            ways.extend(to.map(|to| (edge, from, to)));
+            edges.extend(to.map(|to| (edge, from, to)));
         }
-        let (ranks, depths) = ranks(&places, &ways);
+        let (ranks, depths) = compute_ranks(&places, &edges);
         let mut rows = Self::default();
         for (at, rank) in ranks.iter().enumerate() {
-            let is_crowded = || ranks.iter().filter(|it| *it == rank).count() > CROWD;
-            let face = |step: &usize| Face::of(&graph.nodes[*step], is_crowded());
+            let is_crowded = || ranks.iter().filter(|it| *it == rank).count() > CROWDED_ROW_BOXES;
+            let face = |step: &usize| NodeBox::from_node(&graph.nodes[*step], is_crowded());
             let step = steps.get(at);
-            rows.add_box(step.copied(), step.map_or_else(Face::end, face), *rank);
+            rows.add_box(step.copied(), step.map_or_else(NodeBox::new_end, face), *rank);
         }
-        for (edge, from, to) in ways {
-            let of = &graph.edges[edge];
-            let port = match words::is_error(of) {
+        for (edge, from, to) in edges {
+            let graph_edge = &graph.edges[edge];
+            let port = match words::is_error(graph_edge) {
                 _ if ranks[to] < ranks[from] => Port::Back,
                 true => Port::Error,
                 false => Port::Middle,
@@ -115,27 +115,27 @@ impl LayoutRows {
                 Port::Error if ranks[to] == ranks[from] + 1 => 8,
                 _ => 1,
             };
-            let lines = wrapped(&words::edge_words(of).unwrap_or_default(), LABEL);
-            let legs = rows.legs((edge, lines), (from, to), (port, weight));
+            let lines = wrap_text(&words::edge_label(graph_edge).unwrap_or_default(), LABEL_ROOM);
+            let legs = rows.add_legs((edge, lines), (from, to), (port, weight));
             rows.routes.push(Route { edge, legs });
         }
         rows
     }
 
-    pub(crate) fn of_hooks(graph: &GraphView) -> Self {
+    pub(crate) fn from_hooks(graph: &GraphView) -> Self {
         let mut rows = Self::default();
         for hook in &graph.hooks {
-            rows.add_box(None, Face::of_hook(hook), 0);
+            rows.add_box(None, NodeBox::from_hook(hook), 0);
         }
         rows
     }
 
-    fn add_box(&mut self, node: Option<usize>, face: Face, rank: usize) {
+    fn add_box(&mut self, node: Option<usize>, face: NodeBox, rank: usize) {
         let size = face.size();
-        self.add(Content::Box(node, Box::new(face)), rank * 2, size);
+        self.add_cell(CellContent::Box(node, Box::new(face)), rank * 2, size);
     }
 
-    fn add(&mut self, content: Content, row: usize, (width, height): (i64, i64)) -> usize {
+    fn add_cell(&mut self, content: CellContent, row: usize, (width, height): (i64, i64)) -> usize {
         self.heights.resize(self.heights.len().max(row + 1), 0);
         self.heights[row] = self.heights[row].max(height);
         self.cells.push(Cell { content, row, width, height, x: 0, y: 0 });
@@ -143,7 +143,7 @@ impl LayoutRows {
     }
 
     /// Adds the cells of an edge: its label is in the row beside its source.
-    fn legs(
+    fn add_legs(
         &mut self,
         (edge, mut lines): (usize, Vec<String>),
         (from, to): (usize, usize),
@@ -152,9 +152,9 @@ impl LayoutRows {
         let leg = |cells, port| Leg { cells, port, weight };
         let (above, below) = (self.cells[from].row, self.cells[to].row);
         if from == to {
-            let down = self.add_way(edge, Vec::new(), above + 1);
-            let up = self.add_way(edge, lines, above + 1);
-            self.heights[above + 1] = self.heights[above + 1].max(LOOP);
+            let down = self.add_edge_cell(edge, Vec::new(), above + 1);
+            let up = self.add_edge_cell(edge, lines, above + 1);
+            self.heights[above + 1] = self.heights[above + 1].max(LOOP_HEIGHT);
             return vec![leg(vec![from, down], port), leg(vec![from, up], Port::Back)];
         }
         let mut cells = vec![from];
@@ -164,7 +164,7 @@ impl LayoutRows {
             if row == below {
                 break;
             }
-            cells.push(self.add_way(edge, std::mem::take(&mut lines), row));
+            cells.push(self.add_edge_cell(edge, std::mem::take(&mut lines), row));
         }
         cells.push(to);
         if above > below {
@@ -173,16 +173,18 @@ impl LayoutRows {
         vec![leg(cells, port)]
     }
 
-    fn add_way(&mut self, edge: usize, lines: Vec<String>, row: usize) -> usize {
-        let size = match int(lines.len()) * SMALL_LINE {
-            0 => (WAY, 0),
-            tall => (width(&lines, SMALL_LETTER) + WAY * 2, tall + WAY * 2),
+    fn add_edge_cell(&mut self, edge: usize, lines: Vec<String>, row: usize) -> usize {
+        let size = match to_i64(lines.len()) * SMALL_LINE_HEIGHT {
+            0 => (EDGE_WIDTH, 0),
+            tall => {
+                (measure_width(&lines, SMALL_LETTER_WIDTH) + EDGE_WIDTH * 2, tall + EDGE_WIDTH * 2)
+            }
         };
-        self.add(Content::Way(edge, lines), row, size)
+        self.add_cell(CellContent::Edge(edge, lines), row, size)
     }
 
     /// Shifts the cells to the right of the corner and assigns them their y coordinates. Returns the opposite corner.
-    pub(crate) fn stack(&mut self, (left, top): (i64, i64)) -> (i64, i64) {
+    pub(crate) fn assign_y(&mut self, (left, top): (i64, i64)) -> (i64, i64) {
         let mut sideways = vec![0; self.heights.len()];
         let legs = self.routes.iter().flat_map(|route| &route.legs);
         for link in legs.flat_map(|leg| leg.cells.windows(2)) {
@@ -190,25 +192,25 @@ impl LayoutRows {
             sideways[to.row] = sideways[to.row].max((from.x - to.x).abs());
         }
         let mut y = top;
-        let mut before = None;
+        let mut previous_row = None;
         for (row, height) in self.heights.iter().enumerate() {
-            if let Some(before) = before.filter(|_| *height > 0) {
+            if let Some(before) = previous_row.filter(|_| *height > 0) {
                 let least = if before + 1 == row { GAPS.0 } else { GAPS.1 };
                 let wide = sideways[before + 1..=row].iter().max();
                 y += (wide.unwrap_or(&0) / SLOPE).clamp(least, GAPS.2);
-                y += margins(before).1 + margins(row).0;
+                y += row_margins(before).1 + row_margins(row).0;
             }
             self.tops.push(y);
             y += height;
-            before = if *height > 0 { Some(row) } else { before };
+            previous_row = if *height > 0 { Some(row) } else { previous_row };
         }
         let lefts = self.cells.iter().map(|cell| cell.x - cell.width / 2);
-        let aside = left - lefts.min().unwrap_or(0);
+        let shift = left - lefts.min().unwrap_or(0);
         let mut right = left;
         for cell in &mut self.cells {
-            cell.x += aside;
+            cell.x += shift;
             cell.y = self.tops[cell.row];
-            if let Content::Box(..) = cell.content {
+            if let CellContent::Box(..) = cell.content {
                 cell.y += (self.heights[cell.row] - cell.height) / 2;
             }
             right = right.max(cell.x + cell.width / 2);
@@ -218,22 +220,25 @@ impl LayoutRows {
 
     /// The y coordinates between which nothing but boxes and labels is beside an edge that passes this row; `None` if
     /// nothing is.
-    pub(crate) fn bounds(&self, row: usize) -> Option<(i64, i64)> {
-        let (above, below) = margins(row);
+    pub(crate) fn row_bounds(&self, row: usize) -> Option<(i64, i64)> {
+        let (above, below) = row_margins(row);
         let (top, height) = (self.tops[row], self.heights[row]);
         (height > 0).then_some((top - above, top + height + below))
     }
 }
 
 /// The lengths of the vertical parts of edges above a row, where arrows end, and below it.
-fn margins(row: usize) -> (i64, i64) {
+fn row_margins(row: usize) -> (i64, i64) {
     if row.is_multiple_of(2) { (10, 4) } else { (0, 0) }
 }
 
 /// The lengths of the longest path to each box, and of the longest path onward from it. For this every way leads from
 /// the box with the lower place to the other one.
-fn ranks(places: &[(usize, usize)], ways: &[(usize, usize, usize)]) -> (Vec<usize>, Vec<i64>) {
-    let down = ways.iter().filter(|(_, from, to)| from != to);
+fn compute_ranks(
+    places: &[(usize, usize)],
+    edges: &[(usize, usize, usize)],
+) -> (Vec<usize>, Vec<i64>) {
+    let down = edges.iter().filter(|(_, from, to)| from != to);
     let down = down.map(|(_, from, to)| (places[*from], places[*to]));
     let mut down: Vec<_> = down.map(|(from, to)| (from.min(to), from.max(to))).collect();
     down.sort_unstable();

@@ -1,7 +1,7 @@
 //! Recovers a `do` that is directly in a step. It belongs below a `foreach`, and contains a step.
 
 use super::{
-    Recovery,
+    KeywordRewriter,
     values::{find_key_position, format_value, make_entry, make_mapping},
 };
 use midex_domain::{
@@ -10,20 +10,20 @@ use midex_domain::{
     node::{DocumentNode, MappingEntry, NodeContent, join_path},
 };
 
-impl Recovery<'_> {
+impl KeywordRewriter<'_> {
     /// A `do` next to `foreach`, or a `do` that contains the keys of the step. A `do` that is a text, in a step without
     /// `foreach` or with another kind, is handled by the table of foreign words.
     pub(super) fn recover_misplaced_body(&mut self, entries: &mut Vec<MappingEntry>, path: &str) {
-        let is_other_kind =
+        let has_other_kind =
             |entry: &MappingEntry| entry.key != "foreach" && grammar::is_step_kind(&entry.key);
-        let Some(at) =
-            find_key_position(entries, "do").filter(|_| !entries.iter().any(is_other_kind))
+        let Some(do_index) =
+            find_key_position(entries, "do").filter(|_| !entries.iter().any(has_other_kind))
         else {
             return;
         };
         match find_key_position(entries, "foreach") {
-            Some(each) => self.move_body_into_foreach(entries, path, (each, at)),
-            None => self.unwrap_lone_body(entries, path, at),
+            Some(each) => self.move_body_into_foreach(entries, path, (each, do_index)),
+            None => self.unwrap_lone_body(entries, path, do_index),
         }
     }
 
@@ -38,7 +38,7 @@ impl Recovery<'_> {
         if list.get("do").is_some() || body.as_text().is_none() && body.entries().is_none() {
             return;
         }
-        let within = match list.entries() {
+        let list_entry = match list.entries() {
             Some(_) => "write it below `foreach`, beside `in`".to_owned(),
             None => format!(
                 "write `in: {}` below `foreach`, and this `do` beside it",
@@ -46,38 +46,38 @@ impl Recovery<'_> {
             ),
         };
         let hint = match body.as_text() {
-            Some(_) => format!("{within}: `do: {{ guidance: {} }}`", format_value(&body)),
-            None => within,
+            Some(_) => format!("{list_entry}: `do: {{ guidance: {} }}`", format_value(&body)),
+            None => list_entry,
         };
-        let finding = unknown_key_finding(STEP_SHAPE.what, &entries[at], join_path(path, "do"));
-        self.found.push(finding.suggest(hint).without_edit());
+        let finding = unknown_key_finding(STEP_SHAPE.label, &entries[at], join_path(path, "do"));
+        self.findings.push(finding.suggest(hint).without_edit());
         let list = list.clone();
-        entries[each].value = add_foreach_body(list, step_from_text(body));
+        entries[each].value = add_foreach_body(list, build_guidance_step(body));
         entries.remove(at);
     }
 
     /// Without a `foreach`, the keys in the `do` belong to the step itself.
     fn unwrap_lone_body(&mut self, entries: &mut Vec<MappingEntry>, path: &str, at: usize) {
-        let below = entries[at].value.entries().unwrap_or_default();
-        let Some(kind) = below.iter().find(|entry| grammar::is_step_kind(&entry.key)) else {
+        let body_entries = entries[at].value.entries().unwrap_or_default();
+        let Some(kind) = body_entries.iter().find(|entry| grammar::is_step_kind(&entry.key)) else {
             return;
         };
         let hint = format!("write `{}` in the step itself: only a `foreach` has a `do`", kind.key);
-        let finding = unknown_key_finding(STEP_SHAPE.what, &entries[at], join_path(path, "do"));
-        self.found.push(finding.suggest(hint).without_edit());
-        let NodeContent::Map(below) = entries.remove(at).value.content else {
+        let finding = unknown_key_finding(STEP_SHAPE.label, &entries[at], join_path(path, "do"));
+        self.findings.push(finding.suggest(hint).without_edit());
+        let NodeContent::Map(body_entries) = entries.remove(at).value.content else {
             return;
         };
-        for one in below {
-            if find_key_position(entries, &one.key).is_none() {
-                entries.push(one);
+        for entry in body_entries {
+            if find_key_position(entries, &entry.key).is_none() {
+                entries.push(entry);
             }
         }
     }
 }
 
 /// Turns a text into a step of kind `guidance`.
-fn step_from_text(body: DocumentNode) -> DocumentNode {
+fn build_guidance_step(body: DocumentNode) -> DocumentNode {
     match body.as_text() {
         Some(_) => make_mapping(body.place, vec![make_entry("guidance", body)]),
         None => body,

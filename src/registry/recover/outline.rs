@@ -2,7 +2,7 @@
 //! steps keyed by id.
 
 use super::{
-    Recovery, is_oversized_mapping,
+    KeywordRewriter, is_oversized_mapping,
     values::{find_key_position, make_entry, make_mapping, parse_plain_value},
 };
 use midex_domain::{
@@ -13,28 +13,29 @@ use midex_domain::{
     node::{DocumentNode, MappingEntry, NodeContent},
 };
 
-impl Recovery<'_> {
+impl KeywordRewriter<'_> {
     /// `workflow: { name: …, steps: … }`: moves the keys to the top level.
     pub(super) fn hoist_nested_workflow(&mut self, entries: &mut Vec<MappingEntry>) {
-        let (key, record) = (self.form.name_key(), self.form.workflow_record());
-        let Some(at) = find_key_position(entries, key) else {
+        let (key, record) = (self.form.name_key(), self.form.workflow_shape());
+        let Some(index) = find_key_position(entries, key) else {
             return;
         };
-        let NodeContent::Map(below) = &entries[at].value.content else {
+        let NodeContent::Map(nested_entries) = &entries[index].value.content else {
             return;
         };
-        let is_outline = below.iter().any(|entry| record.find_key(&entry.key).is_some());
-        if !is_outline || is_oversized_mapping(below) {
+        let is_nested_workflow =
+            nested_entries.iter().any(|entry| record.find_key(&entry.key).is_some());
+        if !is_nested_workflow || is_oversized_mapping(nested_entries) {
             return;
         }
-        let name = below.iter().find(|entry| ["name", "id"].contains(&entry.key.as_str()));
+        let name = nested_entries.iter().find(|entry| ["name", "id"].contains(&entry.key.as_str()));
         let name = name.and_then(|entry| entry.value.as_text()).unwrap_or("NAME");
         let hint = format!("write `{key}: {name}`, and the other keys beside it, at the top");
-        self.found.push(wrong_type_finding(&entries[at].value, key, "a text").suggest(hint));
-        let NodeContent::Map(below) = entries.remove(at).value.content else {
+        self.findings.push(wrong_type_finding(&entries[index].value, key, "a text").suggest(hint));
+        let NodeContent::Map(nested_entries) = entries.remove(index).value.content else {
             return;
         };
-        for mut entry in below {
+        for mut entry in nested_entries {
             if ["name", "id"].contains(&entry.key.as_str()) {
                 key.clone_into(&mut entry.key);
             }
@@ -57,18 +58,18 @@ impl Recovery<'_> {
             let hint = format!(
                 "write each property as an input: `{name}: {{ type: … }}`; what is not required says `optional: true`"
             );
-            self.found.push(finding.suggest(hint));
+            self.findings.push(finding.suggest(hint));
             node.content = NodeContent::Map(inputs);
         } else if let NodeContent::List(items) = &node.content {
             let mut finding = wrong_type_finding(node, path, "a mapping")
                 .suggest("write a mapping from names: `NAME: { type: string }`".to_owned());
             let mut entries = Vec::new();
             for item in items {
-                let (entry, mended) = name_list_item(item, finding, &["name", "id", "key"]);
-                finding = mended;
+                let (entry, new_finding) = name_list_item(item, finding, &["name", "id", "key"]);
+                finding = new_finding;
                 entries.extend(entry);
             }
-            self.found.push(finding);
+            self.findings.push(finding);
             node.content = NodeContent::Map(entries);
         }
     }
@@ -78,8 +79,9 @@ impl Recovery<'_> {
         let NodeContent::Text(text) = &node.content else {
             return;
         };
-        let known = InputType::NAMES.iter().copied().find(|kind| kind == text);
-        let Some(kind) = known.or_else(|| foreign::find_value_counterpart("type", text)) else {
+        let input_type = InputType::NAMES.iter().copied().find(|kind| kind == text);
+        let Some(kind) = input_type.or_else(|| foreign::find_value_counterpart("type", text))
+        else {
             return;
         };
         let (text, place) = (text.clone(), node.place);
@@ -87,7 +89,7 @@ impl Recovery<'_> {
         let finding = finding.suggest(format!("write `{{ type: {kind} }}`"));
         let finding =
             self.add_wrapping_edit(finding, node, "type: ", (kind != text).then_some(kind));
-        self.found.push(finding);
+        self.findings.push(finding);
         *node = make_mapping(place, vec![make_entry("type", parse_plain_value(kind, place))]);
     }
 
@@ -95,16 +97,16 @@ impl Recovery<'_> {
     pub(super) fn recover_steps_mapping(&mut self, node: &mut DocumentNode, path: &str) {
         let id_key = self.form.id_key();
         // `dag: { tasks: […] }` and similar: a mapping with nothing but the list.
-        if let [only] = node.entries().unwrap_or_default()
+        if let [entry] = node.entries().unwrap_or_default()
             && matches!(
-                foreign::find_key_counterpart(self.form.workflow_record().what, &only.key, |_| {
+                foreign::find_key_counterpart(self.form.workflow_shape().label, &entry.key, |_| {
                     false
                 }),
                 Some(Counterpart::Key(["steps"]))
             )
-            && only.value.items().is_some()
+            && entry.value.items().is_some()
         {
-            *node = only.value.clone();
+            *node = entry.value.clone();
         }
         let NodeContent::Map(entries) = &node.content else {
             return;
@@ -117,8 +119,8 @@ impl Recovery<'_> {
         let mut finding = wrong_type_finding(node, path, "a list").suggest(hint);
         let mut steps = Vec::new();
         for step in entries {
-            let below = step.value.entries().unwrap_or_default();
-            let is_block = below.first().is_some_and(|first| {
+            let step_entries = step.value.entries().unwrap_or_default();
+            let is_block = step_entries.first().is_some_and(|first| {
                 first.place.line > step.place.line && first.place.column == step.place.column + 2
             });
             let old = format!("{}:", step.key);
@@ -126,10 +128,10 @@ impl Recovery<'_> {
             finding = finding.edit_replace_bytes(start, old, format!("- {id_key}: {}", step.key));
             let mut content = vec![make_entry(id_key, parse_plain_value(&step.key, step.place))];
             content[0].place = step.place;
-            content.extend(below.iter().filter(|entry| entry.key != id_key).cloned());
+            content.extend(step_entries.iter().filter(|entry| entry.key != id_key).cloned());
             steps.push(make_mapping(step.place, content));
         }
-        self.found.push(finding);
+        self.findings.push(finding);
         node.content = NodeContent::List(steps);
     }
 }
@@ -149,14 +151,14 @@ fn name_list_item(
         return (Some(entry), finding.without_edit());
     }
     let entries = item.entries().unwrap_or_default();
-    let at = entries.iter().position(|entry| keys.contains(&entry.key.as_str()));
-    let Some((at, name)) = at.and_then(|at| Some((at, entries[at].value.as_text()?))) else {
+    let index = entries.iter().position(|entry| keys.contains(&entry.key.as_str()));
+    let Some((index, name)) = index.and_then(|at| Some((at, entries[at].value.as_text()?))) else {
         return (None, finding.without_edit());
     };
-    let first = &entries[at];
+    let first = &entries[index];
     // Only for a block list that is indented below its key. At the key's own indentation, the edited entry would no
     // longer be nested in it.
-    let is_block = at == 0
+    let is_block = index == 0
         && first.place.column > 3
         && entries.len() > 1
         && entries[1].place.line > first.place.line;
@@ -166,7 +168,7 @@ fn name_list_item(
     let rest = entries
         .iter()
         .enumerate()
-        .filter(|(other, _)| *other != at)
+        .filter(|(other, _)| *other != index)
         .map(|(_, entry)| entry.clone());
     let entry = MappingEntry {
         place: first.place,

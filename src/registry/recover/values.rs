@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Recovery, is_oversized_mapping};
+use super::{KeywordRewriter, is_oversized_mapping};
 use midex_domain::{
     check::{unknown_key_finding, wrong_type_finding},
     finding::{Finding, Place, Rule},
@@ -16,37 +16,39 @@ use midex_domain::{
     span::HumanDuration,
 };
 
-impl Recovery<'_> {
+impl KeywordRewriter<'_> {
     /// `agent: { name: … }`: the agent's name, and keys that belong to the step itself.
     pub(super) fn recover_agent_mapping(&mut self, entries: &mut Vec<MappingEntry>, path: &str) {
-        let Some(at) = find_key_position(entries, "agent") else {
+        let Some(index) = find_key_position(entries, "agent") else {
             return;
         };
-        let NodeContent::Map(below) = &entries[at].value.content else {
+        let NodeContent::Map(agent_entries) = &entries[index].value.content else {
             return;
         };
-        if is_oversized_mapping(below) {
+        if is_oversized_mapping(agent_entries) {
             return;
         }
         let is_name = |entry: &&MappingEntry| ["name", "id"].contains(&entry.key.as_str());
-        let Some(name) = below.iter().find(is_name).filter(|name| name.value.as_text().is_some())
+        let Some(name) =
+            agent_entries.iter().find(is_name).filter(|name| name.value.as_text().is_some())
         else {
             return;
         };
-        let node = &entries[at].value;
+        let node = &entries[index].value;
         let text = name.value.as_text().unwrap_or_default();
         let finding = wrong_type_finding(node, &join_path(path, "agent"), "a text")
             .suggest(format!("write `agent: {text}`"));
-        let edited = below.len() == 1 && !self.is_json;
+        let is_editable = agent_entries.len() == 1 && !self.is_json;
         let old = format!("{{ {}: {text} }}", name.key);
-        let start = edited.then_some(node.place.start);
-        self.found.push(finding.edit_replace_bytes(start, old, text.to_owned()));
+        let start = is_editable.then_some(node.place.start);
+        self.findings.push(finding.edit_replace_bytes(start, old, text.to_owned()));
         let name = name.value.clone();
-        let NodeContent::Map(below) = std::mem::replace(&mut entries[at].value, name).content
+        let NodeContent::Map(agent_entries) =
+            std::mem::replace(&mut entries[index].value, name).content
         else {
             return;
         };
-        for entry in below {
+        for entry in agent_entries {
             if !is_name(&&entry) && find_key_position(entries, &entry.key).is_none() {
                 entries.push(entry);
             }
@@ -64,7 +66,7 @@ impl Recovery<'_> {
                 continue;
             };
             let inner = text.trim().trim_start_matches("${{").trim_end_matches("}}").trim();
-            let Some(meant) = foreign::find_value_counterpart(&entry.key, inner) else {
+            let Some(counterpart) = foreign::find_value_counterpart(&entry.key, inner) else {
                 continue;
             };
             let message = format!(
@@ -77,46 +79,46 @@ impl Recovery<'_> {
                 place,
                 message,
             );
-            self.found.push(
+            self.findings.push(
                 finding
-                    .suggest(format!("write `run_when: {meant}`"))
+                    .suggest(format!("write `run_when: {counterpart}`"))
                     .edit_replace(entry.place, &entry.key, Some("run_when"))
-                    .edit_replace(place, text, Some(meant)),
+                    .edit_replace(place, text, Some(counterpart)),
             );
             "run_when".clone_into(&mut entry.key);
-            entry.value = parse_plain_value(meant, place);
+            entry.value = parse_plain_value(counterpart, place);
             return;
         }
     }
 
     /// `type: guidance`: midex gives each kind of step its own key.
     pub(super) fn recover_type_key(&mut self, entries: &mut Vec<MappingEntry>, path: &str) {
-        let Some(at) =
+        let Some(type_index) =
             find_key_position(entries, "type").or_else(|| find_key_position(entries, "kind"))
         else {
             return;
         };
-        let there = entries.iter().find(|entry| grammar::is_step_kind(&entry.key));
-        let there = there.map(|entry| entry.key.clone());
-        let kind = entries[at]
+        let existing_kind = entries.iter().find(|entry| grammar::is_step_kind(&entry.key));
+        let existing_kind = existing_kind.map(|entry| entry.key.clone());
+        let kind = entries[type_index]
             .value
             .as_text()
             .and_then(|text| foreign::find_value_counterpart("kind", text));
-        let Some(meant) = there.as_deref().or(kind) else {
+        let Some(kind_name) = existing_kind.as_deref().or(kind) else {
             let finding = unknown_key_finding(
-                STEP_SHAPE.what,
-                &entries[at],
-                join_path(path, &entries[at].key),
+                STEP_SHAPE.label,
+                &entries[type_index],
+                join_path(path, &entries[type_index].key),
             );
             let hint = "the kind is a key: `guidance: TEXT`, `agent: NAME`, `tool: NAME`, or `run: CATALOG OPERATION` for a call of an imported catalog";
-            self.found.push(finding.suggest(hint.to_owned()));
-            return super::replace_by_placeholder_kind(&mut entries[at]);
+            self.findings.push(finding.suggest(hint.to_owned()));
+            return super::replace_by_placeholder_kind(&mut entries[type_index]);
         };
-        let entry = &entries[at];
-        let mut finding = unknown_key_finding(STEP_SHAPE.what, entry, join_path(path, &entry.key));
+        let entry = &entries[type_index];
+        let mut finding = unknown_key_finding(STEP_SHAPE.label, entry, join_path(path, &entry.key));
         let body = find_key_position(entries, "instructions")
-            .filter(|_| meant == "guidance" && there.is_none());
-        finding = match (&there, body) {
+            .filter(|_| kind_name == "guidance" && existing_kind.is_none());
+        finding = match (&existing_kind, body) {
             (Some(there), _) => finding.suggest(format!("remove it: `{there}` is the kind")),
             (None, Some(body)) => {
                 let finding = finding.suggest(
@@ -125,36 +127,37 @@ impl Recovery<'_> {
                 );
                 finding.edit_replace(entries[body].place, "instructions", Some("guidance"))
             }
-            (None, None) => finding.suggest(format!("write `{meant}: …`: the key is the kind")),
+            (None, None) => finding.suggest(format!("write `{kind_name}: …`: the key is the kind")),
         };
         // Remove the entry if it only repeats the kind of the step, or if `instructions` becomes its kind `guidance`.
-        if there.as_deref().is_none_or(|there| kind == Some(there))
-            && (there.is_some() || body.is_some())
+        if existing_kind.as_deref().is_none_or(|there| kind == Some(there))
+            && (existing_kind.is_some() || body.is_some())
         {
-            let next = entries.get(at + 1).map(|next| next.place);
-            finding = finding.edit_remove_entry(entry.place, next, entry.value.place);
+            let next_place = entries.get(type_index + 1).map(|next| next.place);
+            finding = finding.edit_remove_entry(entry.place, next_place, entry.value.place);
         }
-        self.found.push(finding);
-        match (there, body) {
+        self.findings.push(finding);
+        match (existing_kind, body) {
             (None, Some(body)) => "guidance".clone_into(&mut entries[body].key),
-            (None, None) => super::replace_by_placeholder_kind(&mut entries[at]),
+            (None, None) => super::replace_by_placeholder_kind(&mut entries[type_index]),
             _ => {}
         }
-        if entries[at].key != "guidance" {
-            entries.remove(at);
+        if entries[type_index].key != "guidance" {
+            entries.remove(type_index);
         }
     }
 
     /// `withItems: […]` of another system, next to the kind of the step: rewritten to `foreach`.
     pub(super) fn recover_foreign_loop(&mut self, entries: &mut [MappingEntry], path: &str) {
         let is_loop = |entry: &&mut MappingEntry| {
-            let meant = foreign::find_key_counterpart(STEP_SHAPE.what, &entry.key, |_| false);
+            let counterpart =
+                foreign::find_key_counterpart(STEP_SHAPE.label, &entry.key, |_| false);
             let is_list = entry.value.entries().is_none() && entry.key != "foreach";
-            is_list && matches!(meant, Some(Counterpart::Key(["foreach"])))
+            is_list && matches!(counterpart, Some(Counterpart::Key(["foreach"])))
         };
         if let Some(entry) = entries.iter_mut().find(is_loop) {
-            let finding = unknown_key_finding(STEP_SHAPE.what, entry, join_path(path, &entry.key));
-            self.found.push(finding.suggest("write `foreach`".to_owned()));
+            let finding = unknown_key_finding(STEP_SHAPE.label, entry, join_path(path, &entry.key));
+            self.findings.push(finding.suggest("write `foreach`".to_owned()));
             "foreach".clone_into(&mut entry.key);
         }
     }
@@ -165,35 +168,37 @@ impl Recovery<'_> {
         entries: &mut Vec<MappingEntry>,
         path: &str,
     ) {
-        let Some(at) = find_key_position(entries, "foreach") else {
+        let Some(foreach_index) = find_key_position(entries, "foreach") else {
             return;
         };
-        let belongs = |entry: &MappingEntry| {
+        let is_body_key = |entry: &MappingEntry| {
             let kind = STEP_SHAPE.find_key(&entry.key).filter(|key| key.is_step_kind());
-            let is_kind = kind.is_some_and(|kind| kind.not_each.is_none() && !kind.is_planned());
+            let is_kind =
+                kind.is_some_and(|kind| kind.foreach_advice.is_none() && !kind.is_planned());
             let fields = ["instructions", "result", "example", "output_contract", "with"];
             is_kind || fields.contains(&entry.key.as_str())
         };
-        let is_alone = entries[at].value.entries().is_none();
+        let is_alone = entries[foreach_index].value.entries().is_none();
         if !is_alone
-            || !entries.iter().any(|entry| grammar::is_step_kind(&entry.key) && belongs(entry))
+            || !entries.iter().any(|entry| grammar::is_step_kind(&entry.key) && is_body_key(entry))
         {
             return;
         }
-        let list = entries[at].value.clone();
-        let shown = format_value(&list);
+        let list = entries[foreach_index].value.clone();
+        let list_text = format_value(&list);
         let finding = wrong_type_finding(&list, &join_path(path, "foreach"), "a mapping");
         let hint = format!(
-            "write `in: {shown}` below `foreach`, and what is done with each item below `do`"
+            "write `in: {list_text}` below `foreach`, and what is done with each item below `do`"
         );
-        self.found.push(finding.suggest(hint).without_edit());
-        let place = entries[at].place;
-        let (body, rest): (Vec<_>, Vec<_>) = std::mem::take(entries).into_iter().partition(belongs);
+        self.findings.push(finding.suggest(hint).without_edit());
+        let place = entries[foreach_index].place;
+        let (body, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(entries).into_iter().partition(is_body_key);
         *entries = rest;
-        if let Some(at) = find_key_position(entries, "foreach") {
-            let each = make_mapping(place, body);
-            entries[at].value =
-                make_mapping(place, vec![make_entry("in", list), make_entry("do", each)]);
+        if let Some(foreach_index) = find_key_position(entries, "foreach") {
+            let body_mapping = make_mapping(place, body);
+            entries[foreach_index].value =
+                make_mapping(place, vec![make_entry("in", list), make_entry("do", body_mapping)]);
         }
     }
 
@@ -213,7 +218,7 @@ impl Recovery<'_> {
             "- ".to_owned(),
             "  ".to_owned(),
         );
-        self.found.push(finding);
+        self.findings.push(finding);
         if let Some(mut first) = first {
             // If there are several steps, drop the id of the first one: the ids belong into the sub-workflow that the
             // hint suggests.
@@ -221,7 +226,7 @@ impl Recovery<'_> {
                 entries.retain(|entry| is_alone || entry.key != "id");
             }
             *node = first;
-            self.recover_value(node, path, &ValueShape::Each);
+            self.recover_value(node, path, &ValueShape::ForeachBody);
         }
     }
 
@@ -237,13 +242,13 @@ impl Recovery<'_> {
                 continue;
             };
             let is_other = matches!(entry.value.content, NodeContent::Map(_) | NodeContent::Null);
-            let fits = match (bare.key, &entry.value.content) {
+            let is_expected = match (bare.key, &entry.value.content) {
                 ("retry", content) => matches!(content, NodeContent::Number(..)),
                 ("do", content) => matches!(content, NodeContent::Text(_)),
                 ("input" | "default", _) => true,
                 (_, content) => !matches!(content, NodeContent::List(_) | NodeContent::Bool(_)),
             };
-            if fits && !is_other {
+            if is_expected && !is_other {
                 self.wrap_plain_value(&mut entry.value, &join_path(path, bare.key), bare);
             }
         }
@@ -251,7 +256,7 @@ impl Recovery<'_> {
 
     fn wrap_plain_value(&mut self, node: &mut DocumentNode, path: &str, bare: &BareScalar) {
         // A bare number means seconds, and a single name means a list of one.
-        let instead = match (bare.key, &node.content) {
+        let replacement = match (bare.key, &node.content) {
             ("wait", NodeContent::Number(..)) => node.as_count().map(|count| format!("{count}s")),
             ("wait", NodeContent::Text(text)) if text.parse::<HumanDuration>().is_err() => {
                 HumanDuration::guess_duration(text).map(|span| span.to_string())
@@ -260,24 +265,26 @@ impl Recovery<'_> {
             _ => None,
         };
         let rows = match (bare.key, &node.content) {
-            ("wait", NodeContent::Text(text)) => wait_entries(text),
+            ("wait", NodeContent::Text(text)) => build_wait_entries(text),
             _ => bare.entries,
         };
-        let said = |value: &str| {
-            let said = rows.iter();
-            let said = said.map(|(key, given)| format!("{key}: {}", given.unwrap_or(value)));
-            said.collect::<Vec<_>>().join(", ")
+        let format_row = |value: &str| {
+            let formatted_rows = rows.iter();
+            let formatted_rows =
+                formatted_rows.map(|(key, given)| format!("{key}: {}", given.unwrap_or(value)));
+            formatted_rows.collect::<Vec<_>>().join(", ")
         };
         let expected = match bare.key {
             "default" => "a mapping with `from`",
             _ => "a mapping",
         };
-        let value = instead.clone().unwrap_or_else(|| format_value(node));
+        let value = replacement.clone().unwrap_or_else(|| format_value(node));
         let finding = wrong_type_finding(node, path, expected)
-            .suggest(format!("write `{{ {} }}`", said(&value)));
-        let finding = self.add_wrapping_edit(finding, node, &said(""), instead.as_deref());
-        self.found.push(finding);
-        let value = match (bare.key, &instead) {
+            .suggest(format!("write `{{ {} }}`", format_row(&value)));
+        let finding =
+            self.add_wrapping_edit(finding, node, &format_row(""), replacement.as_deref());
+        self.findings.push(finding);
+        let value = match (bare.key, &replacement) {
             ("input", Some(_)) => {
                 DocumentNode { content: NodeContent::List(vec![node.clone()]), ..node.clone() }
             }
@@ -307,7 +314,7 @@ impl Recovery<'_> {
         };
         let message = "`depends_on` must be a list, or the id of one step";
         let finding = Finding::new(Rule::WrongType, path, node.place, message);
-        self.found.push(
+        self.findings.push(
             finding.suggest(format!("write `{list}`")).edit_rewrite_quoted(node.place, text, &list),
         );
         let items = names.iter().map(|name| DocumentNode {
@@ -321,21 +328,21 @@ impl Recovery<'_> {
     pub(super) fn recover_branch(&mut self, node: &mut DocumentNode, path: &str) {
         if let NodeContent::Map(entries) = &node.content {
             let hint = "write a list of arms: `- if: CONDITION` with `next: STEP` below it, and last `- next: STEP`";
-            self.found.push(wrong_type_finding(node, path, "a list").suggest(hint.to_owned()));
-            let arms = arms_from_mapping(entries, node.place);
+            self.findings.push(wrong_type_finding(node, path, "a list").suggest(hint.to_owned()));
+            let arms = build_arms(entries, node.place);
             node.content = NodeContent::List(arms);
         }
         let NodeContent::List(arms) = &mut node.content else {
             return;
         };
-        let mut last = None;
+        let mut last_arm = None;
         let count = arms.len();
-        for (at, arm) in arms.iter_mut().enumerate() {
-            let path = format!("{path}[{at}]");
+        for (index, arm) in arms.iter_mut().enumerate() {
+            let path = format!("{path}[{index}]");
             self.recover_value(arm, &path, &ValueShape::Record(&BRANCH_ARM_SHAPE));
-            last = self.recover_else(arm, &path, at + 1 == count).or(last);
+            last_arm = self.recover_else(arm, &path, index + 1 == count).or(last_arm);
         }
-        arms.extend(last);
+        arms.extend(last_arm);
     }
 
     /// Turns an `else` next to `if` into an arm of its own.
@@ -350,31 +357,31 @@ impl Recovery<'_> {
         };
         find_key_position(entries, "if")?;
         let words = ["else", "otherwise", "default"];
-        let at = entries.iter().position(|entry| words.contains(&entry.key.as_str()))?;
-        let mut entry = entries.remove(at);
-        let to = entry.value.as_text().unwrap_or("STEP").to_owned();
+        let index = entries.iter().position(|entry| words.contains(&entry.key.as_str()))?;
+        let mut entry = entries.remove(index);
+        let target = entry.value.as_text().unwrap_or("STEP").to_owned();
         let finding =
-            unknown_key_finding(BRANCH_ARM_SHAPE.what, &entry, join_path(path, &entry.key));
-        let hint = format!("write an arm of its own below: `- next: {to}`");
+            unknown_key_finding(BRANCH_ARM_SHAPE.label, &entry, join_path(path, &entry.key));
+        let hint = format!("write an arm of its own below: `- next: {target}`");
         let first = entries.first().map_or(entry.place, |first| first.place);
         let own_line = first.line < entry.place.line && first.column == entry.place.column;
-        let is_plain = is_last && own_line && at == entries.len();
+        let is_plain = is_last && own_line && index == entries.len();
         let start = entry.place.start.checked_sub(2).filter(|_| is_plain);
         let (old, new) = (format!("  {}", entry.key), "- next".to_owned());
-        self.found.push(finding.suggest(hint).edit_replace_bytes(start, old, new));
+        self.findings.push(finding.suggest(hint).edit_replace_bytes(start, old, new));
         "next".clone_into(&mut entry.key);
         Some(make_mapping(entry.place, vec![entry]))
     }
 }
 
 /// The entries for a `wait` that is only a text: a duration, an instant, or otherwise the name of a signal.
-fn wait_entries(text: &str) -> ReplacementEntries {
-    let is_span =
+fn build_wait_entries(text: &str) -> ReplacementEntries {
+    let is_duration =
         || text.parse::<HumanDuration>().is_ok() || HumanDuration::guess_duration(text).is_some();
     let is_number = || text.starts_with(|c: char| c.is_ascii_digit());
     if text.parse::<jiff::Timestamp>().is_ok() {
         &[("until", None)]
-    } else if has_template(text) || is_span() || is_number() {
+    } else if has_template(text) || is_duration() || is_number() {
         &[("for", None)]
     } else {
         &[("signal", None)]
@@ -382,12 +389,12 @@ fn wait_entries(text: &str) -> ReplacementEntries {
 }
 
 /// The arms that a mapping in place of their list describes.
-fn arms_from_mapping(entries: &[MappingEntry], place: Place) -> Vec<DocumentNode> {
+fn build_arms(entries: &[MappingEntry], place: Place) -> Vec<DocumentNode> {
     let lists = entries.iter().filter_map(|entry| entry.value.items());
     let mut arms: Vec<_> = lists.flatten().cloned().collect();
     let is_else =
         |entry: &&MappingEntry| ["else", "default", "otherwise"].contains(&entry.key.as_str());
-    let is_own = |entry: &&MappingEntry| !is_else(entry) && entry.value.as_text().is_some();
+    let is_condition = |entry: &&MappingEntry| !is_else(entry) && entry.value.as_text().is_some();
     let rename = |entry: &MappingEntry| {
         let key = match entry.key.as_str() {
             "condition" | "when" | "if" => "if",
@@ -403,9 +410,9 @@ fn arms_from_mapping(entries: &[MappingEntry], place: Place) -> Vec<DocumentNode
         };
         return cases.iter().map(|one| make_mapping(place, case(one))).collect();
     }
-    let own: Vec<_> = entries.iter().filter(is_own).map(rename).collect();
-    if !own.is_empty() {
-        arms.push(make_mapping(place, own));
+    let conditional_arms: Vec<_> = entries.iter().filter(is_condition).map(rename).collect();
+    if !conditional_arms.is_empty() {
+        arms.push(make_mapping(place, conditional_arms));
     }
     let last = entries.iter().filter(is_else).map(|entry| make_mapping(place, vec![rename(entry)]));
     arms.extend(last);
@@ -442,12 +449,12 @@ pub(super) fn format_value(node: &DocumentNode) -> String {
             let items: Vec<_> = items.iter().map(format_value).collect();
             format!("[{}]", items.join(", "))
         }
-        _ => short_value_text(node).unwrap_or_else(|| "…".to_owned()),
+        _ => format_short_value(node).unwrap_or_else(|| "…".to_owned()),
     }
 }
 
 /// The text of a node that is written without quotes, and would need them inside `{ … }`.
-pub(super) fn text_needing_quotes(node: &DocumentNode) -> Option<&str> {
+pub(super) fn find_unquoted_text(node: &DocumentNode) -> Option<&str> {
     let text = node.as_text()?;
     let is_bare = node.place.end.checked_sub(node.place.start) == Some(text.len());
     (is_bare && !is_plain_yaml(text)).then_some(text)
@@ -461,13 +468,13 @@ fn is_plain_yaml(text: &str) -> bool {
 }
 
 /// A short plain value as it is written, or a list of such values. `None` for mappings and long texts.
-pub(super) fn short_value_text(node: &DocumentNode) -> Option<String> {
+pub(super) fn format_short_value(node: &DocumentNode) -> Option<String> {
     match &node.content {
         NodeContent::Text(text) if !text.contains('\n') && text.len() <= 80 => Some(text.clone()),
         NodeContent::Number(_, written) => Some(written.clone()),
         NodeContent::Bool(value) => Some(value.to_string()),
         NodeContent::List(items) => {
-            let items: Option<Vec<_>> = items.iter().map(short_value_text).collect();
+            let items: Option<Vec<_>> = items.iter().map(format_short_value).collect();
             Some(format!("[{}]", items?.join(", ")))
         }
         _ => None,

@@ -23,10 +23,10 @@ const CONTROL_CHARS_CLASS: &str = r"\u0000-\u001f\u007f-\u009f";
 
 /// The schema of a workflow, including the `$defs` that it refers to.
 pub(super) fn workflow_schema(form: WorkflowFormat) -> Value {
-    let top = form.workflow_record();
-    let mut schema = record_schema(top);
+    let record = form.workflow_shape();
+    let mut schema = record_schema(record);
     let mut definitions = Map::from_iter([("stepId".to_owned(), step_id_schema())]);
-    for key in top.keys {
+    for key in record.keys {
         match key.shape {
             ValueShape::Steps(step) => {
                 drop(definitions.insert("step".into(), record_schema(step).into()));
@@ -57,15 +57,15 @@ fn record_schema(record: &MappingShape) -> Map<String, Value> {
         schema.insert("minProperties".into(), json!(1));
         schema.insert("maxProperties".into(), json!(1));
     }
-    let mut rules = match record.what {
-        what if what == STEP_SHAPE.what => step_rules(&keys),
-        what if what == grammar::DEFAULT_SHAPE.what => default_rules(),
-        what if what == grammar::INSERT_ITEM_SHAPE.what => {
-            exactly_one_rules(&grammar::INSERT_PLACE_KEYS)
+    let mut rules = match record.label {
+        what if what == STEP_SHAPE.label => build_step_rules(&keys),
+        what if what == grammar::DEFAULT_SHAPE.label => default_rules(),
+        what if what == grammar::INSERT_ITEM_SHAPE.label => {
+            build_exactly_one_rule(&grammar::INSERT_PLACE_KEYS)
         }
         _ => Vec::new(),
     };
-    rules.extend(keys.iter().flat_map(|key| key_relation_rules(key)));
+    rules.extend(keys.iter().flat_map(|key| build_relation_rules(key)));
     if !rules.is_empty() {
         schema.insert("allOf".into(), Value::Array(rules));
     }
@@ -73,16 +73,17 @@ fn record_schema(record: &MappingShape) -> Map<String, Value> {
 }
 
 /// The rules that relate a key to others: a key that may replace it, and a key that it requires.
-fn key_relation_rules(key: &MappingKey) -> Vec<Value> {
+fn build_relation_rules(key: &MappingKey) -> Vec<Value> {
     let required = |name: &str| json!({ "required": [name] });
-    let unless = key.unless.map(|other| json!({ "anyOf": [required(key.name), required(other)] }));
-    let beside =
-        { key.beside }.map(|other| json!({ "if": required(key.name), "then": required(other) }));
-    unless.into_iter().chain(beside).collect()
+    let unless_rule =
+        key.alternative_key.map(|other| json!({ "anyOf": [required(key.name), required(other)] }));
+    let requires_rule = { key.required_key }
+        .map(|other| json!({ "if": required(key.name), "then": required(other) }));
+    unless_rule.into_iter().chain(requires_rule).collect()
 }
 
 /// The rule that exactly one of these keys is present.
-fn exactly_one_rules(keys: &[&str]) -> Vec<Value> {
+fn build_exactly_one_rule(keys: &[&str]) -> Vec<Value> {
     let required: Vec<_> = keys.iter().map(|key| json!({ "required": [key] })).collect();
     vec![json!({ "oneOf": required })]
 }
@@ -90,13 +91,13 @@ fn exactly_one_rules(keys: &[&str]) -> Vec<Value> {
 /// The schema of the `do` of a `foreach`: a step with fewer keys.
 fn foreach_body_schema() -> Map<String, Value> {
     let keys = STEP_SHAPE.keys.iter();
-    let keys = keys.filter(|key| !key.is_planned() && key.not_each.is_none());
+    let keys = keys.filter(|key| !key.is_planned() && key.foreach_advice.is_none());
     let keys: Vec<_> = keys.collect();
     let mut schema = mapping_schema(&keys, false, |key| match key.name {
-        "on_error" => json!({ "description": key.what, "enum": grammar::ON_ERROR_WORDS }),
+        "on_error" => json!({ "description": key.description, "enum": grammar::ON_ERROR_WORDS }),
         _ => key_schema(key),
     });
-    schema.insert("allOf".into(), Value::Array(step_rules(&keys)));
+    schema.insert("allOf".into(), Value::Array(build_step_rules(&keys)));
     schema
 }
 
@@ -107,7 +108,7 @@ fn mapping_schema(
 ) -> Map<String, Value> {
     let properties = keys.iter().map(|key| (key.name.to_owned(), schema_of(key)));
     let properties: Map<_, _> = properties.collect();
-    let required = keys.iter().filter(|key| key.required && key.unless.is_none());
+    let required = keys.iter().filter(|key| key.required && key.alternative_key.is_none());
     let required: Vec<_> = required.map(|key| key.name).collect();
     let schema = [
         ("type", json!("object")),
@@ -118,28 +119,28 @@ fn mapping_schema(
     Map::from_iter(schema.map(|(key, value)| (key.to_owned(), value)))
 }
 
-fn not_both_rule(one: &str, other: &str) -> Value {
+fn build_not_both_rule(one: &str, other: &str) -> Value {
     json!({ "not": { "required": [one, other] } })
 }
 
 /// The rules of a step: exactly one kind, and which keys may be combined with it and with each other.
-fn step_rules(keys: &[&MappingKey]) -> Vec<Value> {
+fn build_step_rules(keys: &[&MappingKey]) -> Vec<Value> {
     let required = |key: &&&MappingKey| json!({ "required": [key.name] });
     let kinds = || keys.iter().filter(|key| key.is_step_kind());
-    let kinds_all: Vec<_> = kinds().map(|kind| required(&kind)).collect();
-    let mut rules = vec![json!({ "oneOf": kinds_all })];
+    let kind_rules: Vec<_> = kinds().map(|kind| required(&kind)).collect();
+    let mut rules = vec![json!({ "oneOf": kind_rules })];
     let spellings = [("depends_on", "dependsOn")];
     let pairs = grammar::EXCLUSIVE_FIELD_PAIRS.iter().chain(&spellings);
-    let has = |name: &str| keys.iter().any(|key| key.name == name);
-    let pairs = pairs.filter(|(one, _)| has(one));
-    rules.extend(pairs.map(|(one, other)| not_both_rule(one, other)));
+    let has_key = |name: &str| keys.iter().any(|key| key.name == name);
+    let pairs = pairs.filter(|(one, _)| has_key(one));
+    rules.extend(pairs.map(|(one, other)| build_not_both_rule(one, other)));
     for kind in kinds() {
-        let idle = keys.iter().filter(|key| !key.applies_to_kind(kind.name));
-        let idle: Vec<_> = idle.map(|key| required(&key)).collect();
-        if !idle.is_empty() {
+        let unused_keys = keys.iter().filter(|key| !key.applies_to_kind(kind.name));
+        let unused_keys: Vec<_> = unused_keys.map(|key| required(&key)).collect();
+        if !unused_keys.is_empty() {
             rules.push(json!({
                 "if": { "required": [kind.name] },
-                "then": { "not": { "anyOf": idle } },
+                "then": { "not": { "anyOf": unused_keys } },
             }));
         }
     }
@@ -155,7 +156,7 @@ fn default_rules() -> Vec<Value> {
         })
     };
     let no_template = json!({ "not": { "type": "string", "pattern": TEMPLATE_PATTERN } });
-    let variable = json!({ "type": "string", "pattern": not_blank_pattern() });
+    let variable = json!({ "type": "string", "pattern": build_not_blank_pattern() });
     vec![when(DefaultFrom::Literal, no_template), when(DefaultFrom::Env, variable)]
 }
 
@@ -166,7 +167,7 @@ fn key_schema(key: &MappingKey) -> Value {
     if let Value::Object(map) = &mut schema
         && !map.contains_key("$ref")
     {
-        map.insert("description".into(), json!(key.what));
+        map.insert("description".into(), json!(key.description));
     }
     schema
 }
@@ -204,20 +205,22 @@ fn shape_schema(shape: &ValueShape) -> Value {
         ValueShape::Items => json!({ "anyOf": [{ "type": "array" }, template_schema()] }),
         ValueShape::Flag => json!({ "type": "boolean" }),
         ValueShape::Count(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
-        ValueShape::Whole => json!({ "type": "integer", "minimum": 0 }),
+        ValueShape::NonNegativeInteger => json!({ "type": "integer", "minimum": 0 }),
         ValueShape::Number => json!({ "type": "number" }),
-        ValueShape::Span => duration_schema(),
-        ValueShape::SpanOrTemplate => json!({ "anyOf": [duration_schema(), template_schema()] }),
+        ValueShape::Duration => duration_schema(),
+        ValueShape::DurationOrTemplate => {
+            json!({ "anyOf": [duration_schema(), template_schema()] })
+        }
         ValueShape::InstantOrTemplate => json!({ "anyOf": [instant_schema(), template_schema()] }),
         ValueShape::Failure => {
-            let (least, most) = FAILED_HTTP_STATUSES.into_inner();
+            let (min, max) = FAILED_HTTP_STATUSES.into_inner();
             // A status may also be written as a text of digits.
             let mut word = name_schema(limits::WORD_BYTES_MAX);
             word["not"] = json!({ "pattern": "^[0-9]+$" });
             json!({ "anyOf": [
                 word,
                 { "type": "string", "pattern": "^[345][0-9]{2}$" },
-                { "type": "integer", "minimum": least, "maximum": most }
+                { "type": "integer", "minimum": min, "maximum": max }
             ] })
         }
         ValueShape::Choice(words) => json!({ "enum": words }),
@@ -246,7 +249,7 @@ fn shape_schema(shape: &ValueShape) -> Value {
             "maxItems": limits::STEPS_MAX,
         }),
         ValueShape::Schema => json!({ "type": ["object", "boolean"] }),
-        ValueShape::Each => json!({ "$ref": "#/$defs/each" }),
+        ValueShape::ForeachBody => json!({ "$ref": "#/$defs/each" }),
         // Planned keys are filtered out before this point.
         ValueShape::Planned => json!(false),
     }
@@ -255,11 +258,11 @@ fn shape_schema(shape: &ValueShape) -> Value {
 /// The schema of a step's branches. Their keys are patterns `key.nested:value`, where no key is empty, and neither key
 /// nor value has white space around it.
 fn branches_schema(branch: &MappingShape) -> Value {
-    let said = format!("[^{WHITE_SPACE_CLASS}]");
+    let non_blank = format!("[^{WHITE_SPACE_CLASS}]");
     let patterns = [
         format!("^[^:.{WHITE_SPACE_CLASS}][^:.]*(\\.[^:.]+)*:"),
         format!("^[^:]*[^:{WHITE_SPACE_CLASS}]:"),
-        format!("^[^:]*:{said}([\\s\\S]*{said})?$"),
+        format!("^[^:]*:{non_blank}([\\s\\S]*{non_blank})?$"),
     ];
     let patterns = patterns.map(|pattern| json!({ "pattern": pattern }));
     json!({
@@ -273,7 +276,7 @@ fn branches_schema(branch: &MappingShape) -> Value {
 
 /// A text that is not blank.
 fn text_schema(bytes_max: usize) -> Value {
-    json!({ "type": "string", "maxLength": bytes_max, "pattern": not_blank_pattern() })
+    json!({ "type": "string", "maxLength": bytes_max, "pattern": build_not_blank_pattern() })
 }
 
 fn template_schema() -> Value {
@@ -309,15 +312,15 @@ fn scalar_mapping_schema(max: usize) -> Value {
 /// A duration: units from largest to smallest, each at most once, at least one of them, and not all zero.
 fn duration_schema() -> Value {
     let units = ["d", "h", "m", "s", "ms"].map(|unit| format!("[0-9]+{unit}"));
-    let from = |first: usize| {
+    let pattern_from_unit = |first: usize| {
         let rest = units[first + 1..].iter().map(|unit| format!("({unit})?"));
         units[first].clone() + &rest.collect::<String>()
     };
-    let all: Vec<_> = (0..units.len()).map(from).collect();
-    let around = format!("[{WHITE_SPACE_CLASS}]*");
+    let all: Vec<_> = (0..units.len()).map(pattern_from_unit).collect();
+    let padding = format!("[{WHITE_SPACE_CLASS}]*");
     json!({
         "type": "string",
-        "pattern": format!("^{around}({}){around}$", all.join("|")),
+        "pattern": format!("^{padding}({}){padding}$", all.join("|")),
         "allOf": [{ "pattern": "[1-9]" }],
     })
 }
@@ -327,21 +330,22 @@ fn instant_schema() -> Value {
     json!({ "type": "string", "pattern": "^[-+]?[0-9]{4,6}-?[0-9]{2}-?[0-9]{2}[Tt ]" })
 }
 
-fn list_schema(of: &ValueShape, min: usize, max: usize) -> Value {
+fn list_schema(item_shape: &ValueShape, min: usize, max: usize) -> Value {
     let mut schema = json!({
         "type": "array",
-        "items": shape_schema(of),
+        "items": shape_schema(item_shape),
         "minItems": min,
         "maxItems": max,
     });
-    let is_named = matches!(of, ValueShape::Name(_) | ValueShape::Id(_) | ValueShape::Failure);
+    let is_named =
+        matches!(item_shape, ValueShape::Name(_) | ValueShape::Id(_) | ValueShape::Failure);
     if let (Value::Object(map), true) = (&mut schema, is_named) {
         map.insert("uniqueItems".into(), json!(true));
     }
     schema
 }
 
-fn not_blank_pattern() -> String {
+fn build_not_blank_pattern() -> String {
     format!("[^{WHITE_SPACE_CLASS}]")
 }
 

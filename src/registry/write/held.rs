@@ -55,8 +55,8 @@ impl LockedDirectory {
             .map_err(|error| unusable_path_error(&target.path, error))?;
         let is_target =
             |one: &&DefinitionDirectory| fs::canonicalize(&one.path).is_ok_and(|it| it == real);
-        let mut known = registry.sources().workflows.iter();
-        let directory = known.find(is_target).unwrap_or(target);
+        let mut directories = registry.sources().workflows.iter();
+        let directory = directories.find(is_target).unwrap_or(target);
         let root = RootDirectory::open(directory).map_err(|finding| {
             unusable_path_error(&directory.path, io::Error::other(finding.message))
         })?;
@@ -102,12 +102,12 @@ impl LockedDirectory {
         };
         let folder = self.open_folder(path.parent().unwrap_or(&self.directory))?;
         let name = path.file_name().unwrap_or_default().to_owned();
-        let read = folder.read(&name, limits::DEFINITION_BYTES_MAX);
-        let read = read.map_err(|error| match Errno::from_io_error(&error) {
+        let contents = folder.read(&name, limits::DEFINITION_BYTES_MAX);
+        let contents = contents.map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::LOOP) => refusal::not_a_file_error(id, path, "is a symbolic link"),
             _ => unusable_path_error(path, error),
         })?;
-        let Some((bytes, metadata)) = read else {
+        let Some((bytes, metadata)) = contents else {
             return Ok(None);
         };
         if bytes.len() as u64 > limits::DEFINITION_BYTES_MAX {
@@ -118,23 +118,23 @@ impl LockedDirectory {
 
     /// The workflow that is in effect for this id, if it is in another directory.
     pub(super) fn find_in_other_directory(&self, id: &str) -> Option<&WorkflowEntry> {
-        let is_here = |entry: &&WorkflowEntry| {
+        let is_in_directory = |entry: &&WorkflowEntry| {
             let path = entry.path.as_deref();
             path.is_some_and(|path| path.starts_with(&self.directory))
         };
-        self.registry.workflow(id).filter(|entry| !is_here(entry))
+        self.registry.workflow(id).filter(|entry| !is_in_directory(entry))
     }
 
     /// Refuses an id that differs only in case from that of another file, since some file systems do not distinguish
     /// them.
-    pub(super) fn refuse_look_alike(&self, id: &str, but: Option<&str>) -> Result<()> {
-        let is_alike = |name: &str| name != id && name.eq_ignore_ascii_case(id);
-        let mut others = self.entries().filter(|(entry, _)| Some(&*entry.name) != but);
-        let alike = others.find(|(entry, path)| {
-            is_alike(&entry.name)
-                || path.file_stem().is_some_and(|it| is_alike(&super::file_name_text(it)))
+    pub(super) fn refuse_case_variant(&self, id: &str, except_id: Option<&str>) -> Result<()> {
+        let is_case_variant = |name: &str| name != id && name.eq_ignore_ascii_case(id);
+        let mut other_entries = self.entries().filter(|(entry, _)| Some(&*entry.name) != except_id);
+        let case_variant = other_entries.find(|(entry, path)| {
+            is_case_variant(&entry.name)
+                || path.file_stem().is_some_and(|it| is_case_variant(&super::file_name_text(it)))
         });
-        alike.map_or(Ok(()), |(entry, path)| Err(refusal::look_alike_error(id, entry, path)))
+        case_variant.map_or(Ok(()), |(entry, path)| Err(refusal::look_alike_error(id, entry, path)))
     }
 }
 
@@ -176,7 +176,8 @@ pub(super) fn open_target_folder(target: &DefinitionDirectory) -> Result<Folder>
 }
 
 fn busy_error(directory: &Path) -> Error {
-    let shown = directory.display();
-    let message = format!("another process writes workflows into `{shown}` and has not ended yet");
+    let path_text = directory.display();
+    let message =
+        format!("another process writes workflows into `{path_text}` and has not ended yet");
     Error::new(Code::ServerBusy, message)
 }

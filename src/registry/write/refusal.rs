@@ -26,12 +26,13 @@ const COPY_WORKFLOW_CALL: NextCall = call_tool(
 );
 
 pub(super) fn invalid_id_error(id: &str) -> Error {
-    let shown: String = id.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
-    let hint = suggest_valid_id(&shown).map_or_else(String::new, |id| format!("; `{id}` would do"));
+    let short_id: String = id.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
+    let hint =
+        suggest_valid_id(&short_id).map_or_else(String::new, |id| format!("; `{id}` would do"));
     let message = format!(
-        "the id {shown:?} cannot be the name of a file: it takes letters, digits, `_`, `.` and `-`, and begins with a letter or a digit{hint}"
+        "the id {short_id:?} cannot be the name of a file: it takes letters, digits, `_`, `.` and `-`, and begins with a letter or a digit{hint}"
     );
-    Error::new(Code::IdentifierInvalid, message).with_context("workflow_id", shown)
+    Error::new(Code::IdentifierInvalid, message).with_context("workflow_id", short_id)
 }
 
 /// A valid id made of the same words, as a suggestion.
@@ -45,10 +46,10 @@ fn suggest_valid_id(id: &str) -> Option<String> {
     (id.is_ascii() && !words.is_empty()).then(|| words.join("-"))
 }
 
-pub(super) fn already_exists_error(id: &str, held: &LockedFile) -> Error {
-    let message = format!("the workflow `{id}` is there already, as `{}`", held.path.display());
-    file_error(Code::WorkflowAlreadyExists, id, message, Some(&held.path))
-        .with_context("version", held.version())
+pub(super) fn already_exists_error(id: &str, file: &LockedFile) -> Error {
+    let message = format!("the workflow `{id}` is there already, as `{}`", file.path.display());
+    file_error(Code::WorkflowAlreadyExists, id, message, Some(&file.path))
+        .with_context("version", file.version())
         .with_next(READ_FILE_FIRST_CALL)
 }
 
@@ -69,14 +70,14 @@ pub(super) fn look_alike_error(id: &str, entry: &WorkflowEntry, path: &Path) -> 
     file_error(Code::WorkflowAlreadyExists, id, message, Some(path)).with_next(OTHER_ID_CALL)
 }
 
-pub(super) fn version_conflict_error(id: &str, expected: &str, held: Option<&LockedFile>) -> Error {
+pub(super) fn version_conflict_error(id: &str, expected: &str, file: Option<&LockedFile>) -> Error {
     let expected: String = expected.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
-    let actual = held.map(LockedFile::version);
+    let actual = file.map(LockedFile::version);
     let message = match &actual {
         Some(actual) => format!("the workflow `{id}` has the version {actual}, not {expected}"),
         None => format!("the workflow `{id}` is not there, so it has not the version {expected}"),
     };
-    let error = file_error(Code::VersionConflict, id, message, held.map(|held| &*held.path))
+    let error = file_error(Code::VersionConflict, id, message, file.map(|held| &*held.path))
         .with_context("expected_version", expected)
         .with_context("actual_version", actual.clone());
     match actual {
@@ -99,14 +100,14 @@ pub(super) fn not_writable_error(entry: &WorkflowEntry, directory: &Path) -> Err
         .with_next(COPY_WORKFLOW_CALL)
 }
 
-pub(super) fn not_a_file_error(id: &str, path: &Path, what: &str) -> Error {
-    let message = format!("`{}`, which has the workflow `{id}`, {what}", path.display());
+pub(super) fn not_a_file_error(id: &str, path: &Path, problem: &str) -> Error {
+    let message = format!("`{}`, which has the workflow `{id}`, {problem}", path.display());
     file_error(Code::WorkflowNotWritable, id, message, Some(path)).with_next(COPY_WORKFLOW_CALL)
 }
 
-pub(super) fn name_not_located_error(id: &str, held: &LockedFile) -> Error {
-    let what = "says its id in a way that cannot be changed at its place";
-    not_a_file_error(id, &held.path, what)
+pub(super) fn name_not_located_error(id: &str, file: &LockedFile) -> Error {
+    let problem = "says its id in a way that cannot be changed at its place";
+    not_a_file_error(id, &file.path, problem)
 }
 
 fn file_error(code: Code, id: &str, message: String, path: Option<&Path>) -> Error {

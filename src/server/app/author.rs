@@ -9,8 +9,8 @@ use midex_domain::{
     DefaultSources, Definition, ExecutionId, Inputs, State, check,
     definition::Workflow,
     error::{Error, Result, Violation},
-    execution::{Facts, Rehearsal},
-    finding::is_broken,
+    execution::{DecisionContext, DryRun},
+    finding::has_errors,
     input::{InputReport, ProviderResolution},
     limits,
     view::{CurrentStep, StatusView},
@@ -23,7 +23,7 @@ pub enum DefinitionSubject {
     /// The workflow of this name, as it is in its file.
     Named(String),
     /// A text that the caller passes.
-    Lent(Manifest),
+    Inline(Manifest),
 }
 
 impl App {
@@ -39,14 +39,17 @@ impl App {
     ///
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`; `WORKFLOW_VALIDATION_FAILED` with every violation.
-    pub async fn valid_definition(&self, subject: DefinitionSubject) -> Result<Arc<Definition>> {
+    pub async fn find_valid_definition(
+        &self,
+        subject: DefinitionSubject,
+    ) -> Result<Arc<Definition>> {
         self.with_registry(move |registry| load_valid_definition(registry, subject)).await?
     }
 }
 
 fn check_subject(registry: &Registry, subject: DefinitionSubject) -> Result<ManifestCheck> {
     let name = match subject {
-        DefinitionSubject::Lent(manifest) => return Ok(registry.check_manifest(&manifest)),
+        DefinitionSubject::Inline(manifest) => return Ok(registry.check_manifest(&manifest)),
         DefinitionSubject::Named(name) => name,
     };
     let entry = registry.workflow(&name);
@@ -63,10 +66,10 @@ fn load_valid_definition(
     registry: &Registry,
     subject: DefinitionSubject,
 ) -> Result<Arc<Definition>> {
-    let is_lent = matches!(subject, DefinitionSubject::Lent(_));
+    let is_inline = matches!(subject, DefinitionSubject::Inline(_));
     let ManifestCheck { name, definition, findings } = check_subject(registry, subject)?;
     definition.ok_or_else(|| match registry.workflow(&name) {
-        Some(entry) if !is_lent && is_broken(&entry.findings) => {
+        Some(entry) if !is_inline && has_errors(&entry.findings) => {
             registry::invalid_workflow_error(entry)
         }
         _ => registry::invalid_definition_error(&name, &findings),
@@ -79,41 +82,46 @@ pub struct ResolvedInputs {
     /// Each input that the workflow declares, in order.
     pub inputs: Vec<InputReport>,
     /// The values that are resolved, by name.
-    pub known: Map<String, Value>,
+    pub known_values: Map<String, Value>,
     /// The arguments of input providers, resolved as far as possible.
     pub providers: Vec<ProviderResolution>,
     /// Violations for names that the workflow does not declare.
-    unknown: Vec<Violation>,
+    unknown_violations: Vec<Violation>,
 }
 
 impl ResolvedInputs {
-    fn resolve(workflow: &Workflow, given: Map<String, Value>, sources: &DefaultSources) -> Self {
+    fn resolve(workflow: &Workflow, values: Map<String, Value>, sources: &DefaultSources) -> Self {
         let Some(declared) = &workflow.inputs else {
             // A workflow that declares no inputs accepts any object.
             return Self {
                 inputs: Vec::new(),
-                known: given,
+                known_values: values,
                 providers: Vec::new(),
-                unknown: Vec::new(),
+                unknown_violations: Vec::new(),
             };
         };
-        let (inputs, unknown) = declared.report(&given, sources);
-        let known = inputs.iter().filter(|report| !report.is_open());
-        let known = known.map(|report| (report.name.clone(), report.value.clone()));
-        Self { known: known.collect(), providers: Vec::new(), inputs, unknown }
+        let (inputs, unknown) = declared.build_report(&values, sources);
+        let known_reports = inputs.iter().filter(|report| !report.is_unresolved());
+        let known_values = known_reports.map(|report| (report.name.clone(), report.value.clone()));
+        Self {
+            known_values: known_values.collect(),
+            providers: Vec::new(),
+            inputs,
+            unknown_violations: unknown,
+        }
     }
 
     /// Whether no input is missing or invalid, and every provider that is needed can be called.
     pub fn is_ready(&self) -> bool {
-        let has_open = self.inputs.iter().any(InputReport::is_open)
+        let has_unresolved = self.inputs.iter().any(InputReport::is_unresolved)
             || self.providers.iter().any(ProviderResolution::needs_person);
-        self.unknown.is_empty() && !has_open
+        self.unknown_violations.is_empty() && !has_unresolved
     }
 
     /// All violations, including those for missing inputs; at most [`limits::VIOLATIONS_MAX`].
     pub fn violations(&self) -> Vec<&Violation> {
-        let of_inputs = self.inputs.iter().flat_map(|report| &report.violations);
-        let all = self.unknown.iter().chain(of_inputs);
+        let input_violations = self.inputs.iter().flat_map(|report| &report.violations);
+        let all = self.unknown_violations.iter().chain(input_violations);
         all.take(limits::VIOLATIONS_MAX).collect()
     }
 }
@@ -124,7 +132,7 @@ pub struct ExecutionPlan {
     /// The definition that it would use.
     pub definition: Arc<Definition>,
     /// The facts that are known before it starts.
-    pub rehearsal: Rehearsal,
+    pub rehearsal: DryRun,
 }
 
 /// An execution that was run to its end, as far as it got within the time limit.
@@ -144,41 +152,42 @@ impl App {
     pub async fn resolve_inputs(
         &self,
         definition: &Definition,
-        given: Map<String, Value>,
+        values: Map<String, Value>,
     ) -> Result<ResolvedInputs> {
         let workflow = &definition.workflow;
-        let sources = self.default_sources(workflow, &given).await?;
-        let resolved = ResolvedInputs::resolve(workflow, given, &sources);
+        let sources = self.default_sources(workflow, &values).await?;
+        let resolved = ResolvedInputs::resolve(workflow, values, &sources);
         let has_provider = |inputs: &&Inputs| inputs.iter().any(|input| input.provider.is_some());
         let Some(inputs) = workflow.inputs.clone().filter(|inputs| has_provider(&inputs)) else {
             return Ok(resolved);
         };
-        let known = resolved.known.clone();
-        let look = move |registry: &Registry| {
+        let known_values = resolved.known_values.clone();
+        let collect_providers = move |registry: &Registry| {
             let commands = registry.abilities().operation_lookup();
-            inputs.provider_resolutions(&known, |provider, argument| {
+            inputs.resolve_provider_arguments(&known_values, |provider, argument| {
                 commands.is_some_and(|commands| {
                     check::is_argument_required(commands, provider, argument)
                 })
             })
         };
-        let providers = self.with_registry(look).await?;
+        let providers = self.with_registry(collect_providers).await?;
         Ok(ResolvedInputs { providers, ..resolved })
     }
 
     async fn default_sources(
         &self,
         workflow: &Workflow,
-        given: &Map<String, Value>,
+        values: &Map<String, Value>,
     ) -> Result<DefaultSources> {
-        let given = Value::Object(given.clone());
-        let of_earlier = |inputs: &Inputs| {
-            inputs.need_history(Some(&given)) || !inputs.needed_outputs(Some(&given)).is_empty()
+        let values = Value::Object(values.clone());
+        let has_earlier_default = |inputs: &Inputs| {
+            inputs.needs_history(Some(&values))
+                || !inputs.required_outputs(Some(&values)).is_empty()
         };
-        if workflow.inputs.as_ref().is_some_and(of_earlier) {
+        if workflow.inputs.as_ref().is_some_and(has_earlier_default) {
             let engine = self.engine().await?;
             let project = self.caller_project();
-            return engine.defaults(workflow, Some(&given), Some(&project)).await;
+            return engine.load_default_sources(workflow, Some(&values), Some(&project)).await;
         }
         Ok(DefaultSources { env: self.environment.clone(), ..DefaultSources::default() })
     }
@@ -190,16 +199,14 @@ impl App {
     pub async fn plan_execution(
         &self,
         subject: DefinitionSubject,
-        given: Map<String, Value>,
+        values: Map<String, Value>,
     ) -> Result<ExecutionPlan> {
-        let definition = self.valid_definition(subject).await?;
-        let resolved = self.resolve_inputs(&definition, given).await?;
+        let definition = self.find_valid_definition(subject).await?;
+        let resolved = self.resolve_inputs(&definition, values).await?;
         let app = self.clone();
-        let planned =
+        let plan =
             tokio::task::spawn_blocking(move || app.rehearse_execution(definition, resolved));
-        planned
-            .await
-            .map_err(|error| Error::internal("the planning panicked").with_source(error))?
+        plan.await.map_err(|error| Error::internal("the planning panicked").with_source(error))?
     }
 
     fn rehearse_execution(
@@ -207,17 +214,23 @@ impl App {
         definition: Arc<Definition>,
         resolved: ResolvedInputs,
     ) -> Result<ExecutionPlan> {
-        let loaded = self.definitions.last_loaded_registry();
-        let secrets = loaded.abilities().secrets.iter().flatten();
+        let registry = self.definitions.last_loaded_registry();
+        let secrets = registry.abilities().secrets.iter().flatten();
         let secrets: Vec<_> = secrets.cloned().collect();
-        let open = resolved.inputs.iter().filter(|report| report.is_open());
-        let open: Vec<_> = open.map(|report| report.name.clone()).collect();
-        let facts = Facts {
+        let unresolved = resolved.inputs.iter().filter(|report| report.is_unresolved());
+        let unresolved_names: Vec<_> = unresolved.map(|report| report.name.clone()).collect();
+        let facts = DecisionContext {
             env: &self.environment,
             secrets: &secrets,
-            ..Facts::new(&definition, limits::TOKEN_TTL)
+            ..DecisionContext::new(&definition, limits::TOKEN_TTL)
         };
-        let rehearsal = Rehearsal::rehearse(facts, resolved.known, open, self.now(), self.ids())?;
+        let rehearsal = DryRun::simulate(
+            facts,
+            resolved.known_values,
+            unresolved_names,
+            self.now(),
+            self.ids(),
+        )?;
         Ok(ExecutionPlan { definition, rehearsal })
     }
 
@@ -230,33 +243,34 @@ impl App {
         &self,
         definition: Arc<Definition>,
         inputs: Option<Value>,
-        longest: Duration,
+        timeout: Duration,
     ) -> Result<RunOutcome> {
-        let started = self.start_definition(definition, None, inputs, None).await?;
-        self.wait_for_outcome(&started.execution_id, longest).await
+        let start = self.start_definition(definition, None, inputs, None).await?;
+        self.wait_for_outcome(&start.execution_id, timeout).await
     }
 
     /// Waits until an execution has ended or waits for something other than the server, at most `longest`. Returns its
     /// state.
-    pub(super) async fn wait_for_outcome(&self, id: &str, longest: Duration) -> Result<RunOutcome> {
+    pub(super) async fn wait_for_outcome(&self, id: &str, timeout: Duration) -> Result<RunOutcome> {
         let id = ExecutionId::parse(id)?;
-        let until = self.now().after(longest);
+        let deadline = self.now().plus(timeout);
         loop {
             let status = self.status(&id).await?;
             let step = self.current_step(&id).await?;
-            let left = until.since(self.now());
-            if left.is_zero() || step.current_step.is_some() || !is_waiting_on_server(&status) {
+            let remaining = deadline.since(self.now());
+            if remaining.is_zero() || step.current_step.is_some() || !is_waiting_on_server(&status)
+            {
                 return Ok(RunOutcome { step, status });
             }
-            self.wait(&id, Some(status.revision), left).await?;
+            self.wait(&id, Some(status.revision), remaining).await?;
         }
     }
 }
 
 /// Whether the server itself can move the execution forward: it waits for an operation, a timer or a retry.
 fn is_waiting_on_server(status: &StatusView) -> bool {
-    let by_server = ["operation", "timer", "retry"];
+    let server_conditions = ["operation", "timer", "retry"];
     let mut waits = status.waits.iter();
     status.state == State::Running.as_str()
-        && waits.any(|wait| by_server.contains(&wait.waits_for.as_str()))
+        && waits.any(|wait| server_conditions.contains(&wait.waits_for.as_str()))
 }

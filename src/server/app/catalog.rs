@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{App, open::EngineSlot};
 use midex_catalog::{
     Catalog, CatalogSet, Catalogs, OperationChanges, OperationMatch, Requester, Settings,
-    call::{Reach, allowable},
+    call::{AddressPolicy, normalize_allowed_host},
 };
 use midex_domain::{
     Definition,
@@ -23,7 +23,7 @@ use midex_domain::{
     view::StatusView,
 };
 use midex_folder::read_regular;
-use midex_registry::user_dir;
+use midex_registry::find_user_dir;
 
 /// The kind of location that a document is imported from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,13 +59,13 @@ impl App {
     /// The same app for the user's own commands, which may change catalogs in ways that tools may not.
     #[must_use]
     pub fn for_user(self) -> Self {
-        Self { by: Requester::User, ..self }
+        Self { requester: Requester::User, ..self }
     }
 
     /// The same app, acting for the given kind of caller.
     #[must_use]
-    pub fn for_requester(&self, by: Requester) -> Self {
-        Self { by, ..self.clone() }
+    pub fn for_requester(&self, requester: Requester) -> Self {
+        Self { requester, ..self.clone() }
     }
 
     /// Points each wait for a disabled catalog to `catalog.set_enabled`: the catalog exists, so importing one is not
@@ -77,7 +77,7 @@ impl App {
         let set = catalogs.last_loaded_catalogs();
         for wait in &mut status.waits {
             let name = wait.catalog.as_deref();
-            if let Some(id) = name.and_then(|name| set.disabled_catalog_id(name)) {
+            if let Some(id) = name.and_then(|name| set.find_disabled_catalog(name)) {
                 wait.next_call = Some(enable_catalog_call(id));
             }
         }
@@ -89,7 +89,7 @@ impl App {
     /// # Errors
     /// `CATALOG_NOT_FOUND` if the embedding program supplies its own operations, or there is no home directory.
     pub fn catalogs(&self) -> Result<&Arc<Catalogs>> {
-        self.host.catalogs.as_ref().ok_or_else(|| {
+        self.shared.catalogs.as_ref().ok_or_else(|| {
             let message = "this midex has no catalogs: its program brings its own operations, or there is no home directory";
             Error::new(Code::CatalogNotFound, message)
         })
@@ -97,7 +97,7 @@ impl App {
 
     /// Whether calls act for the user or for a tool.
     pub fn requester(&self) -> Requester {
-        self.by
+        self.requester
     }
 
     /// The current catalogs, including changes on disk.
@@ -117,8 +117,8 @@ impl App {
         work: impl FnOnce(&Catalogs) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let catalogs = self.catalogs()?.clone();
-        let worked = tokio::task::spawn_blocking(move || work(&catalogs)).await;
-        worked.map_err(|error| {
+        let result = tokio::task::spawn_blocking(move || work(&catalogs)).await;
+        result.map_err(|error| {
             Error::internal("the work with catalogs panicked").with_source(error)
         })?
     }
@@ -138,9 +138,9 @@ impl App {
         &self,
         work: impl FnOnce(&Catalogs) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let worked = self.with_catalogs(work).await?;
+        let result = self.with_catalogs(work).await?;
         self.apply_catalog_changes().await;
-        Ok(worked)
+        Ok(result)
     }
 
     /// Changes the settings of a catalog.
@@ -158,7 +158,7 @@ impl App {
 
     /// Watches the catalog files until the process stops. Must be called within an async runtime.
     pub fn follow_catalogs(&self) {
-        let Some(catalogs) = &self.host.catalogs else {
+        let Some(catalogs) = &self.shared.catalogs else {
             return;
         };
         catalogs.start_watching();
@@ -180,7 +180,7 @@ impl App {
             return;
         };
         let set = catalogs.last_loaded_catalogs();
-        let all = self.host.definitions.all_definitions();
+        let all = self.shared.definitions.all_definitions();
         let check = move || {
             for definitions in all {
                 let operations = OperationsSnapshot::capture(set.clone());
@@ -190,7 +190,7 @@ impl App {
         if let Err(error) = tokio::task::spawn_blocking(check).await {
             tracing::error!("checking the definitions against the catalogs panicked: {error}");
         }
-        let slot = self.host.engine.lock().await;
+        let slot = self.shared.engine.lock().await;
         if let EngineSlot::Open(engine) = &*slot
             && let Err(error) = engine.look_for_catalogs().await
         {
@@ -213,37 +213,40 @@ impl App {
     ) -> Result<(String, Arc<[u8]>)> {
         match source_type.unwrap_or(SourceType::guess_from_text(source)) {
             SourceType::Url => {
-                let reach = Reach::of_imports(&self.config().import_from);
-                let bytes = self.catalogs()?.caller().fetch_document(source, &reach).await?;
+                let import_reach = AddressPolicy::for_imports(&self.config().import_from);
+                let bytes = self.catalogs()?.caller().fetch_document(source, &import_reach).await?;
                 Ok((source.to_owned(), bytes.into()))
             }
             SourceType::Path => {
                 let (path, roots) = (self.project_dir.join(source), self.import_roots());
-                let by = self.by;
+                let requester = self.requester;
                 // If a file system hangs, it blocks only the threads of this semaphore, not the whole pool.
-                let turns = self.host.document_reads.clone();
-                let reading = async move {
-                    let turn = turns.acquire_owned().await;
-                    let read = move || (read_permitted_document(&path, by, &roots), turn).0;
-                    tokio::task::spawn_blocking(read).await
+                let read_permits = self.shared.document_read_permits.clone();
+                let read_future = async move {
+                    let permit = read_permits.acquire_owned().await;
+                    let read_document =
+                        move || (read_permitted_document(&path, requester, &roots), permit).0;
+                    tokio::task::spawn_blocking(read_document).await
                 };
-                let read = tokio::time::timeout(2 * limits::FILE_READ_WITHIN, reading).await;
-                let late = format!("{source} could not be read in time");
-                let late = |_| Error::new(Code::FileUnusable, late).with_context("path", source);
+                let read_result =
+                    tokio::time::timeout(2 * limits::FILE_READ_WITHIN, read_future).await;
+                let message = format!("{source} could not be read in time");
+                let to_timeout_error =
+                    |_| Error::new(Code::FileUnusable, message).with_context("path", source);
                 let panicked =
                     |error| Error::internal("reading a document panicked").with_source(error);
-                read.map_err(late)?.map_err(panicked)?
+                read_result.map_err(to_timeout_error)?.map_err(panicked)?
             }
         }
     }
 
     /// The directories that tools may import documents from.
     fn import_roots(&self) -> Vec<PathBuf> {
-        let sources = self.config().import_from.iter();
-        let named = sources.filter(|from| allowable(from).is_none());
-        let named = named.map(|from| self.project_dir.join(from));
-        let own = [self.project_dir.to_path_buf()].into_iter().chain(user_dir());
-        own.chain(named).collect()
+        let import_sources = self.config().import_from.iter();
+        let paths = import_sources.filter(|from| normalize_allowed_host(from).is_none());
+        let paths = paths.map(|from| self.project_dir.join(from));
+        let own = [self.project_dir.to_path_buf()].into_iter().chain(find_user_dir());
+        own.chain(paths).collect()
     }
 
     /// The steps that a change to a catalog breaks in the loaded definitions. `before` holds the catalogs before the
@@ -262,25 +265,26 @@ impl App {
         self.with_registry(move |registry| {
             let entries = registry.workflows().filter_map(|entry| entry.value.clone());
             entries
-                .flat_map(|definition| broken_steps_of_definition(&definition, &set, &id, &removed))
+                .flat_map(|definition| find_broken_steps_in(&definition, &set, &id, &removed))
                 .collect()
         })
         .await
     }
 }
 
-fn broken_steps_of_definition(
+fn find_broken_steps_in(
     definition: &Definition,
     set: &CatalogSet,
     id: &str,
     removed: &[String],
 ) -> Vec<BrokenStep> {
-    let broken = definition.calls().filter_map(|(step, catalog, operation)| {
-        let OperationMatch::Operation(named) = set.resolve_operation(catalog, operation) else {
+    let broken = definition.operation_calls().filter_map(|(step, catalog, operation)| {
+        let OperationMatch::Operation(operation_match) = set.resolve_operation(catalog, operation)
+        else {
             return None;
         };
-        let name = named.entry()?.name.to_string();
-        (named.catalog.id == id && removed.contains(&name)).then(|| BrokenStep {
+        let name = operation_match.entry()?.name.to_string();
+        (operation_match.catalog.id == id && removed.contains(&name)).then(|| BrokenStep {
             workflow_id: definition.workflow.name.to_string(),
             step_id: step.id.to_string(),
             why: format!("the new document has no `{name}`"),
@@ -292,20 +296,20 @@ fn broken_steps_of_definition(
 /// Reads a document, if the caller may read this path.
 fn read_permitted_document(
     path: &Path,
-    by: Requester,
+    requester: Requester,
     roots: &[PathBuf],
 ) -> Result<(String, Arc<[u8]>)> {
     let unusable = |error: std::io::Error| {
-        let shown = path.display();
+        let path_text = path.display();
         let message = match error.kind() {
-            std::io::ErrorKind::NotFound => format!("there is no file {shown}"),
-            _ => format!("{shown} cannot be read: {}", describe_io_error(&error)),
+            std::io::ErrorKind::NotFound => format!("there is no file {path_text}"),
+            _ => format!("{path_text} cannot be read: {}", describe_io_error(&error)),
         };
         Error::new(Code::FileUnusable, message).with_context("path", path.display().to_string())
     };
     let real = path.canonicalize().map_err(unusable)?;
     let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| real.starts_with(root));
-    if by == Requester::Tool && !roots.iter().any(is_below) {
+    if requester == Requester::Tool && !roots.iter().any(is_below) {
         let message =
             format!("{} lies neither in the project nor in the user's directory", path.display());
         return Err(Error::new(Code::SourceRefused, message)

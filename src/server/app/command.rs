@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{App, RunOutcome};
 use midex_catalog::{CatalogOperation, CatalogSet, OperationMatch};
 use midex_domain::{
-    Class, Definition, ExecutionId, StepId, StepKind,
+    Definition, ExecutionId, OperationClass, StepId, StepKind,
     check::{OperationLookup, OperationLookupResult},
     definition::{PaginateOptions, Step},
     error::{Code, Error, NextCall, Result, call_tool, repeat_call},
@@ -48,7 +48,7 @@ impl App {
     ///
     /// # Errors
     /// `COMMAND_NOT_FOUND` with the nearest id; `CATALOG_MISSING` if its catalog is disabled.
-    pub async fn resolve_command(&self, id: &str) -> Result<(CommandTarget, Class)> {
+    pub async fn resolve_command(&self, id: &str) -> Result<(CommandTarget, OperationClass)> {
         let words: Vec<_> = id.split_whitespace().collect();
         let Some((first, rest)) = words.split_first().filter(|(_, rest)| !rest.is_empty()) else {
             return Err(command_not_found_error(id, None));
@@ -59,7 +59,7 @@ impl App {
                 let definition = registry.definition(&rest)?;
                 Ok((
                     CommandTarget::Workflow(rest.clone()),
-                    workflow_class(&definition, registry.abilities().operation_lookup()),
+                    compute_workflow_class(&definition, registry.abilities().operation_lookup()),
                 ))
             });
             return class.await?;
@@ -95,25 +95,25 @@ impl App {
     /// # Errors
     /// `ARGUMENTS_INVALID` with every violation; `ADDRESS_REFUSED` if the catalog has no address, or one that is not
     /// allowed.
-    pub async fn check_call(
+    pub async fn check_operation_call(
         &self,
         id: &str,
-        named: &CatalogOperation,
+        operation: &CatalogOperation,
         call: &CommandCall,
     ) -> Result<()> {
-        let (id, named, call) = (id.to_owned(), named.clone(), call.clone());
+        let (id, named, call) = (id.to_owned(), operation.clone(), call.clone());
         self.with_catalogs(move |catalogs| {
             let catalog = &named.catalog;
             let (Ok(prepared), Ok(target)) =
-                (catalog.prepare_operation(named.place), catalog.call_target())
+                (catalog.prepare_operation(named.index), catalog.call_target())
             else {
                 // The catalog itself is broken: the call reports that.
                 return Ok(());
             };
             let (with, body) = (Value::Object(call.with), call.body.as_ref());
             let caller = catalogs.caller();
-            let admitted = caller.check_call(&id, (&prepared, &target), &with, body);
-            admitted.map_err(|error| {
+            let admission = caller.check_call(&id, (&prepared, &target), &with, body);
+            admission.map_err(|error| {
                 error
                     .with_context("command", id.as_str())
                     .with_context("catalog_id", catalog.id.as_str())
@@ -130,7 +130,7 @@ impl App {
         &self,
         id: &str,
         call: CommandCall,
-        longest: Duration,
+        timeout: Duration,
     ) -> Result<RunOutcome> {
         let (definition, inputs) = build_call_definition(id, &call)?;
         let request = StartRequest {
@@ -140,21 +140,25 @@ impl App {
             inputs: Some(inputs),
             lookup: None,
         };
-        let started = self.engine().await?.start(request).await?;
-        self.wait_for_outcome(&started.execution_id, longest).await
+        let execution = self.engine().await?.start(request).await?;
+        self.wait_for_outcome(&execution.execution_id, timeout).await
     }
 
     /// Adds to an authentication failure (the service rejected the credentials) the credential that the user has to
     /// set.
     pub async fn add_credential_hint(&self, id: &str, error: Error) -> Error {
-        let Ok((CommandTarget::Operation(named), _)) = self.resolve_command(id).await else {
+        let Ok((CommandTarget::Operation(catalog_operation), _)) = self.resolve_command(id).await
+        else {
             return error;
         };
-        let (catalog, operation) =
-            (named.catalog.clone(), named.catalog.read_operation(named.place));
-        let lacked = operation.ok().and_then(|one| catalog.missing_credential(&one));
+        let (catalog, operation) = (
+            catalog_operation.catalog.clone(),
+            catalog_operation.catalog.read_operation(catalog_operation.index),
+        );
+        let missing_credential =
+            operation.ok().and_then(|one| catalog.find_missing_credential(&one));
         let error = error.with_context("catalog_id", catalog.id.as_str());
-        match lacked {
+        match missing_credential {
             Some(scheme) => error.with_context("scheme", scheme).with_next(SET_CREDENTIAL_CALL),
             None => error,
         }
@@ -181,9 +185,9 @@ const SET_CREDENTIAL_CALL: NextCall = repeat_call("once the user has done that")
 fn build_call_definition(id: &str, call: &CommandCall) -> Result<(Definition, Value)> {
     let (catalog, operation) = id.split_once(' ').unwrap_or((id, ""));
     let values: Vec<_> = call.with.values().cloned().collect();
-    let named = call.with.keys().enumerate();
-    let with =
-        named.map(|(at, name)| (name.clone(), json!(format!("${{{{ inputs.with[{at}] }}}}"))));
+    let indexed_keys = call.with.keys().enumerate();
+    let with = indexed_keys
+        .map(|(at, name)| (name.clone(), json!(format!("${{{{ inputs.with[{at}] }}}}"))));
     let kind = StepKind::Run {
         catalog: catalog.to_owned(),
         operation: operation.to_owned(),
@@ -210,8 +214,8 @@ fn build_call_definition(id: &str, call: &CommandCall) -> Result<(Definition, Va
 }
 
 /// Whether a workflow name may contain this character.
-fn is_name_char(sign: char) -> bool {
-    sign.is_ascii_alphanumeric() || "_.-".contains(sign)
+fn is_name_char(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "_.-".contains(character)
 }
 
 /// The id of the one step of a call.
@@ -219,14 +223,18 @@ const CALL_STEP_ID: &str = "call";
 
 /// The class of a workflow: the strictest class of its operations, and at least [`Class::Standard`], since it starts an
 /// execution.
-fn workflow_class(definition: &Definition, commands: Option<&dyn OperationLookup>) -> Class {
-    let classes = definition.calls().filter_map(|(_, catalog, operation)| {
-        match commands?.find_operation(catalog, operation) {
-            OperationLookupResult::Operation(callable) => Some(callable.class),
-            _ => None,
-        }
-    });
-    classes.fold(Class::Standard, Class::max)
+fn compute_workflow_class(
+    definition: &Definition,
+    commands: Option<&dyn OperationLookup>,
+) -> OperationClass {
+    let classes =
+        definition.operation_calls().filter_map(|(_, catalog, operation)| {
+            match commands?.find_operation(catalog, operation) {
+                OperationLookupResult::Operation(callable) => Some(callable.class),
+                _ => None,
+            }
+        });
+    classes.fold(OperationClass::Standard, OperationClass::max)
 }
 
 /// Suggests enabling the catalog.
@@ -241,10 +249,10 @@ const NEAREST_COMMAND_CALL: NextCall =
     repeat_call("if that is the one meant").with_arguments(&[("id", "{nearest}")]);
 
 fn command_not_found_error(id: &str, near: Option<String>) -> Error {
-    let shown: String = id.chars().take(limits::WORKFLOW_NAME_BYTES_MAX).collect();
+    let short_id: String = id.chars().take(limits::WORKFLOW_NAME_BYTES_MAX).collect();
     let hint = near.as_ref().map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-    let message = format!("there is no command `{shown}`{hint}");
-    let error = Error::new(Code::CommandNotFound, message).with_context("words", shown);
+    let message = format!("there is no command `{short_id}`{hint}");
+    let error = Error::new(Code::CommandNotFound, message).with_context("words", short_id);
     match near {
         Some(near) => error.with_context("nearest", near).with_next(NEAREST_COMMAND_CALL),
         None => error,

@@ -9,10 +9,9 @@ impl App {
     /// # Errors
     /// `EXECUTION_NOT_FOUND`.
     pub async fn execution_view(&self, id: &ExecutionId) -> Result<ExecutionView> {
-        let shown = self.engine().await?.execution_view(id).await?;
+        let view = self.engine().await?.execution_view(id).await?;
         #[cfg(feature = "catalog")]
-        let shown =
-            ExecutionView { status: self.add_disabled_catalog_hints(shown.status), ..shown };
+        let shown = ExecutionView { status: self.add_disabled_catalog_hints(view.status), ..view };
         Ok(shown)
     }
 }

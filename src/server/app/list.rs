@@ -22,9 +22,9 @@ pub struct ListRequest {
     /// Only of this project: `*` for all, `None` for the caller's own.
     pub project: Option<String>,
     /// Lists the calls of commands instead of executions of workflows.
-    pub calls: bool,
+    pub is_call_list: bool,
     /// Includes child executions.
-    pub children: bool,
+    pub should_include_children: bool,
     /// The maximum number. [`limits::LIST_LIMIT_DEFAULT`] if `None`.
     pub limit: Option<usize>,
     /// The cursor of the previous page.
@@ -49,7 +49,7 @@ impl ListRequest {
         Ok(ListQuery {
             state: state.map(|text| parse_state(&text)).transpose()?,
             open_only,
-            roots_only: !self.children,
+            roots_only: !self.should_include_children,
             workflow: self.workflow.map(|name| parse_workflow(&name)).transpose()?,
             project,
             before: self.cursor.map(|text| parse_cursor(&text)).transpose()?,
@@ -74,11 +74,11 @@ fn parse_cursor(text: &str) -> Result<Sequence> {
         .map_err(|_| invalid_filter_error("cursor", text, "the next_cursor of the page before"))
 }
 
-fn invalid_filter_error(name: &str, found: &str, expected: &str) -> Error {
-    let shown: String = found.chars().take(60).collect();
-    let message = format!("`{shown}` is no {name}");
+fn invalid_filter_error(name: &str, value: &str, expected: &str) -> Error {
+    let short_value: String = value.chars().take(60).collect();
+    let message = format!("`{short_value}` is no {name}");
     let violation = Violation::new(format!("/{name}"), "enum", message).with_expected(expected);
-    Error::new(Code::ArgumentsInvalid, format!("`{shown}` is no {name}; expected {expected}"))
+    Error::new(Code::ArgumentsInvalid, format!("`{short_value}` is no {name}; expected {expected}"))
         .with_context("tool", "execution.list")
         .with_violations(vec![violation])
 }

@@ -21,7 +21,7 @@ use midex_engine::{
 /// The engine, or the last failed attempt to open its store.
 pub(super) enum EngineSlot {
     Open(Engine),
-    Closed { tried: Option<(Timestamp, Error)> },
+    Closed { last_attempt: Option<(Timestamp, Error)> },
     Stopped,
 }
 
@@ -40,7 +40,7 @@ impl App {
     /// # Errors
     /// As [`App::open`].
     pub async fn open_owned(&self, owned: OwnedDirectory) -> Result<()> {
-        let mut slot = self.host.engine.lock().await;
+        let mut slot = self.shared.engine.lock().await;
         if let EngineSlot::Closed { .. } = &*slot {
             self.fill_engine_slot(&mut slot, Some(owned)).await?;
         }
@@ -49,19 +49,19 @@ impl App {
 
     /// The engine, for programs that supply their own definitions. Opens the store as [`App::open`] does.
     pub async fn engine(&self) -> Result<Engine> {
-        if !self.host.opens_itself {
+        if !self.shared.can_open {
             self.wait_for_open_attempt().await;
         }
         // An open holds the lock until it ends, so a call that waits for the lock gets its outcome.
-        let mut slot = self.host.engine.lock().await;
+        let mut slot = self.shared.engine.lock().await;
         match &*slot {
             EngineSlot::Open(engine) => Ok(engine.clone()),
-            EngineSlot::Closed { tried: Some((at, error)) }
-                if !self.host.opens_itself || self.is_recent_attempt(*at) =>
+            EngineSlot::Closed { last_attempt: Some((at, error)) }
+                if !self.shared.can_open || self.is_recent_attempt(*at) =>
             {
                 Err(error.clone())
             }
-            EngineSlot::Closed { .. } if self.host.opens_itself => {
+            EngineSlot::Closed { .. } if self.shared.can_open => {
                 self.fill_engine_slot(&mut slot, None).await
             }
             EngineSlot::Closed { .. } if !self.stop_token().is_cancelled() => {
@@ -73,31 +73,31 @@ impl App {
 
     /// Whether the last attempt is too recent to retry. A clock that stepped back counts as not recent, so that it
     /// cannot block retries.
-    fn is_recent_attempt(&self, tried: Timestamp) -> bool {
+    fn is_recent_attempt(&self, attempted_at: Timestamp) -> bool {
         let now = self.now();
-        now >= tried && now.since(tried) < limits::STORE_RETRY_EVERY
+        now >= attempted_at && now.since(attempted_at) < limits::STORE_RETRY_EVERY
     }
 
     /// Waits until this process has tried to own its directory and open the store, or is stopping; at most
     /// [`limits::OWNED_WITHIN`].
     async fn wait_for_open_attempt(&self) {
-        let mut outcome = self.host.opened.subscribe();
-        let tried = async {
+        let mut outcome = self.shared.open_outcome.subscribe();
+        let attempted = async {
             tokio::select! {
                 _ = outcome.wait_for(Option::is_some) => {}
                 () = self.stop_token().cancelled() => {}
             }
         };
         // The caller reads the outcome from the slot.
-        let _ = tokio::time::timeout(limits::OWNED_WITHIN, tried).await;
+        let _ = tokio::time::timeout(limits::OWNED_WITHIN, attempted).await;
     }
 
     /// Records why this process does not own its directory. Calls get this error until it does.
-    pub async fn record_not_owned(&self, error: Error) {
-        let mut slot = self.host.engine.lock().await;
-        if let EngineSlot::Closed { tried } = &mut *slot {
+    pub async fn record_ownership_error(&self, error: Error) {
+        let mut slot = self.shared.engine.lock().await;
+        if let EngineSlot::Closed { last_attempt: tried } = &mut *slot {
             *tried = Some((self.now(), error));
-            self.host.opened.send_replace(Some(false));
+            self.shared.open_outcome.send_replace(Some(false));
         }
     }
 
@@ -109,12 +109,12 @@ impl App {
         match self.start_engine(owned).await {
             Ok(engine) => {
                 *slot = EngineSlot::Open(engine.clone());
-                self.host.opened.send_replace(Some(true));
+                self.shared.open_outcome.send_replace(Some(true));
                 Ok(engine)
             }
             Err(error) => {
-                *slot = EngineSlot::Closed { tried: Some((self.now(), error.clone())) };
-                self.host.opened.send_replace(Some(false));
+                *slot = EngineSlot::Closed { last_attempt: Some((self.now(), error.clone())) };
+                self.shared.open_outcome.send_replace(Some(false));
                 Err(error)
             }
         }
@@ -122,19 +122,19 @@ impl App {
 
     async fn start_engine(&self, owned: Option<OwnedDirectory>) -> Result<Engine> {
         let Options { config, clock, ids, activities, operations, is_worker, store } =
-            self.host.options.clone();
+            self.shared.options.clone();
         #[cfg(feature = "catalog")]
         let operations = operations.or_else(|| {
-            Some(self.host.catalogs.clone()? as Arc<dyn midex_domain::operation::Operations>)
+            Some(self.shared.catalogs.clone()? as Arc<dyn midex_domain::operation::Operations>)
         });
         let operations = operations.unwrap_or_else(|| Arc::new(NoOperations));
         let options = store::Options { snapshot_every: config.snapshot_every, ..store };
         let data_dir = config.data_dir.clone();
-        let open = move || match owned {
+        let open_store = move || match owned {
             Some(owned) => RedbStore::open_owned(owned, options),
             None => RedbStore::open(&data_dir, options),
         };
-        let opened = tokio::task::spawn_blocking(open).await;
+        let opened = tokio::task::spawn_blocking(open_store).await;
         let store: Arc<dyn Store> =
             Arc::new(opened.map_err(|error| {
                 Error::internal("opening the store panicked").with_source(error)
@@ -145,11 +145,11 @@ impl App {
             is_worker,
             token_ttl: config.token_ttl,
             command_flags: self.command_flags().into(),
-            environments: self.host.environments.clone(),
+            environments: self.shared.environments.clone(),
             secrets: config.secrets(),
-            workflows: self.host.definitions.clone(),
-            notifier: self.host.changes.clone(),
-            stopping: self.host.stopping.clone(),
+            workflows: self.shared.definitions.clone(),
+            notifier: self.shared.changes.clone(),
+            stopping: self.shared.stop_token.clone(),
             ..engine::Options::new(store, clock, ids)
         };
         Engine::new(options).await
@@ -160,11 +160,11 @@ impl App {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreVerification {
     /// No store was ever created.
-    Nothing,
+    NoStore,
     /// A store was created, but its file is missing.
-    Gone,
+    Missing,
     /// The file was read completely and is sound. Holds its size in bytes.
-    Sound(u64),
+    Intact(u64),
 }
 
 /// Reads and verifies the whole store of a configuration, if it has one. Owns the data directory meanwhile. Blocks.
@@ -174,12 +174,16 @@ pub enum StoreVerification {
 pub fn verify_store(config: &Config) -> Result<StoreVerification> {
     let Ok(file) = std::fs::metadata(config.data_dir.join(store::FILE_NAME)) else {
         // Taking ownership creates the directory, so do it only if the directory exists.
-        let is_gone = config.data_dir.is_dir()
+        let is_missing = config.data_dir.is_dir()
             && OwnedDirectory::take_ownership(&config.data_dir)?.has_lost_its_store();
-        return Ok(if is_gone { StoreVerification::Gone } else { StoreVerification::Nothing });
+        return Ok(if is_missing {
+            StoreVerification::Missing
+        } else {
+            StoreVerification::NoStore
+        });
     };
     let options = store::Options { check_all: true, ..store::Options::default() };
     let owned = OwnedDirectory::take_ownership(&config.data_dir)?;
     drop(RedbStore::open_owned(owned, options)?);
-    Ok(StoreVerification::Sound(file.len()))
+    Ok(StoreVerification::Intact(file.len()))
 }

@@ -54,10 +54,10 @@ impl Options {
         let secrets = SecretSources {
             environment: self.config.secret_values(),
             file: self.config.secrets_file.clone(),
-            hosts: self.config.secret_hosts.clone(),
+            allowed_hosts: self.config.secret_hosts.clone(),
         };
-        let places = self.config.catalogs.clone()?;
-        Some(Arc::new(Catalogs::open(places, secrets)))
+        let paths = self.config.catalogs.clone()?;
+        Some(Arc::new(Catalogs::open(paths, secrets)))
     }
 
     /// The activities that definitions are checked against. Operations and secrets are added elsewhere.

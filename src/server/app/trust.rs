@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::App;
 use crate::config::TrustedProjects;
 use midex_domain::{
-    Class, Definition, StepKind,
+    Definition, OperationClass, StepKind,
     check::{OperationLookup, OperationLookupResult, OperationSignature},
     definition::Step,
     error::{Code, Error, Result, quote_for_shell},
@@ -18,26 +18,26 @@ use midex_registry::LiveDefinitions;
 impl App {
     /// A warning if a project's definition hides one of the same name that belongs to the user or is part of midex.
     pub async fn hidden_definition_warning(&self, definition: &Definition) -> Option<String> {
-        if !definition.is_of_project() {
+        if !definition.is_from_project() {
             return None;
         }
         let name = definition.workflow.name.clone();
-        let look = move |all: &LiveDefinitions| {
-            let source = all.last_loaded_registry().hidden_by_project(name.as_str())?.as_str();
+        let find_hidden_source = move |all: &LiveDefinitions| {
+            let source = all.last_loaded_registry().find_hidden_source(name.as_str())?.as_str();
             Some(format!("`{name}` is the project's: it hides the {source} one"))
         };
-        self.with_definitions(look).await.ok().flatten()
+        self.with_definitions(find_hidden_source).await.ok().flatten()
     }
 
     /// Refuses a definition that comes in part from an untrusted project.
     pub(super) async fn check_trust(&self, definition: &Arc<Definition>) -> Result<()> {
-        if !definition.is_of_project() {
+        if !definition.is_from_project() {
             return Ok(());
         }
         let (definition, app) = (definition.clone(), self.clone());
         let check = move |definitions: &LiveDefinitions| {
-            let trusted = (&app.config().trust, &*app.project_dir);
-            check_trust(&definition, definitions.abilities().operation_lookup(), trusted)
+            let trust_context = (&app.config().trust, &*app.project_dir);
+            check_trust(&definition, definitions.abilities().operation_lookup(), trust_context)
         };
         self.with_definitions(check).await?
     }
@@ -46,10 +46,10 @@ impl App {
     /// reaches this.
     pub async fn trust_project(&self) -> Result<()> {
         let app = self.clone();
-        let add = move |_: &LiveDefinitions| {
+        let add_project = move |_: &LiveDefinitions| {
             app.config().trust.set_trusted(&app.project_dir, true).map(drop)
         };
-        self.with_definitions(add).await?
+        self.with_definitions(add_project).await?
     }
 }
 
@@ -67,20 +67,23 @@ pub(super) fn check_trust(
     if effects.is_empty() || trust.is_trusted(project) {
         return Ok(());
     }
-    let (name, shown) = (&definition.workflow.name, project.display().to_string());
-    let most = effects.len().min(limits::EFFECTS_SHOWN_MAX);
-    let mut words = effects[..most].join(", ");
-    if effects.len() > most {
-        let rest = effects.len() - most;
-        words = format!("{words} and {rest} more");
+    let (name, project_path) = (&definition.workflow.name, project.display().to_string());
+    let shown_count = effects.len().min(limits::EFFECTS_SHOWN_MAX);
+    let mut shown_effects = effects[..shown_count].join(", ");
+    if effects.len() > shown_count {
+        let omitted_count = effects.len() - shown_count;
+        shown_effects = format!("{shown_effects} and {omitted_count} more");
     }
-    let its = format!("its workflow `{name}` {words}");
-    let message = format!("the project `{shown}` is not trusted, and {its}");
+    let description = format!("its workflow `{name}` {shown_effects}");
+    let message = format!("the project `{project_path}` is not trusted, and {description}");
     Err(Error::new(Code::ProjectNotTrusted, message)
         .with_context("workflow", name.as_str())
-        .with_context("question", format!("Trust the project {shown}? I{}", &its[1..]))
-        .with_context("project_word", quote_for_shell(&shown))
-        .with_context("project", shown))
+        .with_context(
+            "question",
+            format!("Trust the project {project_path}? I{}", &description[1..]),
+        )
+        .with_context("project_word", quote_for_shell(&project_path))
+        .with_context("project", project_path))
 }
 
 /// The effects of a workflow, in words: all that it does beyond guiding a model and calling safe operations. An
@@ -91,18 +94,20 @@ fn describe_effects(
 ) -> Vec<String> {
     let effect = |step: &Step| match &step.kind {
         StepKind::Activity { name, .. } => Some(format!("runs the activity `{name}`")),
-        StepKind::Run { catalog, operation, .. } => match commands
-            .map(|commands| commands.find_operation(catalog, operation))
-        {
-            Some(OperationLookupResult::Operation(callable)) if callable.class == Class::Safe => {
-                let gives = passes_header(step, &callable);
-                gives.then(|| format!("sends headers with `{catalog} {operation}`"))
+        StepKind::Run { catalog, operation, .. } => {
+            match commands.map(|commands| commands.find_operation(catalog, operation)) {
+                Some(OperationLookupResult::Operation(callable))
+                    if callable.class == OperationClass::Safe =>
+                {
+                    let has_header_value = passes_header(step, &callable);
+                    has_header_value.then(|| format!("sends headers with `{catalog} {operation}`"))
+                }
+                _ => Some(format!("calls `{catalog} {operation}`")),
             }
-            _ => Some(format!("calls `{catalog} {operation}`")),
-        },
+        }
         _ => None,
     };
-    let mut effects: BTreeSet<_> = definition.acting().filter_map(effect).collect();
+    let mut effects: BTreeSet<_> = definition.acting_steps().filter_map(effect).collect();
     let mut workflow = serde_json::to_value(&definition.workflow).unwrap_or_default();
     // The raw text repeats the steps, and may mention secrets in comments.
     if let Some(fields) = workflow.as_object_mut() {

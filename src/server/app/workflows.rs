@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::trust::check_trust;
-use crate::config::{TrustedProjects, account_id, places_of_directories};
+use crate::config::{TrustedProjects, build_definition_places, compute_account_id};
 use midex_domain::{
     Definition, DefinitionDirectories, WorkflowLookup,
     error::{Code, Error, Result},
@@ -17,28 +17,31 @@ use midex_registry::LiveDefinitions;
 #[derive(Debug)]
 pub(super) struct DefinitionCache {
     /// The definitions of the process itself, for executions whose directories belong to another machine or user.
-    own: Arc<LiveDefinitions>,
-    own_lookup: WorkflowLookup,
+    process_definitions: Arc<LiveDefinitions>,
+    process_lookup: WorkflowLookup,
     trust: TrustedProjects,
     /// Least recently used first.
-    loaded: Mutex<Vec<(DefinitionDirectories, Arc<LiveDefinitions>)>>,
+    entries: Mutex<Vec<(DefinitionDirectories, Arc<LiveDefinitions>)>>,
 }
 
 impl DefinitionCache {
     /// Creates a cache that holds the definitions of the process itself under `directories`.
     pub(super) fn new(
         directories: DefinitionDirectories,
-        own: Arc<LiveDefinitions>,
+        process_definitions: Arc<LiveDefinitions>,
         trust: TrustedProjects,
     ) -> Self {
-        let loaded = Mutex::new(vec![(directories.clone(), own.clone())]);
-        let own_lookup =
-            WorkflowLookup { directories, account: account_id(), ..WorkflowLookup::default() };
-        Self { own, own_lookup, trust, loaded }
+        let entries = Mutex::new(vec![(directories.clone(), process_definitions.clone())]);
+        let process_lookup = WorkflowLookup {
+            directories,
+            account: compute_account_id(),
+            ..WorkflowLookup::default()
+        };
+        Self { process_definitions, process_lookup, trust, entries }
     }
 
     fn lock_entries(&self) -> MutexGuard<'_, Vec<(DefinitionDirectories, Arc<LiveDefinitions>)>> {
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All definitions that are loaded now.
@@ -50,17 +53,17 @@ impl DefinitionCache {
 
     /// The definitions of these directories, loaded if necessary. Above [`limits::DEFINITIONS_KEPT_MAX`] entries, the
     /// least recently used one without a caller is dropped.
-    pub(super) fn definitions_in(
+    pub(super) fn load_definitions_in(
         &self,
         directories: &DefinitionDirectories,
     ) -> Arc<LiveDefinitions> {
         let mut loaded = self.lock_entries();
-        let known = loaded.iter().position(|(of, _)| of == directories);
-        let (of, definitions) = known.map_or_else(
+        let position = loaded.iter().position(|(of, _)| of == directories);
+        let (of, definitions) = position.map_or_else(
             || {
-                let definitions = LiveDefinitions::new_for(
-                    places_of_directories(directories),
-                    self.own.abilities(),
+                let definitions = LiveDefinitions::with_abilities(
+                    build_definition_places(directories),
+                    self.process_definitions.abilities(),
                 );
                 (directories.clone(), Arc::new(definitions))
             },
@@ -68,25 +71,25 @@ impl DefinitionCache {
         );
         loaded.push((of, definitions.clone()));
         if loaded.len() > limits::DEFINITIONS_KEPT_MAX
-            && let Some(at) = loaded.iter().position(|(_, it)| Arc::strong_count(it) == 1)
+            && let Some(unused_index) = loaded.iter().position(|(_, it)| Arc::strong_count(it) == 1)
         {
-            loaded.remove(at);
+            loaded.remove(unused_index);
         }
         definitions
     }
 
     /// The look-up that is stored with an execution, for a caller with these directories.
-    pub(super) fn lookup_for(&self, directories: DefinitionDirectories) -> WorkflowLookup {
-        WorkflowLookup { directories, ..self.own_lookup.clone() }
+    pub(super) fn build_lookup(&self, directories: DefinitionDirectories) -> WorkflowLookup {
+        WorkflowLookup { directories, ..self.process_lookup.clone() }
     }
 
     /// The definitions that a look-up refers to. If its directories belong to another machine or user, those of the
     /// process itself.
-    fn definitions_for_lookup(&self, lookup: &WorkflowLookup) -> Arc<LiveDefinitions> {
-        if lookup.account == self.own_lookup.account {
-            return self.definitions_in(&lookup.directories);
+    fn load_looked_up_definitions(&self, lookup: &WorkflowLookup) -> Arc<LiveDefinitions> {
+        if lookup.account == self.process_lookup.account {
+            return self.load_definitions_in(&lookup.directories);
         }
-        self.own.clone()
+        self.process_definitions.clone()
     }
 }
 
@@ -96,18 +99,23 @@ impl Workflows for DefinitionCache {
         lookup: Option<&'a WorkflowLookup>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
-        let lookup = lookup.unwrap_or(&self.own_lookup).clone();
-        let definitions = self.definitions_for_lookup(&lookup);
+        let lookup = lookup.unwrap_or(&self.process_lookup).clone();
+        let definitions = self.load_looked_up_definitions(&lookup);
         let trust = self.trust.clone();
         Box::pin(async move {
             let definition = find_workflow(&definitions, &lookup, name).await;
             let definition =
                 definition.map_err(|error| add_searched_directories(error, &lookup.directories))?;
             definitions.check_requirements(&definition)?;
-            if lookup.is_of_project || definition.is_of_project() {
-                let (judged, project) = (definition.clone(), lookup.directories.project_dir);
+            if lookup.is_of_project || definition.is_from_project() {
+                let (checked_definition, project) =
+                    (definition.clone(), lookup.directories.project_dir);
                 let check = move |all: &LiveDefinitions| {
-                    check_trust(&judged, all.abilities().operation_lookup(), (&trust, &project))
+                    check_trust(
+                        &checked_definition,
+                        all.abilities().operation_lookup(),
+                        (&trust, &project),
+                    )
                 };
                 definitions.run_blocking(check).await??;
             }
@@ -125,8 +133,8 @@ async fn find_workflow(
 ) -> Result<Arc<Definition>> {
     let directories = lookup.directories.clone();
     let is_gone = move || directories.workflow_directories().any(|directory| !directory.is_dir());
-    let is_kept = lookup.kept.contains_key(name);
-    if is_kept && tokio::task::spawn_blocking(is_gone).await.unwrap_or(false) {
+    let is_stored = lookup.kept.contains_key(name);
+    if is_stored && tokio::task::spawn_blocking(is_gone).await.unwrap_or(false) {
         let message = format!("Workflow '{name}' not found");
         return Err(Error::new(Code::WorkflowNotFound, message));
     }
@@ -156,17 +164,17 @@ mod tests {
 
     #[test]
     fn cache_shares_and_drops_definitions() {
-        let own = Arc::new(LiveDefinitions::new(places_of_directories(&test_directories("own"))));
+        let own = Arc::new(LiveDefinitions::new(build_definition_places(&test_directories("own"))));
         let cache =
             DefinitionCache::new(test_directories("own"), own.clone(), TrustedProjects::Everything);
-        let caller = cache.definitions_in(&test_directories("caller"));
+        let caller = cache.load_definitions_in(&test_directories("caller"));
         for number in 0..=limits::DEFINITIONS_KEPT_MAX {
-            cache.definitions_in(&test_directories(number.to_string()));
+            cache.load_definitions_in(&test_directories(number.to_string()));
         }
         assert_eq!(cache.all_definitions().len(), limits::DEFINITIONS_KEPT_MAX);
-        let mut lookup = cache.lookup_for(test_directories("caller"));
-        assert!(Arc::ptr_eq(&cache.definitions_for_lookup(&lookup), &caller));
+        let mut lookup = cache.build_lookup(test_directories("caller"));
+        assert!(Arc::ptr_eq(&cache.load_looked_up_definitions(&lookup), &caller));
         "another 0".clone_into(&mut lookup.account);
-        assert!(Arc::ptr_eq(&cache.definitions_for_lookup(&lookup), &own));
+        assert!(Arc::ptr_eq(&cache.load_looked_up_definitions(&lookup), &own));
     }
 }

@@ -72,14 +72,14 @@ impl App {
     }
 
     /// The file that a save would replace, if there is one.
-    pub async fn file_to_overwrite(&self, save: &SaveRequest) -> Option<DeletedWorkflow> {
+    pub async fn find_file_to_overwrite(&self, save: &SaveRequest) -> Option<DeletedWorkflow> {
         let manifest = save.manifest.clone();
-        let found = self.with_author_directory(move |definitions, target| {
+        let file = self.with_author_directory(move |definitions, target| {
             let id = definitions.current_registry().check_manifest(&manifest).name;
             registry::preview_delete(definitions, target, &id, None)
         });
         // `ok`: the save that follows reports the same error.
-        found.await.ok()
+        file.await.ok()
     }
 
     /// Gives a workflow another id.
@@ -171,33 +171,34 @@ impl App {
             state: Some(OPEN_STATES_FILTER.into()),
             workflow: Some(id.to_owned()),
             project: Some(ALL_PROJECTS_FILTER.into()),
-            children: true,
+            should_include_children: true,
             limit: Some(limits::LIST_LIMIT_MAX),
             ..ListRequest::default()
         };
-        let open = self.list(request).await;
-        let count = open.map_or(0, |open| open.executions.len());
+        let listing = self.list(request).await;
+        let count = listing.map_or(0, |open| open.executions.len());
         if count > 0 {
             references.push(WorkflowReference::OpenExecutions { count });
         }
         let name = format!("run.{id}");
         references.push(WorkflowReference::Prompt { name });
         let registry = self.definitions().last_loaded_registry();
-        let shown = |path: Option<&PathBuf>| path.map(|path| path.display().to_string());
-        let users = registry.referring_workflows(id).take(limits::LIST_LIMIT_MAX);
-        references.extend(users.map(|(entry, is_heir)| WorkflowReference::Definition {
+        let display_path = |path: Option<&PathBuf>| path.map(|path| path.display().to_string());
+        let dependents = registry.find_referring_workflows(id).take(limits::LIST_LIMIT_MAX);
+        references.extend(dependents.map(|(entry, is_heir)| WorkflowReference::Definition {
             workflow: entry.name.clone(),
-            path: shown(entry.path.as_ref()),
+            path: display_path(entry.path.as_ref()),
             by: if is_heir { "extends" } else { "workflow" },
         }));
         let is_target = |path: &std::path::Path| {
             let target = self.authoring.as_ref().map(|authoring| &authoring.directory.path);
             target.is_some_and(|target| path.starts_with(target))
         };
-        let others = registry.all_workflows().filter(|entry| entry.name == id);
-        let others = others.filter(|entry| !entry.path.as_deref().is_some_and(is_target));
-        references.extend(others.map(|entry| WorkflowReference::Workflow {
-            path: shown(entry.path.as_ref()),
+        let same_name_entries = registry.all_workflows().filter(|entry| entry.name == id);
+        let same_name_entries =
+            same_name_entries.filter(|entry| !entry.path.as_deref().is_some_and(is_target));
+        references.extend(same_name_entries.map(|entry| WorkflowReference::Workflow {
+            path: display_path(entry.path.as_ref()),
             source: entry.source.as_str(),
         }));
         references
@@ -207,7 +208,7 @@ impl App {
 impl WithReferences<DeletedWorkflow> {
     /// The references in words, for the confirmation before a delete. Starts with a space unless it is empty.
     pub fn describe_references(&self) -> String {
-        let told = self.referred_by.iter().map(|reference| match reference {
+        let descriptions = self.referred_by.iter().map(|reference| match reference {
             WorkflowReference::OpenExecutions { count } => {
                 format!(" Executions of it that are open: {count}; they keep their definition.")
             }
@@ -220,6 +221,6 @@ impl WithReferences<DeletedWorkflow> {
                 format!(" Another one of that id stays ({source}: {path}).")
             }
         });
-        told.collect()
+        descriptions.collect()
     }
 }

@@ -10,7 +10,7 @@ use super::Config;
 #[cfg(feature = "catalog")]
 use midex_catalog::CatalogPaths;
 use midex_domain::error::{Code, Error, Result};
-use midex_registry::{DefinitionDirectory, Source, user_dir};
+use midex_registry::{DefinitionDirectory, Source, find_user_dir};
 
 /// The environment variable that names the registry's workflow directory.
 const WORKFLOWS_ENV: &str = "REGISTRY_WORKFLOWS_PATH";
@@ -57,12 +57,12 @@ impl RegistryDir {
     /// # Errors
     /// `USAGE_INVALID` if a variable holds a relative path.
     pub(super) fn from_environment() -> Result<Option<Self>> {
-        if let Some(path) = path_from_variable(WORKFLOWS_ENV)? {
+        if let Some(path) = read_path_variable(WORKFLOWS_ENV)? {
             let variable = WORKFLOWS_ENV.to_owned();
             return Ok(Some(Self { path, variable }));
         }
-        let beside = path_from_variable(CONFIG_ENV)?;
-        Ok(beside.map(|file| Self {
+        let config_file = read_path_variable(CONFIG_ENV)?;
+        Ok(config_file.map(|file| Self {
             path: file.parent().unwrap_or(&file).join("workflows"),
             variable: CONFIG_ENV.to_owned(),
         }))
@@ -75,11 +75,11 @@ impl RegistryDir {
 /// # Errors
 /// `USAGE_INVALID` if a variable holds a relative path.
 #[cfg(feature = "catalog")]
-pub(super) fn catalog_paths() -> Result<Option<CatalogPaths>> {
-    let beside = path_from_variable(CONFIG_ENV)?;
-    let beside = beside.map(|file| file.parent().unwrap_or(&file).join("catalogs"));
-    let path = path_from_variable(CATALOGS_ENV)?.or(beside);
-    let path = path.or_else(|| Some(user_dir()?.join("catalogs")));
+pub(super) fn find_catalog_paths() -> Result<Option<CatalogPaths>> {
+    let config_file = read_path_variable(CONFIG_ENV)?;
+    let config_dir = config_file.map(|file| file.parent().unwrap_or(&file).join("catalogs"));
+    let path = read_path_variable(CATALOGS_ENV)?.or(config_dir);
+    let path = path.or_else(|| Some(find_user_dir()?.join("catalogs")));
     let cache = etcetera::choose_base_strategy().ok();
     let cache = cache.map(|base| base.cache_dir().join("midex").join("catalogs"));
     Ok(path.map(|catalogs| CatalogPaths {
@@ -101,7 +101,7 @@ impl Config {
                 (Source::Registry, path.clone(), variable.clone())
             }
             (AuthorTarget::User, None) => {
-                let path = user_dir()?.join("workflows");
+                let path = find_user_dir()?.join("workflows");
                 (Source::User, path, "the user's directory".to_owned())
             }
         };
@@ -112,7 +112,7 @@ impl Config {
 
 /// The path in an environment variable, with a leading home directory expanded. `None` if the variable is unset or
 /// empty.
-fn path_from_variable(variable: &str) -> Result<Option<PathBuf>> {
+fn read_path_variable(variable: &str) -> Result<Option<PathBuf>> {
     let Some(value) = std::env::var_os(variable).filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
@@ -130,9 +130,9 @@ fn path_from_variable(variable: &str) -> Result<Option<PathBuf>> {
 }
 
 fn expand_home(text: &str, home: &Path) -> PathBuf {
-    let homes = ["~", "$HOME", "${HOME}"];
-    let below = homes.into_iter().find_map(|it| text.strip_prefix(it));
-    match below {
+    let home_prefixes = ["~", "$HOME", "${HOME}"];
+    let relative_path = home_prefixes.into_iter().find_map(|it| text.strip_prefix(it));
+    match relative_path {
         Some("") => home.to_owned(),
         Some(below) if below.starts_with('/') => home.join(below.trim_start_matches('/')),
         _ => PathBuf::from(text),

@@ -13,7 +13,7 @@ use midex_domain::{
     limits,
 };
 use midex_folder::{ExistingFilePolicy, Folder};
-use midex_registry::{read_file, user_dir};
+use midex_registry::{find_user_dir, read_file};
 
 /// The key of the list.
 pub const TRUST_KEY: &str = "trust";
@@ -30,7 +30,7 @@ pub enum TrustedProjects {
 impl TrustedProjects {
     /// The trust list of the user who runs this process.
     pub fn for_user() -> Self {
-        Self::Listed(user_dir().map(|directory| directory.join("midex.toml")))
+        Self::Listed(find_user_dir().map(|directory| directory.join("midex.toml")))
     }
 
     /// Whether the project at this directory is trusted. Compares the directory after resolving links; trust does not
@@ -58,10 +58,10 @@ impl TrustedProjects {
     /// # Errors
     /// `FILE_UNUSABLE` if a directory to add does not exist, or the file cannot be changed.
     pub fn set_trusted(&self, project: &Path, is_trusted: bool) -> Result<bool> {
-        let failed = |error: io::Error| unusable_file_error(project, &describe_io_error(&error));
+        let to_error = |error: io::Error| unusable_file_error(project, &describe_io_error(&error));
         let real = match fs::canonicalize(project) {
-            Err(_) if !is_trusted => std::path::absolute(project).map_err(failed)?,
-            real => real.map_err(failed)?,
+            Err(_) if !is_trusted => std::path::absolute(project).map_err(to_error)?,
+            real => real.map_err(to_error)?,
         };
         let Self::Listed(Some(path)) = self else {
             return Err(unusable_file_error(project, "there is no file of the user's for it"));
@@ -69,10 +69,10 @@ impl TrustedProjects {
         // If the path is a symbolic link, change the file that it points to.
         let file = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         let directory = file.parent().unwrap_or(Path::new("/"));
-        let failed = |error: io::Error| unusable_file_error(path, &describe_io_error(&error));
-        fs::create_dir_all(directory).map_err(failed)?;
-        let folder = Folder::open(directory).map_err(failed)?;
-        let _lock = folder.lock().map_err(failed)?;
+        let to_error = |error: io::Error| unusable_file_error(path, &describe_io_error(&error));
+        fs::create_dir_all(directory).map_err(to_error)?;
+        let folder = Folder::open(directory).map_err(to_error)?;
+        let _lock = folder.lock().map_err(to_error)?;
         let (mut document, mut listed) = read_trust_file(path)?;
         if listed.contains(&real) == is_trusted {
             return Ok(false);
@@ -84,25 +84,25 @@ impl TrustedProjects {
         document[TRUST_KEY] = value(names);
         let (name, text) = (file.file_name().unwrap_or_default(), document.to_string());
         let before = fs::metadata(&file).ok();
-        let written =
+        let result =
             folder.write(name, text.as_bytes(), before.as_ref(), ExistingFilePolicy::Replace);
-        written.map(|()| true).map_err(failed)
+        result.map(|()| true).map_err(to_error)
     }
 }
 
 /// Parses the file. Returns the document and the directories in its trust list.
 fn read_trust_file(path: &Path) -> Result<(DocumentMut, Vec<PathBuf>)> {
     let is_new = !path.exists();
-    let read = (!is_new).then(|| read_file(path, limits::CONFIG_BYTES_MAX));
-    let text = match &read {
-        Some(read) => match &read.trouble {
+    let contents = (!is_new).then(|| read_file(path, limits::CONFIG_BYTES_MAX));
+    let text = match &contents {
+        Some(read) => match &read.read_finding {
             Some(trouble) => return Err(unusable_file_error(path, &trouble.message)),
             None => &*read.text,
         },
         None => "",
     };
-    let parsed = text.parse::<DocumentMut>();
-    let document = parsed.map_err(|error| unusable_file_error(path, error.message()))?;
+    let parse_result = text.parse::<DocumentMut>();
+    let document = parse_result.map_err(|error| unusable_file_error(path, error.message()))?;
     let Some(item) = document.get(TRUST_KEY) else {
         return Ok((document, Vec::new()));
     };
@@ -114,8 +114,8 @@ fn read_trust_file(path: &Path) -> Result<(DocumentMut, Vec<PathBuf>)> {
     Ok((document, listed))
 }
 
-fn unusable_file_error(path: &Path, why: &str) -> Error {
+fn unusable_file_error(path: &Path, reason: &str) -> Error {
     let path = path.display().to_string();
-    let message = format!("`{path}` cannot be used: {why}");
+    let message = format!("`{path}` cannot be used: {reason}");
     Error::new(Code::FileUnusable, message).with_context("path", path)
 }

@@ -120,7 +120,7 @@ fn of_two_saves_without_a_version_at_once_the_second_is_refused() {
     let writers = ["one", "two"].map(|line| {
         let save = SaveRequest {
             manifest: Manifest::from_text(holding(&[line.to_owned()]), None),
-            overwrite: true,
+            should_overwrite: true,
             expected_version: None,
         };
         let definitions = LiveDefinitions::new(places.clone());

@@ -6,7 +6,7 @@ use midex_domain::{
     Definition, Digest, StepId,
     clock::SeededIds,
     event::Channel,
-    execution::{Facts, GateAnswer, Rehearsal, RehearsedStep, Report, SignalRequest},
+    execution::{DecisionContext, DryRun, DryRunStep, GateAnswer, Report, SignalRequest},
     limits,
     view::{ReadyStep, StatusView},
 };
@@ -45,10 +45,10 @@ fn inputs(definition: &Definition, dice: &mut Dice) -> Map<String, Value> {
     sampled.and_then(|sampled| sampled.as_object().cloned()).unwrap_or_default()
 }
 
-fn planned(definition: &Definition, inputs: Map<String, Value>) -> Vec<RehearsedStep> {
-    let facts = Facts::new(definition, limits::TOKEN_TTL);
+fn planned(definition: &Definition, inputs: Map<String, Value>) -> Vec<DryRunStep> {
+    let facts = DecisionContext::new(definition, limits::TOKEN_TTL);
     let ids = SeededIds::new(1);
-    let rehearsal = Rehearsal::rehearse(facts, inputs, [], EPOCH, &ids);
+    let rehearsal = DryRun::simulate(facts, inputs, [], EPOCH, &ids);
     rehearsal.expect("a rehearsal").steps
 }
 
@@ -103,7 +103,7 @@ async fn move_on(engine: &Engine) {
     }
     for name in status.waits.iter().filter_map(|wait| wait.signal.clone()) {
         let payload = Arc::new(json!({}));
-        let _ = engine.command(&id("e"), SignalRequest { name, payload }).await;
+        let _ = engine.apply_command(&id("e"), SignalRequest { name, payload }).await;
     }
     tokio::time::sleep(Duration::from_secs(3600)).await;
 }
@@ -113,16 +113,16 @@ fn approval(status: &StatusView) -> Option<GateAnswer> {
     Some(GateAnswer {
         step: StepId::parse(&wait.step_name).expect("an id"),
         visit: wait.visit,
-        shown: Digest::parse(&wait.gate.as_ref()?.shown)?,
-        approved: true,
-        by: "ann".into(),
-        via: Channel::Terminal,
+        question_digest: Digest::parse(&wait.gate.as_ref()?.shown)?,
+        is_approved: true,
+        person: "ann".into(),
+        channel: Channel::Terminal,
         comment: None,
     })
 }
 
 /// Holds what a plan is sure of to what came of it. How many steps it is sure of.
-fn compared(definition: &Definition, plan: &[RehearsedStep], told: &Told, title: &str) -> usize {
+fn compared(definition: &Definition, plan: &[DryRunStep], told: &Told, title: &str) -> usize {
     let steps = definition.workflow.steps.iter().zip(plan);
     let mut sure = 0;
     for (step, known) in steps {

@@ -10,7 +10,7 @@ const SEND: &str = "  - id: a\n    activity: send\n";
 
 /// The places of what is found in a manifest by a server with these activities, and the first message and its hint.
 fn found(body: &str, has: &[&str]) -> (Vec<String>, String, String) {
-    let registry = Registry::load_for(&Sources::default(), &activities(has));
+    let registry = Registry::load_with_abilities(&Sources::default(), &activities(has));
     let (workflow, findings) = check_text("w.yaml", &steps(body), &registry);
     let findings = strict(findings);
     assert_eq!(workflow.is_some(), findings.is_empty(), "{findings:#?}");
@@ -46,7 +46,7 @@ fn one_that_the_server_does_not_have_is_a_finding_at_its_name() {
 
 #[test]
 fn a_near_name_can_be_written_by_a_program() {
-    let registry = Registry::load_for(&Sources::default(), &activities(&["send-mail"]));
+    let registry = Registry::load_with_abilities(&Sources::default(), &activities(&["send-mail"]));
     let text = steps("  - id: a\n    activity: 'send-mial'\n");
     let (_, findings) = check_text("w.yaml", &text, &registry);
     let [edit] = &findings[0].edits[..] else { panic!("{findings:#?}") };
@@ -112,9 +112,9 @@ fn definitions_that_are_read_again_are_held_to_the_same_activities() {
     let broken = steps("  - id: a\n    activity: sent\n");
     let project = Project::new(&[("workflows/w.yaml", &steps(SEND))]);
     let own = || places_of(project.0.path());
-    let registry = Registry::load_for(&project.sources(), &activities(&["send"]));
-    let plain = LiveDefinitions::new_for(own(), activities(&["send"]));
-    let watched = LiveDefinitions::new_for(own(), activities(&["send"]));
+    let registry = Registry::load_with_abilities(&project.sources(), &activities(&["send"]));
+    let plain = LiveDefinitions::with_abilities(own(), activities(&["send"]));
+    let watched = LiveDefinitions::with_abilities(own(), activities(&["send"]));
     watched.start_watching();
     let read = |text: &str| {
         project.write("workflows/w.yaml", text);

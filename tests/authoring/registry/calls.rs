@@ -36,7 +36,7 @@ pub(super) static WITH_SHOP: LazyLock<Registry> = LazyLock::new(|| {
         operations: Some(OperationsSnapshot::capture(catalogs.last_loaded_catalogs())),
         ..activities(&["build"])
     };
-    Registry::load_for(&Sources::default(), &abilities)
+    Registry::load_with_abilities(&Sources::default(), &abilities)
 });
 
 /// What is found in a manifest with these lines, each with its rule, path and severity, and the first suggestion.

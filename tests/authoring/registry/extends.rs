@@ -352,7 +352,7 @@ fn sections_of_markdown_give_and_replace_instructions() {
         assert_eq!(said.split("; ").count(), words.len(), "{said}");
         assert!(said.split("; ").zip(&words).all(|(text, word)| text.contains(word)), "{said}");
     }
-    let merged = registry.merged_manifest("w").unwrap();
+    let merged = registry.merge_manifest("w").unwrap();
     let (again, found) = check_text("w.yaml", &merged.text, &registry);
     assert_eq!(again.unwrap().steps, workflow(&registry, "w").steps, "{found:?}\n{}", merged.text);
 }
@@ -375,7 +375,7 @@ remove: [tell]
 final_output: { n: 12345678901234567890, x: 1e3 }";
     let project = project(lines);
     let registry = project.load();
-    let merged = registry.merged_manifest("w").unwrap();
+    let merged = registry.merge_manifest("w").unwrap();
     let (again, found) = check_text("printed.yaml", &merged.text, &registry);
     assert_eq!(places(&found), [""; 0], "{found:#?}\n{}", merged.text);
     let whole = Workflow { content: String::new(), ..workflow(&registry, "w") };
@@ -384,9 +384,9 @@ final_output: { n: 12345678901234567890, x: 1e3 }";
     for key in ["extends", "insert", "remove"] {
         assert!(!merged.text.contains(&format!("\n{key}:")), "{}", merged.text);
     }
-    assert!(registry.merged_manifest("nobody").is_err());
+    assert!(registry.merge_manifest("nobody").is_err());
     // What extends nothing stands as its file has it.
-    assert_eq!(registry.merged_manifest("base").unwrap().text, BASE);
+    assert_eq!(registry.merge_manifest("base").unwrap().text, BASE);
 }
 
 #[test]

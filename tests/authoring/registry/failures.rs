@@ -9,7 +9,7 @@ use super::*;
 fn found(steps: &str) -> Vec<String> {
     let named = |finding: &Finding| format!("{} {}", finding.rule, finding.path);
     let abilities: ServerCapabilities = activities(&["build"]);
-    let shipped = Registry::load_for(&Sources::default(), &abilities);
+    let shipped = Registry::load_with_abilities(&Sources::default(), &abilities);
     let text = format!("workflow: w\ndescription: d\nsteps:\n{steps}");
     let (_, findings) = check_text("w.yaml", &text, &shipped);
     findings.iter().map(named).collect()

@@ -4,7 +4,7 @@
 use midex_domain::{
     Step, StepKind, Workflow,
     definition::{InputChannel, JumpTarget, OnError, RunWhen, WaitTrigger},
-    finding::{Rule, is_broken},
+    finding::{Rule, has_errors},
     limits,
     span::HumanDuration,
 };
@@ -32,7 +32,7 @@ fn checked(name: &str, text: &str) -> (Option<Workflow>, Vec<Finding>) {
 fn wrong(text: &str, expected: &[&str]) {
     let (workflow, findings) = checked("w.yaml", text);
     assert_eq!(places(&findings), expected, "{text}\n{findings:#?}");
-    assert_eq!(workflow.is_none(), is_broken(&findings));
+    assert_eq!(workflow.is_none(), has_errors(&findings));
 }
 
 #[track_caller]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use midex_domain::{
-    Class,
+    OperationClass,
     check::{
         Argument, BodyFields, OperationLookup, OperationLookupResult, OperationSignature,
         OperationsSnapshot, ServerCapabilities,
@@ -37,32 +37,32 @@ impl OperationLookup for Shop {
                 output: None,
                 items_path: None,
                 has_pages: true,
-                uncallable: None,
+                uncallable_reason: None,
             }))
         };
         match (catalog, operation) {
             ("shop", "orders:info") => {
                 let arguments = [argument("order", true), argument("expand", false)];
-                callable(Class::Safe, &arguments, None)
+                callable(OperationClass::Safe, &arguments, None)
             }
             ("shop", "orders:create") => {
                 let body = BodyFields {
                     is_required: true,
                     fields: vec![argument("item", true), argument("note", false)],
-                    is_open: false,
+                    is_extensible: false,
                 };
-                callable(Class::Standard, &[argument("shop", true)], Some(body))
+                callable(OperationClass::Standard, &[argument("shop", true)], Some(body))
             }
             ("shop", _) => OperationLookupResult::NoOperation(Some("orders:info".to_owned())),
             ("closed", _) => OperationLookupResult::Disabled,
             ("twice", _) => {
-                OperationLookupResult::Several(vec!["one".to_owned(), "two".to_owned()])
+                OperationLookupResult::Ambiguous(vec!["one".to_owned(), "two".to_owned()])
             }
             _ => OperationLookupResult::NoCatalog(Some("shop".to_owned())),
         }
     }
 
-    fn similar_provider(&self, _: &str, _: &str) -> Option<String> {
+    fn find_similar_provider(&self, _: &str, _: &str) -> Option<String> {
         None
     }
 
@@ -74,7 +74,7 @@ impl OperationLookup for Shop {
         requirement.vendor == "shop"
     }
 
-    fn disabled_catalog_for(&self, _: &CatalogRequirement) -> Option<String> {
+    fn find_disabled_catalog(&self, _: &CatalogRequirement) -> Option<String> {
         None
     }
 
@@ -88,7 +88,7 @@ fn registry() -> Registry {
         operations: Some(OperationsSnapshot::capture(Arc::new(Shop))),
         ..ServerCapabilities::default()
     };
-    Registry::load_for(&Sources::default(), &abilities)
+    Registry::load_with_abilities(&Sources::default(), &abilities)
 }
 
 /// What is found in a manifest with this one step: places, and the first suggestion.

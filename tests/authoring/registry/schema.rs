@@ -118,7 +118,7 @@ fn agree(report: &FileReport) -> bool {
         return false;
     };
     for schema in &SCHEMAS[of] {
-        let violations = schema.violations(&value);
+        let violations = schema.find_violations(&value);
         assert_eq!(
             !violations.is_empty(),
             refused,
@@ -459,7 +459,7 @@ fn two_spellings_of_one_key_are_refused_by_both() {
     check("w.yaml", &text, &["7:5 duplicate_key steps[0].dependsOn"]);
     let value: Value = serde_saphyr::from_str(&text).unwrap();
     for schema in &SCHEMAS[0] {
-        assert_eq!(schema.violations(&value)[0].rule, "not");
+        assert_eq!(schema.find_violations(&value)[0].rule, "not");
     }
 }
 
@@ -480,6 +480,6 @@ fn what_a_schema_cannot_say_it_does_not_refuse() {
         let text = steps(&format!("  - id: a\n    {rest}"));
         assert_eq!(findings_of("w.yaml", &text)[0].rule.as_str(), rule);
         let value: Value = serde_saphyr::from_str(&text).unwrap();
-        assert_eq!(SCHEMAS[0][0].violations(&value), [], "{rule}");
+        assert_eq!(SCHEMAS[0][0].find_violations(&value), [], "{rule}");
     }
 }

@@ -69,7 +69,7 @@ fn validate_tells_warnings_and_is_content_unless_it_is_strict() {
 #[test]
 fn errors_are_listed_before_warnings_where_there_is_no_room_for_all() {
     let finding = |rule, line| {
-        let mut finding = Finding::of_file(rule, "x");
+        let mut finding = Finding::new_for_file(rule, "x");
         finding.line = line;
         finding
     };

@@ -8,7 +8,7 @@ use super::{worst::*, *};
 /// does not suffice.
 fn steps(schema: &Schema, value: &Value) -> Option<u64> {
     let ends = |steps: &u64| {
-        let found = schema.violations_within(value, "it", *steps);
+        let found = schema.find_violations_within(value, "it", *steps);
         found.iter().all(|violation| violation.rule != BUDGET_RULE)
     };
     (0..=22).map(|power| 1 << power).find(ends)
@@ -23,7 +23,7 @@ fn what_would_double_with_each_level_grows_with_the_value() {
             let long = steps(&schema, &nested(40, leaf.clone())).expect("an answer");
             assert!(long <= short * 8, "{of} {leaf}: {short} {long}");
         }
-        assert_ne!(schema.violations(&nested(40, json!("wrong"))), []);
+        assert_ne!(schema.find_violations(&nested(40, json!("wrong"))), []);
     }
 }
 
@@ -31,7 +31,7 @@ fn what_would_double_with_each_level_grows_with_the_value() {
 fn cost(schema: &Value, value: &Value) -> u64 {
     let schema = sound(schema);
     let suffice = |steps: u64| {
-        let found = schema.violations_within(value, "it", steps);
+        let found = schema.find_violations_within(value, "it", steps);
         found.iter().all(|violation| violation.rule != BUDGET_RULE)
     };
     let (mut few, mut enough) = (0, limits::SCHEMA_STEPS_MAX);
@@ -243,7 +243,7 @@ fn texts_that_are_expressions_cost_by_their_bytes() {
     assert!(expressions("(?i)\\p{L}") >= 50 * plain);
     let schema = sound(&json!({ "items": { "format": "regex" } }));
     assert!(schema.is_slow_to_validate(ValueSize::from_value(&json!(["(?i)\\p{L}".repeat(20)]))));
-    assert_eq!(schema.violations(&json!(["\\p{L}{9999}"])), []);
+    assert_eq!(schema.find_violations(&json!(["\\p{L}{9999}"])), []);
 }
 
 /// None of them takes more steps than it may, be they few or many: what comes back says that the budget ended.
@@ -253,7 +253,7 @@ fn the_worst_schemas_end_with_their_budget() {
         let schema = sound(&schema);
         assert!(schema.is_slow_to_validate(ValueSize::from_value(&value)), "{what}");
         for steps in [0, 100, 10_000] {
-            let found = schema.violations_within(&value, "it", steps);
+            let found = schema.find_violations_within(&value, "it", steps);
             assert_eq!(found.first().map(|first| &*first.rule), Some(BUDGET_RULE), "{what}");
         }
     }
@@ -270,7 +270,7 @@ fn the_deepest_evaluation_fits_on_the_stack() {
         ("20".to_owned(), json!({ "properties": { "add": { "items": { "$ref": "#/$defs/0" } } } }));
     let levels: Map<_, _> = (0..20).map(level).chain([last]).collect();
     let schema = sound(&json!({ "$ref": "#/$defs/0", "$defs": levels }));
-    let found = schema.violations(&nested(49, json!(1)));
+    let found = schema.find_violations(&nested(49, json!(1)));
     assert_eq!(found[0].rule, BUDGET_RULE);
-    assert_eq!(schema.violations(&nested(5, json!(1))), []);
+    assert_eq!(schema.find_violations(&nested(5, json!(1))), []);
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use midex_domain::{
-    ExecutionId, Lifecycle, LifecycleChange,
+    ExecutionId, LifecycleAction, LifecycleChange,
     clock::{Clock, SeededIds, Timestamp},
     execution::Report,
 };
@@ -217,9 +217,9 @@ impl Player {
         }
     }
 
-    async fn change(&self, id: &str, lifecycle: Lifecycle, reason: &str) {
+    async fn change(&self, id: &str, lifecycle: LifecycleAction, reason: &str) {
         self.later(5);
-        let change = LifecycleChange { lifecycle, reason: Some(reason.to_owned()) };
+        let change = LifecycleChange { action: lifecycle, reason: Some(reason.to_owned()) };
         let id = ExecutionId::parse(id).unwrap();
         self.app.command(&id, change).await.unwrap();
     }
@@ -246,10 +246,10 @@ async fn played(root: &Path) {
     player.report("failed", failure).await;
     player.start("bug-fix", "abandoned").await;
     let reason = "begun twice";
-    player.change("abandoned", Lifecycle::Abandon, reason).await;
+    player.change("abandoned", LifecycleAction::Abandon, reason).await;
     player.start("bug-fix", "paused").await;
     let reason = "waits for the review of the whole team, which meets on Thursday";
-    player.change("paused", Lifecycle::Pause, reason).await;
+    player.change("paused", LifecycleAction::Pause, reason).await;
     player.start("letter", "gate").await;
     player.done("gate", &["a letter of two pages"]).await;
     player.start("rest", "waiting").await;

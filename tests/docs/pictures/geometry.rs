@@ -1,7 +1,7 @@
 //! No picture of a graph has a line through a box, a label on anything, or a text past its box: those of all workflows that
 //! are part of midex, and those of graphs made at random, odder than any workflow.
 
-use midex_domain::view::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView, Standing};
+use midex_domain::view::{EdgeKind, GraphBody, GraphEdge, GraphNode, GraphView, NodeProgress};
 
 use super::drawn::Drawn;
 use midex_test::long::{Dice, rounds, seed};
@@ -124,9 +124,9 @@ fn node(at: u64, dice: &mut Dice) -> GraphNode {
     }
 }
 
-fn standing(dice: &mut Dice) -> Standing {
+fn standing(dice: &mut Dice) -> NodeProgress {
     let states = ["pending", "running", "completed", "failed", "skipped"];
-    Standing {
+    NodeProgress {
         status: pick(&states, dice).to_owned(),
         visits: dice_index(dice, 3),
         items_done: Some(2),
@@ -135,8 +135,8 @@ fn standing(dice: &mut Dice) -> Standing {
     }
 }
 
-fn beside(dice: &mut Dice) -> GraphBeside {
-    GraphBeside {
+fn beside(dice: &mut Dice) -> GraphBody {
+    GraphBody {
         body: pick(&["on_success", "compensate"], dice).to_owned(),
         does: words(dice),
         required: dice.roll(2) == 0,

@@ -78,11 +78,11 @@ async fn w5_an_end_is_an_end() {
     let engine = told(&log, ["only"], lines).await;
     let ended = until_state(&engine, "completed").await;
     for lifecycle in [
-        Lifecycle::Pause,
-        Lifecycle::Resume,
-        Lifecycle::Abandon,
-        Lifecycle::Fail,
-        Lifecycle::Diverge,
+        LifecycleAction::Pause,
+        LifecycleAction::Resume,
+        LifecycleAction::Abandon,
+        LifecycleAction::Fail,
+        LifecycleAction::Diverge,
     ] {
         let change = change_to(lifecycle);
         let refused = engine.not_commanded(change).await;
@@ -90,7 +90,7 @@ async fn w5_an_end_is_an_end() {
     }
     assert_eq!(engine.status_now("e").await, ended);
     let engine = told(&Log::new(), ["only"], lines).await;
-    assert_eq!(change(&engine, Lifecycle::Abandon).await.state, "abandoned");
+    assert_eq!(change(&engine, LifecycleAction::Abandon).await.state, "abandoned");
     tokio::time::sleep(seconds(60)).await;
     assert_eq!(engine.status_now("e").await.state, "abandoned");
 }
@@ -140,7 +140,7 @@ async fn w8_what_is_paused_is_listed_as_that() {
     for name in ["one", "two"] {
         engine.begin(play::defined(TWO), name).await;
     }
-    engine.changed("two", Lifecycle::Pause).await;
+    engine.changed("two", LifecycleAction::Pause).await;
     for (state, id) in [(State::Running, "one"), (State::Paused, "two")] {
         let query = ListQuery { state: Some(state), limit: 50, ..ListQuery::default() };
         let listed = engine.list(query).await.unwrap().executions;

@@ -166,8 +166,8 @@ async fn what_this_process_has_not_waits_for_one_that_has_it() {
     let waits = until(&without, |status| status.waits.iter().any(|wait| wait.waits_for == "retry"));
     assert_eq!(waits.await.waits[0].attempt, 1);
     // Whoever asks for it, and however long that takes.
-    change(&without, Lifecycle::Pause).await;
-    change(&without, Lifecycle::Resume).await;
+    change(&without, LifecycleAction::Pause).await;
+    change(&without, LifecycleAction::Resume).await;
     tokio::time::sleep(seconds(3600)).await;
     assert_eq!(without.status_now("e").await.state, "running");
     without.stop().await.expect("a stop");

@@ -25,7 +25,7 @@ impl Operations for Camera {
                 name: format!("shots/{key}.png"),
                 content_type: "image/png".to_owned(),
                 content: [&vec![0xff; (*taken).into()], key.as_bytes()].concat(),
-                around: call.whole.then(|| json!({ "status_code": 200, "payload": null })),
+                envelope: call.whole.then(|| json!({ "status_code": 200, "payload": null })),
             }))
         })
     }
@@ -75,7 +75,7 @@ async fn the_row_that_ends_the_visit_stores_the_artifact_and_its_content_is_ther
         let engine = started(store.clone(), whole, json!({})).await;
         let status = until(&engine, |status| status.state == "completed").await;
         assert_eq!(output_of(&engine, "shot").await, output);
-        let rows = store.rows(&id(), (0..=status.revision).collect()).await;
+        let rows = store.load_rows(&id(), (0..=status.revision).collect()).await;
         let mut stored = Vec::new();
         for row in rows.expect("rows") {
             let closes = row.events.iter().any(|event| matches!(event, Event::VisitClosed(_)));
@@ -87,7 +87,7 @@ async fn the_row_that_ends_the_visit_stores_the_artifact_and_its_content_is_ther
             }
         }
         assert_eq!(stored.len(), 1);
-        let content = store.content(stored[0]).await.expect("the store");
+        let content = store.load_content(stored[0]).await.expect("the store");
         assert_eq!(content.as_deref(), Some(&*kept(1)));
     }
 }
@@ -108,10 +108,10 @@ async fn of_a_step_that_is_repeated_the_last_body_alone_is_kept() {
 async fn a_body_that_comes_while_a_person_pauses_is_kept_and_handed_on_later() {
     let engine = started(Arc::default(), false, json!({})).await;
     tokio::time::sleep(seconds(5)).await;
-    change(&engine, Lifecycle::Pause).await;
+    change(&engine, LifecycleAction::Pause).await;
     tokio::time::sleep(seconds(3600)).await;
     assert_eq!(engine.artifacts(&id(), None).await.expect("them").len(), 1);
-    change(&engine, Lifecycle::Resume).await;
+    change(&engine, LifecycleAction::Resume).await;
     until(&engine, |status| status.state == "completed").await;
     brought(&engine, "shot", json!({ "artifact": named(1) })).await;
     assert_eq!(engine.artifacts(&id(), None).await.expect("them").len(), 1);

@@ -215,7 +215,7 @@ async fn a_retry_begins_another_child() {
     );
     let family = Family::begin(&parent, &[("announce", CHILD)]).await;
     let first = family.child().await;
-    family.engine.changed(first.as_str(), Lifecycle::Abandon).await;
+    family.engine.changed(first.as_str(), LifecycleAction::Abandon).await;
     tokio::time::sleep(seconds(2)).await;
     let children = family.children().await;
     assert_eq!(children.len(), 2);
@@ -256,10 +256,10 @@ async fn a_child_keeps_the_definition_that_is_there_when_it_begins() {
 async fn a_pause_and_a_resume_go_down() {
     let family = Family::begin(PARENT, &[("announce", CHILD)]).await;
     let child = family.child().await;
-    family.engine.changed("e", Lifecycle::Pause).await;
+    family.engine.changed("e", LifecycleAction::Pause).await;
     family.settled().await;
     assert_eq!(family.state(&child).await, "paused");
-    family.engine.changed("e", Lifecycle::Resume).await;
+    family.engine.changed("e", LifecycleAction::Resume).await;
     family.settled().await;
     assert_eq!(family.state(&child).await, "running");
 }
@@ -267,9 +267,9 @@ async fn a_pause_and_a_resume_go_down() {
 #[tokio::test(start_paused = true)]
 async fn what_becomes_of_a_parent_becomes_of_its_children() {
     for (lifecycle, state) in [
-        (Lifecycle::Abandon, "abandoned"),
-        (Lifecycle::Fail, "failed"),
-        (Lifecycle::Diverge, "abandoned"),
+        (LifecycleAction::Abandon, "abandoned"),
+        (LifecycleAction::Fail, "failed"),
+        (LifecycleAction::Diverge, "abandoned"),
     ] {
         let middle = "steps:\n  - { id: below, workflow: announce, with: { text: deep } }\n";
         let family = Family::begin(
@@ -282,7 +282,7 @@ async fn what_becomes_of_a_parent_becomes_of_its_children() {
         let status = family.engine.changed("e", lifecycle).await;
         assert!(status.ending.is_some(), "{status:?}");
         family.settled().await;
-        let own = if state == "abandoned" && lifecycle == Lifecycle::Diverge {
+        let own = if state == "abandoned" && lifecycle == LifecycleAction::Diverge {
             "diverged"
         } else {
             state
@@ -424,11 +424,11 @@ async fn a_pause_reaches_a_child_that_begins_after_it() {
     let family = Family::begin(&parent, &[("announce", CHILD)]).await;
     *family.known.takes.lock().unwrap() = seconds(1);
     family.does(&id(), json!(1)).await;
-    family.engine.changed("e", Lifecycle::Pause).await;
+    family.engine.changed("e", LifecycleAction::Pause).await;
     tokio::time::sleep(seconds(2)).await;
     let child = family.child().await;
     assert_eq!(family.state(&child).await, "paused");
-    family.engine.changed("e", Lifecycle::Resume).await;
+    family.engine.changed("e", LifecycleAction::Resume).await;
     family.settled().await;
     assert_eq!(family.state(&child).await, "running");
 }
@@ -439,14 +439,14 @@ async fn a_child_is_told_in_order() {
     let family = Family::begin(PARENT, &[("announce", CHILD)]).await;
     let child = family.child().await;
     *family.store.refused.lock().unwrap() = Some(child.clone());
-    family.engine.changed("e", Lifecycle::Pause).await;
+    family.engine.changed("e", LifecycleAction::Pause).await;
     family.settled().await;
-    family.engine.changed("e", Lifecycle::Resume).await;
+    family.engine.changed("e", LifecycleAction::Resume).await;
     family.settled().await;
     *family.store.refused.lock().unwrap() = None;
     tokio::time::sleep(seconds(120)).await;
     assert_eq!(family.state(&child).await, "running");
-    family.engine.changed("e", Lifecycle::Pause).await;
+    family.engine.changed("e", LifecycleAction::Pause).await;
     family.settled().await;
     assert_eq!(family.state(&child).await, "paused");
 }
@@ -462,12 +462,12 @@ steps:
     let shut = "steps:\n  - { id: close, guidance: Shut it, result: {} }\n";
     let mut family = Family::begin(parent, &[("shut", shut)]).await;
     tokio::time::sleep(seconds(2)).await;
-    let ending = family.engine.changed("e", Lifecycle::Abandon).await;
+    let ending = family.engine.changed("e", LifecycleAction::Abandon).await;
     assert_eq!(ending.ending.as_deref(), Some("abandoned"));
     family.settled().await;
     let child = family.child().await;
     *family.store.refused.lock().unwrap() = Some(child.clone());
-    let ended = family.engine.changed("e", Lifecycle::Abandon).await;
+    let ended = family.engine.changed("e", LifecycleAction::Abandon).await;
     assert_eq!(ended.state, "abandoned");
     family.settled().await;
     assert_eq!(family.state(&child).await, "running");

@@ -159,7 +159,7 @@ async fn effects_are_taken_back_at_the_ends_that_the_workflow_names() {
         let engine = told(&log, ["book", "pay", "cancel", "refund"], &lines).await;
         let open = until_step(&engine, "send").await;
         assert_eq!(open.state, "running");
-        let status = change(&engine, Lifecycle::Abandon).await;
+        let status = change(&engine, LifecycleAction::Abandon).await;
         let told = (status.state.as_str(), status.ending.as_deref());
         assert_eq!(
             told,
@@ -183,7 +183,7 @@ async fn the_reason_for_an_end_outlives_what_is_left_to_do() {
     let engine = told(&log, ["book", "pay", "cancel", "refund"], &lines).await;
     until_step(&engine, "send").await;
     let change = midex_domain::LifecycleChange {
-        lifecycle: Lifecycle::Abandon,
+        action: LifecycleAction::Abandon,
         reason: Some("no longer wanted".to_owned()),
     };
     engine.commanded(change).await;
@@ -207,13 +207,13 @@ async fn who_gives_up_a_second_time_does_not_wait_for_what_is_left() {
         begin(&engine, definition, json!({})).await;
         until_step(&engine, "send").await;
         if is_paused {
-            change(&engine, Lifecycle::Pause).await;
+            change(&engine, LifecycleAction::Pause).await;
         }
-        let status = change(&engine, Lifecycle::Abandon).await;
+        let status = change(&engine, LifecycleAction::Abandon).await;
         assert_eq!(status.state.as_str(), "running");
         assert_eq!(status.pause_reasons.len(), 0);
         until(&engine, |status| !status.waits.is_empty()).await;
-        let status = change(&engine, Lifecycle::Abandon).await;
+        let status = change(&engine, LifecycleAction::Abandon).await;
         assert_eq!(status.state, "abandoned");
         let left = list_of(&status.not_compensated, |left| left.step.as_str());
         assert_eq!(left, ["pay", "book"]);

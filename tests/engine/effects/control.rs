@@ -25,7 +25,7 @@ async fn abandoning_breaks_a_call_off_at_once() {
     let engine = engine(&log, two(&log)).await;
     begin(&engine, defined(two_steps(), json!({})), json!({})).await;
     tokio::time::sleep(seconds(3)).await;
-    change(&engine, Lifecycle::Abandon).await;
+    change(&engine, LifecycleAction::Abandon).await;
     a_moment().await;
     assert_eq!(log.lines(), ["first 1", "first broken off"]);
     assert_eq!(log.at(), [0.0, 3.0], "it did not live a millisecond longer");
@@ -39,7 +39,7 @@ async fn abandoning_between_attempts_makes_the_failed_one_the_last() {
     let steps = json!([activity("flaky", None, retry)]);
     let engine = started(&log, [flaky], steps).await;
     tokio::time::sleep(seconds(15)).await;
-    change(&engine, Lifecycle::Abandon).await;
+    change(&engine, LifecycleAction::Abandon).await;
     tokio::time::sleep(seconds(3600)).await;
     assert_eq!(log.at(), [0.0, 10.0]);
 }
@@ -50,12 +50,12 @@ async fn an_outcome_of_a_paused_execution_is_kept_and_nothing_begins_until_it_go
     let engine = engine(&log, two(&log)).await;
     begin(&engine, defined(two_steps(), json!({})), json!({})).await;
     tokio::time::sleep(seconds(3)).await;
-    let paused = change(&engine, Lifecycle::Pause).await;
+    let paused = change(&engine, LifecycleAction::Pause).await;
     let held = until(&engine, |status| status.revision > paused.revision).await;
     assert_eq!((held.state.as_str(), log.passed()), ("paused", seconds(10)));
     tokio::time::sleep(seconds(3600)).await;
     assert_eq!(log.lines(), ["first 1"]);
-    change(&engine, Lifecycle::Resume).await;
+    change(&engine, LifecycleAction::Resume).await;
     until_state(&engine, "completed").await;
     assert_eq!(output_of(&engine, "first").await, json!("one"));
     assert_eq!(log.lines(), ["first 1", "second 1"]);
@@ -73,10 +73,10 @@ async fn a_pause_between_attempts_puts_the_next_one_off() {
     let steps = json!([activity("flaky", None, retry)]);
     let engine = started(&log, [flaky], steps).await;
     tokio::time::sleep(seconds(5)).await;
-    change(&engine, Lifecycle::Pause).await;
+    change(&engine, LifecycleAction::Pause).await;
     tokio::time::sleep(seconds(100)).await;
     assert_eq!(log.lines(), ["flaky 1"]);
-    change(&engine, Lifecycle::Resume).await;
+    change(&engine, LifecycleAction::Resume).await;
     until_state(&engine, "completed").await;
     assert_eq!(log.at(), [0.0, 105.0], "it was overdue");
 }
@@ -131,7 +131,7 @@ async fn a_signal_is_taken_by_its_wait_be_it_before_or_after() {
     let error = engine.not_commanded(SignalRequest::new("more", json!(1))).await;
     assert_eq!(error.code(), Code::ExecutionFinished);
     let error = engine
-        .command(&named("nobody"), SignalRequest::new("x", json!(1)))
+        .apply_command(&named("nobody"), SignalRequest::new("x", json!(1)))
         .await
         .expect_err("nobody");
     assert_eq!(error.code(), Code::ExecutionNotFound);

@@ -162,7 +162,7 @@ steps:
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status).as_str(), "BROKEN");
     assert_eq!(status.not_compensated.len(), 0);
-    let rows = store.history(&id()).await.unwrap();
+    let rows = store.load_history(&id()).await.unwrap();
     let rebuilt = midex_domain::Execution::replay(&rows).unwrap();
     let done = view_of_compensations(&rows);
     assert_eq!(done, count);
@@ -170,7 +170,7 @@ steps:
 }
 
 fn view_of_compensations(rows: &[midex_domain::Row]) -> usize {
-    let history = midex_domain::view::history(rows.iter(), |_| None);
+    let history = midex_domain::view::build_history(rows.iter(), |_| None);
     let done = history.iter().filter(|row| row.body.as_deref() == Some("compensate"));
     done.filter(|row| row.status == "completed").count()
 }
@@ -207,7 +207,7 @@ steps:
     let play = Play::begin(&lines, json!({})).await;
     let status = until_state(&play.engine, "failed").await;
     assert_eq!(failure(&status), "STEPS_AT_ONCE");
-    let rows = play.store.history(&id()).await.unwrap();
+    let rows = play.store.load_history(&id()).await.unwrap();
     let history = play.history().await;
     let done = history.iter().filter(|row| row.step_name == "count" && row.body.is_none());
     assert_eq!(view_of_compensations(&rows), done.count());
@@ -226,8 +226,10 @@ steps:
     let log = Log::new();
     let engine = told(&log, ["a", "back"], &lines).await;
     until_step(&engine, "b").await;
-    let change =
-        LifecycleChange { lifecycle: Lifecycle::Abandon, reason: Some("nobody wants it".into()) };
+    let change = LifecycleChange {
+        action: LifecycleAction::Abandon,
+        reason: Some("nobody wants it".into()),
+    };
     let status = engine.commanded(change).await;
     assert_eq!(status.reason.as_deref(), Some("nobody wants it"));
     let status = until_state(&engine, "abandoned").await;
@@ -249,8 +251,8 @@ hooks:
 #[tokio::test(start_paused = true)]
 async fn who_ends_what_was_ending_well_has_its_effects_taken_back() {
     for (lifecycle, state, left) in [
-        (Lifecycle::Abandon, "abandoned", &["back 1", "whole 1"][..]),
-        (Lifecycle::Fail, "failed", &["look 1", "back 1", "bad 1", "whole 1"]),
+        (LifecycleAction::Abandon, "abandoned", &["back 1", "whole 1"][..]),
+        (LifecycleAction::Fail, "failed", &["look 1", "back 1", "bad 1", "whole 1"]),
     ] {
         let log = Log::new();
         let engine = told(&log, ["a", "back", "look", "good", "bad", "whole"], ENDING_WELL).await;
@@ -297,10 +299,10 @@ async fn what_a_hook_brings_during_a_pause_counts_at_the_resume() {
     let log = Log::new();
     let engine = told(&log, ["build", "good", "bad", "after"], hooks::STEP).await;
     until(&engine, |status| status.waits.iter().any(|wait| wait.body.is_some())).await;
-    change(&engine, Lifecycle::Pause).await;
+    change(&engine, LifecycleAction::Pause).await;
     tokio::time::sleep(seconds(10)).await;
     assert_eq!(log.lines(), ["build 1", "good 1"]);
-    change(&engine, Lifecycle::Resume).await;
+    change(&engine, LifecycleAction::Resume).await;
     until_state(&engine, "completed").await;
     assert_eq!(log.lines(), ["build 1", "good 1", "after 1"]);
 }
@@ -343,7 +345,7 @@ fn cut_off<F: Future<Output = ()>>(
             tokio::time::sleep(seconds(1)).await;
             let status = engine.status_now("e").await;
             if status.current_step.as_deref() == Some("b") {
-                change(&engine, Lifecycle::Fail).await;
+                change(&engine, LifecycleAction::Fail).await;
             }
         }
         panic!("{begun} never came");
@@ -351,7 +353,7 @@ fn cut_off<F: Future<Output = ()>>(
     drop(process_one);
     process().block_on(async {
         let log = Log::new();
-        let clock = TokioClock::starting_at(EPOCH.after(seconds(3600)));
+        let clock = TokioClock::starting_at(EPOCH.plus(seconds(3600)));
         let engine = engine_on(store, clock, all(&log)).await;
         let status = until_state(&engine, "paused").await;
         assert_eq!(status.pause_reasons, [PauseReason::OutcomeUnknown]);
@@ -410,7 +412,7 @@ fn somebody_says_what_came_of_a_compensation_that_was_cut_off() {
     });
     // Nobody waits for what came of it.
     cut_off(SAGA, "back", async |engine, log| {
-        let status = change(&engine, Lifecycle::Abandon).await;
+        let status = change(&engine, LifecycleAction::Abandon).await;
         assert_eq!(status.state.as_str(), "failed");
         assert_eq!(status.not_compensated.len(), 1);
         assert!(log.lines().is_empty());
@@ -427,10 +429,10 @@ async fn an_end_that_is_paused_goes_on_as_the_end_that_it_was() {
     let engine = told(&log, ["a", "back", "look"], &lines).await;
     let open = until_step(&engine, "b").await;
     assert_eq!(open.ending, None);
-    change(&engine, Lifecycle::Fail).await;
-    change(&engine, Lifecycle::Pause).await;
+    change(&engine, LifecycleAction::Fail).await;
+    change(&engine, LifecycleAction::Pause).await;
     tokio::time::sleep(seconds(2 * 3600)).await;
-    let status = change(&engine, Lifecycle::Resume).await;
+    let status = change(&engine, LifecycleAction::Resume).await;
     assert_eq!(status.ending.as_deref(), Some("failed"));
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "FAILED_ON_REQUEST");

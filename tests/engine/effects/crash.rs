@@ -36,7 +36,7 @@ fn crashed_in_first(is_idempotent: bool, more: Value) -> (Vec<String>, String, V
     lines.retain(|line| !line.ends_with("broken off"));
     process().block_on(async {
         let log = Log::new();
-        let clock = TokioClock::starting_at(EPOCH.after(seconds(3600)));
+        let clock = TokioClock::starting_at(EPOCH.plus(seconds(3600)));
         let engine = engine_on(store, clock, two(&log, is_idempotent)).await;
         let status = until(&engine, |status| status.state != "running").await;
         tokio::time::sleep(seconds(100)).await;
@@ -120,7 +120,7 @@ fn what_was_in_work_while_a_pause_held_is_taken_up_when_it_goes_on() {
         let log = Log::new();
         let engine = engine_on(store.clone(), log.clock, two(&log, true)).await;
         begin(&engine, defined(steps, json!({})), json!({})).await;
-        change(&engine, Lifecycle::Pause).await;
+        change(&engine, LifecycleAction::Pause).await;
     });
     drop(process_one);
     process().block_on(async {
@@ -131,7 +131,7 @@ fn what_was_in_work_while_a_pause_held_is_taken_up_when_it_goes_on() {
         assert_eq!(kept.state, "paused");
         tokio::time::sleep(seconds(100)).await;
         assert!(log.lines().is_empty(), "nothing begins while it is paused");
-        change(&engine, Lifecycle::Resume).await;
+        change(&engine, LifecycleAction::Resume).await;
         until_state(&engine, "completed").await;
         assert_eq!(log.lines(), ["first 2"]);
     });
@@ -204,7 +204,7 @@ async fn what_a_commit_without_acknowledgement_asks_for_is_done_though_nobody_as
         json!([step("wait", None, signal, json!({})), activity("first", Some("wait"), json!({}))]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
     store.loses.store(1, Ordering::SeqCst);
-    let signalled = engine.command(&id(), SignalRequest::new("go", json!(1))).await;
+    let signalled = engine.apply_command(&id(), SignalRequest::new("go", json!(1))).await;
     assert_eq!(signalled.expect_err("not known").code(), Code::StoreUnavailable);
     until_state(&engine, "completed").await;
     assert_eq!(log.lines(), ["first 1"]);
@@ -351,7 +351,7 @@ async fn what_is_waited_for_is_on_the_disk() {
         step("signal", None, signal, json!({})),
     ]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
-    let paused = change(&engine, Lifecycle::Pause).await;
+    let paused = change(&engine, LifecycleAction::Pause).await;
     may_end.notify_one();
     until(&engine, |status| status.revision > paused.revision).await;
     let kept = signalled(&engine, "go", json!(7)).await;
@@ -361,9 +361,9 @@ async fn what_is_waited_for_is_on_the_disk() {
     let engine = open().await;
     let status = engine.status_now("e").await;
     assert_eq!((status.state.as_str(), status.steps.running), ("paused", 3));
-    change(&engine, Lifecycle::Resume).await;
+    change(&engine, LifecycleAction::Resume).await;
     assert_eq!(output_of(&engine, "first").await, json!({ "is": "held" }));
     assert_eq!(output_of(&engine, "signal").await, json!(7));
-    change(&engine, Lifecycle::Abandon).await;
+    change(&engine, LifecycleAction::Abandon).await;
     engine.stop().await.expect("a stop");
 }

@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use midex_domain::{
-    Command, Decision, DefaultSources, Definition, Execution, Facts,
+    Command, Decision, DecisionContext, DefaultSources, Definition, Execution,
     clock::{SeededIds, Timestamp},
-    execution::{AttemptId, Effect, Start},
+    execution::{AttemptId, Effect, StartArguments},
 };
 use serde_json::{Value, json};
 
@@ -18,28 +18,31 @@ fn decide(
     command: &Command,
     at: Timestamp,
 ) -> Decision {
-    let facts = Facts::new(definition, Duration::from_secs(3600));
+    let facts = DecisionContext::new(definition, Duration::from_secs(3600));
     execution.decide(facts, command, at, &SeededIds::new(1)).expect("a decision")
 }
 
 fn outcome(attempt_id: &AttemptId, outcome: midex_engine::activity::Outcome) -> Command {
-    Command::Outcome { attempt_id: attempt_id.clone(), outcome: Arc::new(outcome.map(Into::into)) }
+    Command::RecordOutcome {
+        attempt_id: attempt_id.clone(),
+        outcome: Arc::new(outcome.map(Into::into)),
+    }
 }
 
 fn is_stay(decision: &Decision) -> bool {
-    matches!(decision, Decision::Stay)
+    matches!(decision, Decision::NoChange)
 }
 
 fn moved(decision: Decision) -> (Execution, Vec<Effect>) {
-    let Decision::Move(transition) = decision else {
+    let Decision::Transition(transition) = decision else {
         panic!("nothing happens: {decision:?}");
     };
-    (transition.next, transition.effects)
+    (transition.execution, transition.effects)
 }
 
 fn begun(effects: &[Effect]) -> (AttemptId, Arc<Value>) {
     match effects {
-        [Effect::Begin(begin)] => (begin.attempt_id.clone(), Arc::new(json!(begin.input))),
+        [Effect::BeginAttempt(begin)] => (begin.attempt_id.clone(), Arc::new(json!(begin.input))),
         other => panic!("one attempt begins: {other:?}"),
     }
 }
@@ -49,7 +52,7 @@ fn an_outcome_of_an_earlier_attempt_changes_nothing() {
     let more = json!({ "with": { "constant": true }, "retry": {
         "max_attempts": 3, "backoff": "1s", "max_backoff": "1s", "jitter": false } });
     let definition = defined(json!([activity("call", None, more)]), json!({}));
-    let start = Start {
+    let start = StartArguments {
         id: named("e"),
         project: None,
         inputs: None,
@@ -57,9 +60,9 @@ fn an_outcome_of_an_earlier_attempt_changes_nothing() {
         parent: None,
         lookup: None,
     };
-    let facts = Facts::new(&definition, Duration::from_secs(3600));
+    let facts = DecisionContext::new(&definition, Duration::from_secs(3600));
     let started = Execution::start(facts, start, EPOCH, &SeededIds::new(1)).expect("a start");
-    let (execution, effects) = moved(Decision::Move(Box::new(started)));
+    let (execution, effects) = moved(Decision::Transition(Box::new(started)));
     let (first, input) = begun(&effects);
 
     let failed = decide(&execution, &definition, &outcome(&first, fails("network")), EPOCH);
@@ -67,13 +70,17 @@ fn an_outcome_of_an_earlier_attempt_changes_nothing() {
     let again = outcome(&first, fails("network"));
     assert!(is_stay(&decide(&execution, &definition, &again, EPOCH)), "a repeat counts once");
 
-    let later = EPOCH.after(seconds(1));
-    let Decision::Need(needs) = decide(&execution, &definition, &Command::Tick, later) else {
+    let later = EPOCH.plus(seconds(1));
+    let Decision::MissingValues(needs) = decide(&execution, &definition, &Command::Tick, later)
+    else {
         panic!("the next attempt asks for what the first was given");
     };
     let mut values = midex_domain::execution::Values::new();
     values.insert(needs[0].digest, input);
-    let facts = Facts { values: &values, ..Facts::new(&definition, Duration::from_secs(3600)) };
+    let facts = DecisionContext {
+        values: &values,
+        ..DecisionContext::new(&definition, Duration::from_secs(3600))
+    };
     let ticked = execution.decide(facts, &Command::Tick, later, &SeededIds::new(2));
     let (execution, effects) = moved(ticked.expect("a decision"));
     let (second, _) = begun(&effects);

@@ -136,7 +136,7 @@ async fn hooks_of_the_workflow_run_where_it_fails_or_is_abandoned() {
         .replace(", with: { n: 2 }", "")
         .replace("final_output: '${{ steps.build.did }}'\n", "");
     let engine = told(&log, ["good", "bad", "whole"], &lines).await;
-    let status = change(&engine, Lifecycle::Abandon).await;
+    let status = change(&engine, LifecycleAction::Abandon).await;
     assert_eq!(status.state.as_str(), "running");
     assert_eq!(status.ending.as_deref(), Some("abandoned"));
     until_state(&engine, "abandoned").await;

@@ -84,9 +84,9 @@ async fn what_comes_during_a_pause_is_offered_after_it() {
     });
     let engine = engine(&log, Activities::default().with_activity(check).expect("one")).await;
     begin(&engine, defined(steps(), json!({})), json!({})).await;
-    engine.changed("e", Lifecycle::Pause).await;
+    engine.changed("e", LifecycleAction::Pause).await;
     tokio::time::sleep(seconds(10)).await;
-    engine.changed("e", Lifecycle::Resume).await;
+    engine.changed("e", LifecycleAction::Resume).await;
     let current = engine.current_now("e").await;
     assert_eq!(told(&current), ["check.1", "continue"]);
 }

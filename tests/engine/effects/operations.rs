@@ -78,7 +78,7 @@ fn crashed_in(operation: &str) -> (Vec<String>, String, Vec<PauseReason>) {
         tokio::time::sleep(seconds(1)).await;
     });
     let status = process().block_on(async {
-        let clock = TokioClock::starting_at(EPOCH.after(seconds(60)));
+        let clock = TokioClock::starting_at(EPOCH.plus(seconds(60)));
         let engine = engine(store, clock, &shop).await;
         until(&engine, |status| status.state != "running").await
     });
@@ -144,8 +144,8 @@ async fn a_step_waits_for_its_catalog_and_goes_on_by_itself() {
     assert!(next.contains("catalog_title 'shop'"), "{next}");
 
     // Nothing is begun by time, nor by a resume.
-    let resume = change_to(Lifecycle::Resume);
-    let resumed = engine.command(&id(), resume).await;
+    let resume = change_to(LifecycleAction::Resume);
+    let resumed = engine.apply_command(&id(), resume).await;
     let refusal = resumed.expect_err("nothing to resume");
     assert_eq!(refusal.code(), Code::ExecutionPaused);
     assert!(refusal.suggested_action().contains("catalog.list"));
@@ -170,7 +170,7 @@ fn a_catalog_that_came_while_no_server_ran_is_found_by_the_next_start() {
     });
     closed.is_open.store(true, Ordering::SeqCst);
     process().block_on(async {
-        let engine = closing(store, &closed, EPOCH.after(seconds(60))).await;
+        let engine = closing(store, &closed, EPOCH.plus(seconds(60))).await;
         until(&engine, |status| status.state == "completed").await;
     });
     assert_eq!(closed.shop.0.lock().expect("a list").len(), 1);

@@ -7,7 +7,7 @@ use midex_domain::{
     event::{Event, Payload, Row, VisitId},
     execution::Execution,
     execution::{EffectOutput, OutputPage},
-    operation::{BoxFuture, Cursor, OperationCall, Operations, Outcome},
+    operation::{BoxFuture, OperationCall, Operations, Outcome, PageCursor},
 };
 use midex_engine::{Secrets, store::Commit};
 use midex_test::{TokioClock, long::rounds};
@@ -43,7 +43,7 @@ impl Operations for Book {
             let max_pages = call.paginate.expect("a page is asked for").max_pages;
             let page = match call.cursor {
                 None => 1,
-                Some(Cursor { next, seen }) => {
+                Some(PageCursor { next, seen }) => {
                     let page = next.value()["page"].as_u64().unwrap();
                     assert!(
                         seen.into_iter().eq(self.marked_from..page),
@@ -62,11 +62,11 @@ impl Operations for Book {
             let more = page < self.length.min(u64::from(max_pages.unwrap_or(10)));
             Ok(EffectOutput::Page(OutputPage {
                 items: vec![json!(page * 10), json!(format!("{page} hunter2-hunter2"))],
-                next: more.then(|| Cursor {
+                next_cursor: more.then(|| PageCursor {
                     next: JsonText::from_value(&json!({ "page": page + 1 })),
                     seen: vec![page],
                 }),
-                around: call.whole.then(|| json!({ "status_code": 200, "payload": null })),
+                envelope: call.whole.then(|| json!({ "status_code": 200, "payload": null })),
             }))
         })
     }
@@ -143,7 +143,7 @@ fn after_a_crash_a_list_goes_on_at_its_next_page() {
             tokio::time::sleep(seconds(ends_after)).await;
         });
         process().block_on(async {
-            let engine = engine(store, EPOCH.after(seconds(60)), &book).await;
+            let engine = engine(store, EPOCH.plus(seconds(60)), &book).await;
             until(&engine, |status| status.state == "completed").await;
             assert_eq!(output_of(&engine, "call").await, items(3));
         });
@@ -181,10 +181,10 @@ async fn while_a_person_pauses_no_further_page_is_asked_for() {
     let engine = engine(Arc::default(), EPOCH, &book).await;
     begin(&engine, listing(9, json!({}), json!({})), json!({})).await;
     tokio::time::sleep(seconds(5)).await;
-    change(&engine, Lifecycle::Pause).await;
+    change(&engine, LifecycleAction::Pause).await;
     tokio::time::sleep(seconds(3600)).await;
     assert_eq!(book.asked(), [1]);
-    change(&engine, Lifecycle::Resume).await;
+    change(&engine, LifecycleAction::Resume).await;
     until(&engine, |status| status.state == "completed").await;
     assert_eq!(book.asked(), [1, 2, 3]);
     assert_eq!(output_of(&engine, "call").await, items(3));
@@ -200,7 +200,7 @@ fn stored_for(pages: u64) -> usize {
         while engine.status_now("e").await.state != "completed" {
             tokio::time::sleep(seconds(1000)).await;
         }
-        let rows = store.history(&id()).await.expect("the rows");
+        let rows = store.load_history(&id()).await.expect("the rows");
         let sizes = rows.iter().map(|row| postcard::to_stdvec(row).unwrap().len());
         sizes.sum::<usize>() + store.content_bytes.load(Ordering::SeqCst)
     })
@@ -224,7 +224,7 @@ fn a_list_that_an_earlier_version_began_goes_on_at_its_next_page() {
         tokio::time::sleep(seconds(25)).await;
     });
     let digests = process().block_on(async {
-        let rows = store.history(&id()).await.expect("the rows");
+        let rows = store.load_history(&id()).await.expect("the rows");
         let events = rows.iter().flat_map(|row| &row.events);
         let kept = events.filter_map(|event| match event {
             Event::PageKept { items, .. } => Some(*items),
@@ -235,7 +235,7 @@ fn a_list_that_an_earlier_version_began_goes_on_at_its_next_page() {
             Event::VisitOpened(opened) => opened.input.as_ref(),
             _ => None,
         });
-        let input = store.content(input.expect("an input").digest).await;
+        let input = store.load_content(input.expect("an input").digest).await;
         let mut input: Value = serde_json::from_slice(&input.unwrap().unwrap()).unwrap();
         input["value"]["pages"] = json!({ "kept": kept, "next": { "page": 3 } });
         let text = JsonText::from_value(&input);
@@ -243,7 +243,7 @@ fn a_list_that_an_earlier_version_began_goes_on_at_its_next_page() {
         let row = Row {
             execution_id: id(),
             revision: stored.execution.revision() + 1,
-            at: EPOCH.after(seconds(26)),
+            at: EPOCH.plus(seconds(26)),
             events: vec![Event::TaskChanged {
                 visit_id: VisitId::for_step_work(
                     midex_domain::StepId::parse("call").unwrap(),
@@ -260,7 +260,7 @@ fn a_list_that_an_earlier_version_began_goes_on_at_its_next_page() {
         let next = Execution::apply_row(Some(stored.execution), &row).unwrap();
         let commit = Commit {
             due: next.wake_at(&definition),
-            next: Arc::new(next),
+            execution: Arc::new(next),
             row: Arc::new(row),
             contents: vec![(text.digest(), text.as_str().as_bytes().into())],
             position: stored.position,
@@ -272,7 +272,7 @@ fn a_list_that_an_earlier_version_began_goes_on_at_its_next_page() {
     // Marks of an earlier version are in its cursor, where the catalogs read them.
     let later = Book { marked_from: 3, ..book.clone() };
     process().block_on(async {
-        let engine = engine(store, EPOCH.after(seconds(60)), &later).await;
+        let engine = engine(store, EPOCH.plus(seconds(60)), &later).await;
         until(&engine, |status| status.state == "completed").await;
         assert_eq!(output_of(&engine, "call").await, items(4));
     });

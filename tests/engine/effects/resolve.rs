@@ -17,7 +17,7 @@ fn resolution(verdict: Verdict, item: Option<u32>) -> Resolution {
 }
 
 async fn resolved(engine: &Engine, verdict: Verdict) -> Result<StatusView, Error> {
-    engine.command(&id(), resolution(verdict, None)).await
+    engine.apply_command(&id(), resolution(verdict, None)).await
 }
 
 /// A workflow that was cut off in `first`, which may not be done twice, before `second`, and then what `then` does.
@@ -49,7 +49,7 @@ fn first_and_second(more: Value) -> Value {
 #[test]
 fn what_did_not_take_effect_is_done_again() {
     cut_off(first_and_second(json!({})), async |engine, log| {
-        let error = change_refused(&engine, Lifecycle::Resume).await;
+        let error = change_refused(&engine, LifecycleAction::Resume).await;
         assert_eq!(error.code(), Code::ExecutionPaused);
         let status = resolved(&engine, Verdict::Retry).await.expect("resolved");
         assert_eq!(status.state.as_str(), "running");
@@ -116,12 +116,12 @@ fn several_items_are_resolved_one_by_one_and_the_last_lets_it_go_on() {
 #[test]
 fn while_a_person_keeps_it_paused_it_begins_again_with_the_resume() {
     cut_off(first_and_second(json!({})), async |engine, log| {
-        change(&engine, Lifecycle::Pause).await;
+        change(&engine, LifecycleAction::Pause).await;
         let status = resolved(&engine, Verdict::Retry).await.expect("resolved");
         assert_eq!(status.pause_reasons, [PauseReason::Person]);
         tokio::time::sleep(seconds(100)).await;
         assert!(log.lines().is_empty(), "nothing begins while it is paused");
-        change(&engine, Lifecycle::Resume).await;
+        change(&engine, LifecycleAction::Resume).await;
         until_state(&engine, "completed").await;
         assert_eq!(log.lines(), ["first 2", "second 1"]);
     });
@@ -139,7 +139,7 @@ fn of_what_is_known_nobody_needs_to_be_told() {
     });
 }
 
-async fn change_refused(engine: &Engine, lifecycle: Lifecycle) -> Error {
+async fn change_refused(engine: &Engine, lifecycle: LifecycleAction) -> Error {
     let change = change_to(lifecycle);
     engine.not_commanded(change).await
 }

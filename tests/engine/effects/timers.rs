@@ -22,7 +22,7 @@ async fn a_timer_fires_at_its_instant_and_its_actor_may_sleep_until_then() {
     assert_eq!(engine.awake_count(), 0);
     let status = until_state(&engine, "completed").await;
     assert_eq!(status.duration_ms, Some(25 * 3600 * 1000));
-    brought(&engine, "wait", json!({ "due": EPOCH.after(seconds(25 * 3600)).to_string() })).await;
+    brought(&engine, "wait", json!({ "due": EPOCH.plus(seconds(25 * 3600)).to_string() })).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,8 +142,8 @@ async fn what_is_due_and_cannot_be_done_is_not_tried_without_a_pause() {
     until(&engine, |status| status.waits[0].waits_for == "retry").await;
     engine.begin_stop();
     let engine = engine_on(store.clone(), log.clock, activities).await;
-    change(&engine, Lifecycle::Pause).await;
-    change(&engine, Lifecycle::Resume).await;
+    change(&engine, LifecycleAction::Pause).await;
+    change(&engine, LifecycleAction::Resume).await;
     store.forgets.store(true, Ordering::SeqCst);
     tokio::time::sleep(seconds(10 + 6)).await;
     let missed = store.missed.load(Ordering::SeqCst);
@@ -159,7 +159,7 @@ struct SetClock(TokioClock, Arc<Mutex<Duration>>);
 
 impl Clock for SetClock {
     fn now(&self) -> Timestamp {
-        self.0.now().after(*self.1.lock().expect("a clock"))
+        self.0.now().plus(*self.1.lock().expect("a clock"))
     }
 }
 
@@ -289,9 +289,9 @@ async fn a_workflow_that_takes_too_long_fails_and_pauses_do_not_count() {
         defined(json!([activity("slow", None, json!({}))]), json!({ "timeout": "10s" }));
     begin(&engine, definition, json!({})).await;
     tokio::time::sleep(seconds(4)).await;
-    change(&engine, Lifecycle::Pause).await;
+    change(&engine, LifecycleAction::Pause).await;
     tokio::time::sleep(seconds(100)).await;
-    change(&engine, Lifecycle::Resume).await;
+    change(&engine, LifecycleAction::Resume).await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "WORKFLOW_TIMED_OUT");
     assert_eq!(log.lines(), ["slow 1", "slow broken off"]);

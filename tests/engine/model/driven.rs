@@ -8,18 +8,18 @@ use std::{
 };
 
 use midex_domain::{
-    Command, Decision, DefaultSources, Definition, Event, Execution, ExecutionId, Facts,
+    Command, Decision, DecisionContext, DefaultSources, Definition, Event, Execution, ExecutionId,
     LifecycleChange, Row, Token, Transition, WorkflowLookup,
     clock::{Clock, SeededIds},
     error::Result,
     execution::{
-        AttemptId, Effect, EffectOutput, Need, OperationFailure, Report, SignalRequest, Start,
-        Submission, Values,
+        AttemptId, Effect, EffectOutput, OperationFailure, Report, SignalRequest, StartArguments,
+        Submission, ValueReference, Values,
     },
     limits,
     offer::CONTINUE_OPTION_ID,
     operation::BoxFuture,
-    view::{self, Advanced, FoundValues, ReadyStep, Shortened, StatusView, ValueRequest},
+    view::{self, AdvanceReply, LoadedValues, ReadyStep, StatusView, TruncatedValue, ValueRequest},
 };
 use midex_engine::{
     Engine, Options, StartRequest, Workflows,
@@ -37,8 +37,8 @@ fn submitted(report: Report) -> Submission {
 
 /// Something that runs one execution: the pure domain, or the whole engine.
 pub(super) trait Subject {
-    async fn start(&mut self, id: &str, same: bool) -> Result<Advanced>;
-    async fn advance(&mut self, token: &str, report: Report) -> Result<Advanced>;
+    async fn start(&mut self, id: &str, same: bool) -> Result<AdvanceReply>;
+    async fn advance(&mut self, token: &str, report: Report) -> Result<AdvanceReply>;
     /// The tokens of all open steps by step, renewed where they have expired; and the revision.
     async fn read(&mut self) -> (BTreeMap<String, String>, u64);
     async fn state(&mut self) -> StatusView;
@@ -109,14 +109,14 @@ impl Pure {
         self.execution.as_ref().expect("an execution")
     }
 
-    fn facts(&self) -> Facts<'_> {
-        Facts::new(&self.definition, limits::TOKEN_TTL)
+    fn facts(&self) -> DecisionContext<'_> {
+        DecisionContext::new(&self.definition, limits::TOKEN_TTL)
     }
 
-    fn become_next(&mut self, transition: Transition) -> Result<Advanced> {
+    fn become_next(&mut self, transition: Transition) -> Result<AdvanceReply> {
         let before = self.execution.take();
         let next = Execution::apply_row(before, &transition.row).expect("events apply");
-        assert_eq!(next, transition.next, "the events say all that the transition does");
+        assert_eq!(next, transition.execution, "the events say all that the transition does");
         self.take(&transition.effects, &transition.row);
         for (digest, content) in transition.contents {
             // What an artifact holds may be anything, and no decision asks for it.
@@ -137,12 +137,12 @@ impl Pure {
         let mut sent = Vec::new();
         for effect in effects {
             match effect {
-                Effect::Begin(begin) if begin.workflow().is_some() => {
+                Effect::BeginAttempt(begin) if begin.workflow().is_some() => {
                     let is_new = self.begun.insert(begin.attempt_id.clone());
                     assert!(is_new, "begun again: {begin:?}");
                 }
-                Effect::Order(order) => sent.push(order),
-                Effect::Begin(_) | Effect::Cancel(_) => {}
+                Effect::SendOrder(order) => sent.push(order),
+                Effect::BeginAttempt(_) | Effect::CancelAttempt(_) => {}
             }
         }
         let orders = row.events.iter().filter_map(|event| match event {
@@ -152,14 +152,14 @@ impl Pure {
         assert_eq!(sent, orders.collect::<Vec<_>>());
     }
 
-    fn answer(&self, revision: u64, replayed: bool) -> Advanced {
+    fn answer(&self, revision: u64, replayed: bool) -> AdvanceReply {
         let rows = &self.rows[..usize::try_from(revision).expect("a small number")];
         let row = rows.last().expect("a row");
         let then = Execution::replay(rows).expect("rows");
-        self.show(&then, Some(row), |subject| view::advanced_reply(subject, row, replayed))
+        self.show(&then, Some(row), |subject| view::build_advance_reply(subject, row, replayed))
     }
 
-    fn shown<T>(&self, view: impl Fn(&view::Subject<'_>) -> T) -> T {
+    fn shown<T>(&self, view: impl Fn(&view::ViewContext<'_>) -> T) -> T {
         self.show(self.execution.as_ref().expect("an execution"), None, view)
     }
 
@@ -168,17 +168,17 @@ impl Pure {
         &self,
         execution: &Execution,
         row: Option<&Row>,
-        view: impl Fn(&view::Subject<'_>) -> T,
+        view: impl Fn(&view::ViewContext<'_>) -> T,
     ) -> T {
-        let mut found = FoundValues::default();
+        let mut found = LoadedValues::default();
         loop {
             let asked = RefCell::default();
-            let shown = view(&view::Subject {
+            let shown = view(&view::ViewContext {
                 definition: &self.definition,
                 execution,
                 row,
-                found: &found,
-                asked: &asked,
+                loaded: &found,
+                requested: &asked,
                 ttl: limits::TOKEN_TTL,
                 command_flags: "",
             });
@@ -196,7 +196,7 @@ impl Pure {
             for ValueRequest { need, bytes_max } in asked {
                 let value = self.look_up(&need);
                 if let Some(bytes) = bytes_max {
-                    let shortened = Shortened::shorten(&value, bytes);
+                    let shortened = TruncatedValue::truncate(&value, bytes);
                     found.shortened.insert((need.digest, bytes), shortened);
                 } else {
                     found.values.insert(need.digest, value);
@@ -206,7 +206,7 @@ impl Pure {
     }
 
     /// What the engine would look up: in the row that is named, else by digest.
-    fn look_up(&self, need: &Need) -> Arc<Value> {
+    fn look_up(&self, need: &ValueReference) -> Arc<Value> {
         if let Some(value) = self.contents.get(&need.digest) {
             return value.clone();
         }
@@ -218,16 +218,16 @@ impl Pure {
         Arc::new(payload.inline.as_ref().expect("it is small").value())
     }
 
-    fn command(&mut self, command: &Command) -> Result<Option<Advanced>> {
+    fn command(&mut self, command: &Command) -> Result<Option<AdvanceReply>> {
         let mut known = Values::new();
         loop {
             let execution = self.execution.as_ref().expect("an execution");
-            let facts = Facts { values: &known, ..self.facts() };
+            let facts = DecisionContext { values: &known, ..self.facts() };
             match execution.decide(facts, command, self.clock.now(), &self.ids)? {
-                Decision::Move(transition) => return self.become_next(*transition).map(Some),
+                Decision::Transition(transition) => return self.become_next(*transition).map(Some),
                 Decision::Replay(key) => return Ok(Some(self.answer(key, true))),
-                Decision::Stay => return Ok(None),
-                Decision::Need(needs) => {
+                Decision::NoChange => return Ok(None),
+                Decision::MissingValues(needs) => {
                     let before = known.len();
                     for need in &needs {
                         known.insert(need.digest, self.look_up(need));
@@ -240,8 +240,8 @@ impl Pure {
 }
 
 impl Subject for Pure {
-    async fn start(&mut self, id: &str, same: bool) -> Result<Advanced> {
-        let start = Start {
+    async fn start(&mut self, id: &str, same: bool) -> Result<AdvanceReply> {
+        let start = StartArguments {
             id: ExecutionId::parse(id)?,
             project: None,
             inputs: Some(inputs(same)),
@@ -251,7 +251,7 @@ impl Subject for Pure {
         };
         if let Some(execution) = &self.execution {
             execution
-                .revision_of_repeated_start(&self.definition, &start)
+                .check_repeated_start(&self.definition, &start)
                 .map(|key| self.answer(key, true))
         } else {
             let transition = Execution::start(self.facts(), start, self.clock.now(), &self.ids)?;
@@ -259,7 +259,7 @@ impl Subject for Pure {
         }
     }
 
-    async fn advance(&mut self, token: &str, report: Report) -> Result<Advanced> {
+    async fn advance(&mut self, token: &str, report: Report) -> Result<AdvanceReply> {
         let command = Command::Advance {
             token: Token::parse(token)?,
             submission: Arc::new(submitted(report)),
@@ -274,11 +274,11 @@ impl Subject for Pure {
     }
 
     async fn state(&mut self) -> StatusView {
-        self.shown(view::status)
+        self.shown(view::build_status)
     }
 
     async fn change(&mut self, change: LifecycleChange) -> Result<()> {
-        self.command(&Command::Change(change)).map(|_| ())
+        self.command(&Command::ChangeState(change)).map(|_| ())
     }
 
     async fn work(
@@ -287,7 +287,7 @@ impl Subject for Pure {
         outcome: Result<EffectOutput, OperationFailure>,
     ) {
         let outcome = Arc::new(outcome);
-        let command = Command::Outcome { attempt_id, outcome };
+        let command = Command::RecordOutcome { attempt_id, outcome };
         let moved = self.command(&command).expect("an outcome is never refused");
         assert!(moved.is_some(), "nobody waits for {command:?}");
     }
@@ -295,12 +295,12 @@ impl Subject for Pure {
     async fn child(&mut self, attempt_id: &AttemptId, definition: Arc<Definition>) -> Self {
         assert!(self.begun.contains(attempt_id), "{attempt_id:?}");
         let mut child = Self::new(definition, self.clock);
-        let start = Start {
+        let start = StartArguments {
             id: attempt_id.child_execution_id(self.execution().id()),
             project: None,
             inputs: None,
             defaults: DefaultSources::default(),
-            parent: Some(Box::new(self.execution().as_parent_of(attempt_id))),
+            parent: Some(Box::new(self.execution().build_parent_record(attempt_id))),
             lookup: None,
         };
         let transition = Execution::start(child.facts(), start, child.clock.now(), &child.ids);
@@ -322,7 +322,7 @@ impl Subject for Pure {
     }
 
     fn output(&self) -> Option<Value> {
-        self.shown(view::whole_output)
+        self.shown(view::full_output)
     }
 
     async fn restart(&mut self) {
@@ -333,7 +333,7 @@ impl Subject for Pure {
 
     async fn signal(&mut self, name: &str, payload: Value) -> Result<()> {
         let (name, payload) = (name.to_owned(), Arc::new(payload));
-        let command = Command::Signal(SignalRequest { name, payload });
+        let command = Command::ReceiveSignal(SignalRequest { name, payload });
         self.command(&command).map(|_| ())
     }
 
@@ -425,7 +425,7 @@ async fn begun(
 }
 
 impl Subject for Whole {
-    async fn start(&mut self, id: &str, same: bool) -> Result<Advanced> {
+    async fn start(&mut self, id: &str, same: bool) -> Result<AdvanceReply> {
         let execution_id = Some(ExecutionId::parse(id)?);
         let definition = self.definition.clone();
         let request = StartRequest {
@@ -438,7 +438,7 @@ impl Subject for Whole {
         self.engine.start(request).await
     }
 
-    async fn advance(&mut self, token: &str, report: Report) -> Result<Advanced> {
+    async fn advance(&mut self, token: &str, report: Report) -> Result<AdvanceReply> {
         self.engine.advance(token, submitted(report)).await
     }
 
@@ -452,7 +452,7 @@ impl Subject for Whole {
     }
 
     async fn change(&mut self, change: LifecycleChange) -> Result<()> {
-        let answered = self.engine.command(&self.id, change).await?;
+        let answered = self.engine.apply_command(&self.id, change).await?;
         let status = self.engine.status(&self.id).await.expect("the execution exists");
         // What it told its children may have been done meanwhile.
         if answered.revision == status.revision {
@@ -500,7 +500,8 @@ impl Subject for Whole {
     }
 
     async fn signal(&mut self, name: &str, payload: Value) -> Result<()> {
-        let answered = self.engine.command(&self.id, SignalRequest::new(name, payload)).await?;
+        let answered =
+            self.engine.apply_command(&self.id, SignalRequest::new(name, payload)).await?;
         let status = self.engine.status(&self.id).await.expect("the execution exists");
         // What it told its children may have been done meanwhile.
         if answered.revision == status.revision {
@@ -516,7 +517,7 @@ impl Subject for Whole {
 
     async fn kept(&self) -> (Execution, Vec<Row>) {
         let stored = self.store.load(&self.id).await.expect("the store answers");
-        let rows = self.store.history(&self.id).await.expect("the store answers");
+        let rows = self.store.load_history(&self.id).await.expect("the store answers");
         (stored.expect("the execution exists").execution, rows)
     }
 

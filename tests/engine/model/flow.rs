@@ -9,7 +9,7 @@ mod interpreter;
 pub(super) mod manifest;
 mod pair;
 
-use midex_domain::{Lifecycle, execution::Report};
+use midex_domain::{LifecycleAction, execution::Report};
 use midex_test::{EPOCH, TokioClock};
 use proptest::prelude::*;
 use serde_json::json;
@@ -61,7 +61,7 @@ enum Action {
         which: usize,
         good: bool,
     },
-    Change(Lifecycle),
+    Change(LifecycleAction),
     /// Everything in memory is lost.
     Restart,
 }
@@ -118,11 +118,11 @@ fn action(time: impl Strategy<Value = u64> + 'static) -> impl Strategy<Value = A
         4 => (time, any::<bool>()).prop_map(|(time, late)| Action::Pass { time, late }),
         5 => (0..4usize, prop::bool::weighted(0.7)).prop_map(|(which, good)| Action::Work { which, good }),
         4 => prop_oneof![
-            2 => Just(Lifecycle::Pause),
-            6 => Just(Lifecycle::Resume),
-            1 => Just(Lifecycle::Abandon),
-            1 => Just(Lifecycle::Diverge),
-            1 => Just(Lifecycle::Fail),
+            2 => Just(LifecycleAction::Pause),
+            6 => Just(LifecycleAction::Resume),
+            1 => Just(LifecycleAction::Abandon),
+            1 => Just(LifecycleAction::Diverge),
+            1 => Just(LifecycleAction::Fail),
         ].prop_map(Action::Change),
         1 => Just(Action::Restart),
     ]

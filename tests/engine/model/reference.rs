@@ -6,10 +6,10 @@ use std::{
 };
 
 use midex_domain::{
-    Lifecycle,
+    LifecycleAction,
     error::Code,
     limits,
-    view::{self, Advanced},
+    view::{self, AdvanceReply},
 };
 
 use super::Kind;
@@ -27,7 +27,7 @@ pub(super) struct ModelToken {
 pub(super) enum Is {
     Live,
     /// Used with this report, and answered so.
-    Spent(Kind, Box<Advanced>),
+    Spent(Kind, Box<AdvanceReply>),
     Superseded,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Model {
     held: BTreeSet<usize>,
     /// Whether somebody asked for the pause.
     by_person: bool,
-    pub(super) first: Option<Advanced>,
+    pub(super) first: Option<AdvanceReply>,
     /// What each step handed over, as it is kept.
     pub(super) outputs: Vec<Option<serde_json::Value>>,
     pub(super) artifacts: u32,
@@ -83,7 +83,7 @@ impl Model {
     }
 
     /// Opens what is ready and takes in the tokens that the answer must hold for exactly those.
-    pub(super) fn open_ready(&mut self, answer: &Advanced) {
+    pub(super) fn open_ready(&mut self, answer: &AdvanceReply) {
         let ready: Vec<_> = (0..self.graph.len())
             .filter(|at| self.status[*at] == Status::Pending)
             .filter(|at| {
@@ -140,7 +140,7 @@ impl Model {
         }
     }
 
-    pub(super) fn complete(&mut self, index: usize, report: Kind, answer: &Advanced) {
+    pub(super) fn complete(&mut self, index: usize, report: Kind, answer: &AdvanceReply) {
         let step = self.tokens[index].step;
         self.revision += 1;
         self.status[step] = Status::Completed;
@@ -151,7 +151,7 @@ impl Model {
         self.open_ready(answer);
     }
 
-    pub(super) fn fail(&mut self, index: usize, report: Kind, answer: &Advanced) {
+    pub(super) fn fail(&mut self, index: usize, report: Kind, answer: &AdvanceReply) {
         let step = self.tokens[index].step;
         self.revision += 1;
         self.tokens[index].is = Is::Spent(report, Box::new(answer.clone()));
@@ -175,19 +175,19 @@ impl Model {
     }
 
     /// The changes of the state machine. A resume lets go on what is held, also while something else is open.
-    pub(super) fn change(&mut self, change: Lifecycle) -> bool {
+    pub(super) fn change(&mut self, change: LifecycleAction) -> bool {
         let to = match (self.state, change) {
-            ("running", Lifecycle::Pause) => "paused",
-            ("paused", Lifecycle::Pause) if !self.by_person => "paused",
-            ("paused", Lifecycle::Resume) => "running",
-            ("running", Lifecycle::Resume) if !self.held.is_empty() => "running",
-            ("running" | "paused", Lifecycle::Abandon) => "abandoned",
-            ("running", Lifecycle::Diverge) => "diverged",
-            ("running", Lifecycle::Fail) => "failed",
+            ("running", LifecycleAction::Pause) => "paused",
+            ("paused", LifecycleAction::Pause) if !self.by_person => "paused",
+            ("paused", LifecycleAction::Resume) => "running",
+            ("running", LifecycleAction::Resume) if !self.held.is_empty() => "running",
+            ("running" | "paused", LifecycleAction::Abandon) => "abandoned",
+            ("running", LifecycleAction::Diverge) => "diverged",
+            ("running", LifecycleAction::Fail) => "failed",
             _ => return false,
         };
         self.revision += 1;
-        self.by_person = change == Lifecycle::Pause;
+        self.by_person = change == LifecycleAction::Pause;
         match to {
             "paused" => self.state = to,
             "running" => {
@@ -257,5 +257,5 @@ impl Model {
 pub(super) enum Expected {
     Completed,
     Failed,
-    Replay(Box<Advanced>),
+    Replay(Box<AdvanceReply>),
 }

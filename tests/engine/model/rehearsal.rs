@@ -3,7 +3,7 @@
 
 use midex_domain::{
     clock::SeededIds,
-    execution::{Facts, Rehearsal, RehearsedStep, Report, SignalRequest},
+    execution::{DecisionContext, DryRun, DryRunStep, Report, SignalRequest},
     limits,
     view::ReadyStep,
 };
@@ -32,10 +32,10 @@ const MOVES: usize = 400;
 
 const HAS: Has = Has { timers: true, activities: false, children: false };
 
-fn rehearsed(flow: &Flow) -> Vec<RehearsedStep> {
-    let facts = Facts::new(&flow.definition, limits::TOKEN_TTL);
+fn rehearsed(flow: &Flow) -> Vec<DryRunStep> {
+    let facts = DecisionContext::new(&flow.definition, limits::TOKEN_TTL);
     let ids = SeededIds::new(1);
-    let rehearsal = Rehearsal::rehearse(facts, Map::new(), [], EPOCH, &ids);
+    let rehearsal = DryRun::simulate(facts, Map::new(), [], EPOCH, &ids);
     rehearsal.expect("a rehearsal").steps
 }
 
@@ -66,7 +66,7 @@ async fn done(flow: &Flow, seed: u64) -> Option<Done> {
             for name in SIGNALS {
                 let signal =
                     SignalRequest { name: name.to_owned(), payload: Arc::new(json!(dice.roll(3))) };
-                let _ = engine.command(&id("e"), signal).await;
+                let _ = engine.apply_command(&id("e"), signal).await;
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
             continue;

@@ -1,6 +1,6 @@
 //! Steps that ask for inputs: of a text, and of the user.
 
-use midex_domain::{Lifecycle, error::Code};
+use midex_domain::{LifecycleAction, error::Code};
 use serde_json::{Value, json};
 
 use super::Play;
@@ -157,7 +157,7 @@ async fn the_fifth_refused_answer_holds_the_step_and_a_resume_asks_on() {
     let error = refused(&play, "ask", json!({ "platform": "iOS" })).await;
     assert_eq!(error.code(), Code::ExecutionPaused);
     play.restart().await;
-    play.change(Lifecycle::Resume).await;
+    play.change(LifecycleAction::Resume).await;
     let words = play.engine.current_now("e").await.instructions;
     assert!(words.unwrap().contains("The answer before was refused"));
     play.done("ask", json!({ "platform": "iOS", "push": true })).await;
@@ -258,7 +258,7 @@ fn what_is_asked_for_must_be_declared_and_may_be_left_open() {
             &text,
             &midex_registry::Registry::load(&midex_registry::Sources::default()),
         );
-        let told = midex_domain::finding::errors(&findings).map(|finding| {
+        let told = midex_domain::finding::filter_errors(&findings).map(|finding| {
             format!("{} {} {}", finding.path, finding.rule.as_str(), finding.message)
         });
         told.collect::<Vec<_>>()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use midex_domain::{
-    Lifecycle,
+    LifecycleAction,
     error::Code,
     execution::{Report, SignalRequest},
 };
@@ -166,11 +166,11 @@ async fn signals_that_came_in_a_pause_end_no_wait_that_the_first_of_them_took_ba
   - { id: right, wait: { signal: go }, depends_on: [top], next: $end }";
     let mut play = Play::begin(lines, json!({})).await;
     play.done("top", json!(1)).await;
-    play.engine.commanded(change_to(Lifecycle::Pause)).await;
+    play.engine.commanded(change_to(LifecycleAction::Pause)).await;
     for _ in 0..2 {
         play.engine.commanded(SignalRequest::new("go", json!(1))).await;
     }
-    play.engine.commanded(change_to(Lifecycle::Resume)).await;
+    play.engine.commanded(change_to(LifecycleAction::Resume)).await;
     let path = play.path().await;
     assert_eq!(path, ["top completed", "left completed", "right skipped", "top running"]);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use midex_domain::{Lifecycle, error::Code, execution::Report, limits};
+use midex_domain::{LifecycleAction, error::Code, execution::Report, limits};
 use serde_json::json;
 
 use super::Play;
@@ -82,14 +82,14 @@ async fn what_is_to_run_after_a_failure_runs_where_somebody_asks_for_the_failure
     for asks_again in [false, true] {
         let mut play = Play::begin(AFTERMATH, json!({})).await;
         let void = play.token("a");
-        let failing = play.change(Lifecycle::Fail).await;
+        let failing = play.change(LifecycleAction::Fail).await;
         let code = failing.error.map(|error| error.code);
         assert_eq!(failing.state.as_str(), "running");
         assert_eq!(code.as_deref(), Some("FAILED_ON_REQUEST"));
         let refused = play.refused(&void, json!(1)).await;
         assert_eq!(refused.code(), Code::TokenSuperseded);
         let ended = if asks_again {
-            play.change(Lifecycle::Fail).await
+            play.change(LifecycleAction::Fail).await
         } else {
             let current = play.engine.current_step(&super::id()).await.unwrap();
             let open = list_of(&current.ready_steps, |step| step.step_name.as_str());
@@ -109,7 +109,7 @@ async fn what_is_to_run_after_a_failure_runs_where_somebody_asks_for_the_failure
     // Where nothing is to run it fails at once.
     let lines = "steps:\n  - { id: a, guidance: A., result: {} }\n";
     let play = Play::begin(lines, json!({})).await;
-    assert_eq!(play.change(Lifecycle::Fail).await.state, "failed");
+    assert_eq!(play.change(LifecycleAction::Fail).await.state, "failed");
 }
 
 /// Two steps side by side that lead to one handler.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use midex_domain::{
-    Digest, Lifecycle, PauseReason, StepId,
+    Digest, LifecycleAction, PauseReason, StepId,
     error::{Code, Error},
     event::Channel,
     execution::{GateAnswer, Report},
@@ -40,9 +40,9 @@ async fn refused(play: &Play, answer: GateAnswer) -> Error {
     play.engine.not_commanded(answer).await
 }
 
-async fn change(play: &Play, lifecycle: Lifecycle) -> Result<StatusView, Error> {
+async fn change(play: &Play, lifecycle: LifecycleAction) -> Result<StatusView, Error> {
     let change = change_to(lifecycle);
-    play.engine.command(&id(), change).await
+    play.engine.apply_command(&id(), change).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +61,7 @@ async fn an_execution_that_waits_for_gates_alone_is_paused_until_a_person_approv
     assert_eq!(gate.approvers, ["ann"]);
     // Not even a restart, nor a resume, goes past it.
     play.restart().await;
-    let error = change(&play, Lifecycle::Resume).await.unwrap_err();
+    let error = change(&play, LifecycleAction::Resume).await.unwrap_err();
     assert_eq!(error.code(), Code::ExecutionPaused);
     let current = play.engine.current_now("e").await;
     assert_eq!(current.continuation_token, None);
@@ -106,7 +106,7 @@ async fn a_value_in_a_question_cannot_pass_for_a_heading() {
         let status = status(&play).await;
         assert_eq!(status.waits[0].gate.as_ref().unwrap().ask, expected);
         // The answer is bound to what was shown.
-        let after = play.engine.command(&id(), gate_answer(&status, true, None)).await;
+        let after = play.engine.apply_command(&id(), gate_answer(&status, true, None)).await;
         assert_eq!(after.unwrap().state, "running");
     }
 }
@@ -116,8 +116,8 @@ async fn who_rejected_and_what_they_were_shown_is_on_record() {
     let mut play = at_gate(SHIP).await;
     let shown = status(&play).await;
     let rejection = GateAnswer {
-        by: "bob".into(),
-        via: Channel::Elicitation,
+        person: "bob".into(),
+        channel: Channel::Elicitation,
         ..gate_answer(&shown, false, Some("not today"))
     };
     play.engine.commanded(rejection).await;
@@ -150,13 +150,15 @@ async fn no_token_of_the_agent_answers_a_gate() {
 async fn an_answer_counts_for_what_was_shown_and_nothing_else() {
     let play = at_gate(SHIP).await;
     let shown = status(&play).await;
-    let other =
-        GateAnswer { shown: Digest::compute(b"Ship v2?"), ..gate_answer(&shown, true, None) };
+    let other = GateAnswer {
+        question_digest: Digest::compute(b"Ship v2?"),
+        ..gate_answer(&shown, true, None)
+    };
     assert_eq!(refused(&play, other).await.code(), Code::GateChanged);
     let step = StepId::parse("build").unwrap();
     let other = GateAnswer { step, ..gate_answer(&shown, true, None) };
     assert_eq!(refused(&play, other).await.code(), Code::GateNotOpen);
-    let long = GateAnswer { by: "a".repeat(201), ..gate_answer(&shown, true, None) };
+    let long = GateAnswer { person: "a".repeat(201), ..gate_answer(&shown, true, None) };
     assert_eq!(refused(&play, long).await.code(), Code::LimitExceeded);
     let comment = "a".repeat(limits::COMMENT_BYTES_MAX + 1);
     let long = gate_answer(&shown, true, Some(&comment));
@@ -198,7 +200,7 @@ async fn nobody_answers_an_expired_gate() {
 #[tokio::test(start_paused = true)]
 async fn while_a_person_keeps_it_paused_an_answer_is_noted_and_takes_effect_with_the_resume() {
     let play = at_gate(SHIP).await;
-    change(&play, Lifecycle::Pause).await.unwrap();
+    change(&play, LifecycleAction::Pause).await.unwrap();
     let shown = status(&play).await;
     assert_eq!(shown.pause_reasons, [PauseReason::Person, PauseReason::Gate]);
     let after = play.engine.commanded(gate_answer(&shown, true, None)).await;
@@ -207,7 +209,7 @@ async fn while_a_person_keeps_it_paused_an_answer_is_noted_and_takes_effect_with
     assert_eq!(after.waits[0].waits_for, "held");
     let error = refused(&play, gate_answer(&shown, true, None)).await;
     assert_eq!(error.code(), Code::GateNotOpen);
-    let after = change(&play, Lifecycle::Resume).await.unwrap();
+    let after = change(&play, LifecycleAction::Resume).await.unwrap();
     assert_eq!(after.state.as_str(), "running");
     assert_eq!(after.current_step.as_deref(), Some("tell"));
 }

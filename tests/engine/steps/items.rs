@@ -147,7 +147,7 @@ async fn items_that_need_nobody_are_done_in_rows_of_bounded_size() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let status = play.status().await;
     assert_eq!(status.state, "completed");
-    let rows = play.store.history(&id()).await.unwrap();
+    let rows = play.store.load_history(&id()).await.unwrap();
     let events: Vec<_> = rows.iter().map(|row| row.events.len()).collect();
     assert!(events.len() >= most / limits::ITEMS_AT_ONCE_MAX, "{events:?}");
     assert!(events.iter().all(|count| *count < limits::ITEMS_AT_ONCE_MAX + 10), "{events:?}");
@@ -160,7 +160,7 @@ async fn a_row_of_an_item_does_not_grow_with_the_list() {
         let list: Vec<_> = (0..count).map(|_| "one of many").collect();
         let mut play = over(json!(list), 4, "guidance: G., result: {}").await;
         play.done("each", json!(1)).await;
-        let rows = play.store.history(&id()).await.unwrap();
+        let rows = play.store.load_history(&id()).await.unwrap();
         let row = rows.last().unwrap();
         bytes.push(serde_json::to_string(&row.events).unwrap().len());
     }
@@ -185,7 +185,7 @@ async fn an_item_may_be_a_wait() {
     assert_eq!(play.status().await.state, "completed");
     let play = over(json!(["a", "b"]), 2, "wait: { signal: 'go-${{ item }}' }").await;
     for (name, payload) in [("go-b", 2), ("go-a", 1)] {
-        let sent = play.engine.command(&id(), SignalRequest::new(name, json!(payload))).await;
+        let sent = play.engine.apply_command(&id(), SignalRequest::new(name, json!(payload))).await;
         sent.unwrap();
     }
     let output = play.status().await.final_output.unwrap();

@@ -1,13 +1,13 @@
 //! What steps offer their client to do next: patterns, suggestions, and what is chosen of them.
 
 use midex_domain::{
-    Lifecycle,
+    LifecycleAction,
     definition::OutputPattern,
     error::{Code, Error},
     execution::{Report, Submission},
     limits,
     offer::{OptionSource, StepOption},
-    view::Advanced,
+    view::AdvanceReply,
 };
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub(super) fn chosen(output: Option<Value>, choice: &str) -> Submission {
     Submission { report: output.map(Report::Output), choice: Some(choice.to_owned()) }
 }
 
-async fn submit(play: &mut Play, step: &str, submission: Submission) -> Advanced {
+async fn submit(play: &mut Play, step: &str, submission: Submission) -> AdvanceReply {
     let token = play.token(step);
     play.last = play.engine.advance(&token, submission).await.expect("done");
     play.last.clone()
@@ -157,7 +157,7 @@ async fn a_choice_is_one_of_what_was_offered_and_is_recorded() {
     let again = play.engine.advance(&token, chosen(Some(json!(1)), "publish")).await;
     let again = again.expect("the same answer");
     assert!(again.replayed);
-    assert_eq!(Advanced { replayed: false, ..again }, done);
+    assert_eq!(AdvanceReply { replayed: false, ..again }, done);
     for other in [chosen(Some(json!(1)), "continue"), Report::Output(json!(1)).into()] {
         let other = play.engine.advance(&token, other).await.expect_err("another call");
         assert_eq!(other.code(), Code::TokenAlreadyUsed);
@@ -196,7 +196,7 @@ async fn a_choice_that_leaves_the_workflow_ends_it_as_diverged() {
         assert_eq!(status.reason.as_deref(), Some("error_handler_start"));
         play.restart().await;
         let again = play.engine.advance(&token, leaving).await.expect("the same answer");
-        assert_eq!(Advanced { replayed: false, ..again }, left);
+        assert_eq!(AdvanceReply { replayed: false, ..again }, left);
         let other = play.refused(&token, json!(2)).await;
         assert_eq!(other.code(), Code::TokenAlreadyUsed);
     }
@@ -372,7 +372,7 @@ steps:
 
 #[tokio::test(start_paused = true)]
 async fn an_execution_that_ends_otherwise_offers_nothing() {
-    for lifecycle in [Lifecycle::Abandon, Lifecycle::Diverge, Lifecycle::Fail] {
+    for lifecycle in [LifecycleAction::Abandon, LifecycleAction::Diverge, LifecycleAction::Fail] {
         let mut play = Play::begin(CHECKED, json!({})).await;
         play.done("check", json!({ "valid": true })).await;
         play.change(lifecycle).await;

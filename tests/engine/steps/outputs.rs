@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use midex_domain::{Lifecycle, PauseReason, error::Code, execution::Report, limits};
+use midex_domain::{LifecycleAction, PauseReason, error::Code, execution::Report, limits};
 use serde_json::json;
 
 use super::{Play, id};
@@ -61,13 +61,13 @@ async fn a_step_with_too_many_of_them_is_held_and_its_siblings_go_on() {
     let held = play.refused(&token, json!({ "n": 1 })).await;
     assert_eq!(held.code(), Code::ExecutionPaused);
     let told = play.last.clone();
-    assert_eq!(play.change(Lifecycle::Resume).await.state, "running");
+    assert_eq!(play.change(LifecycleAction::Resume).await.state, "running");
     // What was answered then is answered again.
     let again = play.engine.report(&call, Report::Output(json!(1))).await;
     assert_eq!(again.message, told.message);
     assert_eq!(again.workflow_state, told.workflow_state);
     exhaust(&play, &token).await;
-    play.change(Lifecycle::Resume).await;
+    play.change(LifecycleAction::Resume).await;
     play.report(&token, Report::Output(json!({ "n": 1 }))).await;
     assert_eq!(play.open(), ["end"]);
 }
@@ -77,11 +77,11 @@ async fn a_resume_lets_it_go_on_while_its_siblings_are_open() {
     let mut play = Play::begin(&beside(""), json!({})).await;
     let token = play.token("a");
     exhaust(&play, &token).await;
-    let status = play.change(Lifecycle::Resume).await;
+    let status = play.change(LifecycleAction::Resume).await;
     assert_eq!((status.state.as_str(), status.waits.len()), ("running", 0));
     play.report(&token, Report::Output(json!({ "n": 1 }))).await;
     assert_eq!(play.state(), "running");
-    let change = change_to(Lifecycle::Resume);
+    let change = change_to(LifecycleAction::Resume);
     let refused = play.engine.not_commanded(change).await;
     assert_eq!(refused.code(), Code::StateTransitionRefused);
 }
@@ -162,7 +162,7 @@ async fn an_item_is_held_by_itself() {
     play.report(&two, Report::Output(json!({ "n": 2 }))).await;
     assert_eq!(play.state(), "paused");
     assert_eq!(play.status().await.waits[0].item, Some(0));
-    play.change(Lifecycle::Resume).await;
+    play.change(LifecycleAction::Resume).await;
     play.report(&zero, Report::Output(json!({ "n": 0 }))).await;
     assert_eq!(play.state(), "completed");
 }
@@ -182,7 +182,7 @@ async fn a_gate_beside_it_is_answered_and_what_follows_goes_on() {
     let status = play.status().await;
     let both = [PauseReason::Gate, PauseReason::OutputInvalid];
     assert_eq!(status.pause_reasons, both);
-    let answered = play.engine.command(&id(), gate_answer(&status, true, None)).await;
+    let answered = play.engine.apply_command(&id(), gate_answer(&status, true, None)).await;
     assert_eq!(answered.unwrap().state, "running");
     let current = play.engine.current_now("e").await;
     assert_eq!(current.current_step.as_deref(), Some("tell"));
@@ -190,7 +190,7 @@ async fn a_gate_beside_it_is_answered_and_what_follows_goes_on() {
     play.report(&tell, Report::Output(json!(1))).await;
     let status = play.status().await;
     assert_eq!(status.pause_reasons, [PauseReason::OutputInvalid]);
-    play.change(Lifecycle::Resume).await;
+    play.change(LifecycleAction::Resume).await;
     play.report(&token, Report::Output(json!({ "n": 1 }))).await;
     assert_eq!(play.state(), "completed");
 }
@@ -204,7 +204,7 @@ async fn time_limits_stand_still_while_all_is_held() {
     exhaust(&play, &token).await;
     tokio::time::sleep(Duration::from_secs(5 * 3600)).await;
     assert_eq!(play.status().await.state, "paused");
-    play.change(Lifecycle::Resume).await;
+    play.change(LifecycleAction::Resume).await;
     tokio::time::sleep(Duration::from_secs(25 * 60)).await;
     play.report(&token, Report::Output(json!({ "n": 1 }))).await;
     assert_eq!(play.state(), "completed");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use midex_domain::{Lifecycle, execution::Report};
+use midex_domain::{LifecycleAction, execution::Report};
 use serde_json::json;
 
 use super::Play;
@@ -29,9 +29,9 @@ async fn a_call_that_led_back_to_its_own_fan_out_is_answered_again() {
 async fn a_pause_does_not_count_against_the_time_of_a_step() {
     let lines = "steps:\n  - { id: a, guidance: A., result: {}, timeout: 1h }\n";
     let mut play = Play::begin(lines, json!({})).await;
-    play.engine.commanded(change_to(Lifecycle::Pause)).await;
+    play.engine.commanded(change_to(LifecycleAction::Pause)).await;
     tokio::time::sleep(Duration::from_secs(7200)).await;
-    play.engine.commanded(change_to(Lifecycle::Resume)).await;
+    play.engine.commanded(change_to(LifecycleAction::Resume)).await;
     play.done("a", json!(1)).await;
     assert_eq!(play.state(), "completed");
 }

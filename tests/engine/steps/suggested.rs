@@ -1,6 +1,6 @@
 //! Calls that outputs suggest (`toolCallSuggestions`), and what a manifest may not say of what it offers.
 
-use midex_domain::{error::Code, finding::errors, limits, offer::OptionSource};
+use midex_domain::{error::Code, finding::filter_errors, limits, offer::OptionSource};
 use midex_registry::{self as registry, Registry, Sources};
 use serde_json::json;
 
@@ -102,7 +102,7 @@ fn found(branches: &str, kind: &str) -> Vec<(String, String)> {
     );
     let shipped = Registry::load(&Sources::default());
     let (_, findings) = registry::check_text("w.yaml", &text, &shipped);
-    let errors = errors(&findings);
+    let errors = filter_errors(&findings);
     let told = errors.map(|finding| (finding.rule.to_string(), finding.path.clone()));
     told.collect()
 }

@@ -38,7 +38,7 @@ struct Jumping(AtomicI64);
 impl Clock for Jumping {
     fn now(&self) -> Timestamp {
         let hours = u64::try_from(self.0.load(Ordering::Relaxed)).unwrap_or_default();
-        SystemClock.now().after(Duration::from_secs(hours * 3600))
+        SystemClock.now().plus(Duration::from_secs(hours * 3600))
     }
 }
 
@@ -229,8 +229,11 @@ impl Host {
         let Wire::Memory { app, .. } = &self.wire else {
             return;
         };
-        let open =
-            ListRequest { state: Some("open".into()), children: true, ..ListRequest::default() };
+        let open = ListRequest {
+            state: Some("open".into()),
+            should_include_children: true,
+            ..ListRequest::default()
+        };
         let engine = app.engine().await.unwrap();
         for execution in app.list(open).await.unwrap().executions {
             let id = ExecutionId::parse(&execution.execution_id).unwrap();
@@ -267,10 +270,10 @@ fn answer(wait: &WaitView, approved: bool) -> Option<GateAnswer> {
     Some(GateAnswer {
         step: StepId::parse(&wait.step_name).ok()?,
         visit: wait.visit,
-        shown: Digest::parse(&wait.gate.as_ref()?.shown)?,
-        approved,
-        by: "ann".into(),
-        via: Channel::Terminal,
+        question_digest: Digest::parse(&wait.gate.as_ref()?.shown)?,
+        is_approved: approved,
+        person: "ann".into(),
+        channel: Channel::Terminal,
         comment: None,
     })
 }

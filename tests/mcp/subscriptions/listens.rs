@@ -1,6 +1,6 @@
 //! The stateless era: `subscriptions/listen`.
 
-use midex_domain::Lifecycle;
+use midex_domain::LifecycleAction;
 use serde_json::json;
 
 use super::{
@@ -59,7 +59,8 @@ async fn nothing_is_lost_after_the_acknowledgement() {
     let address = [uri("workflow_status/x")];
     for round in 0..300 {
         let id = client.listen_to(&address).await;
-        let lifecycle = if round % 2 == 0 { Lifecycle::Pause } else { Lifecycle::Resume };
+        let lifecycle =
+            if round % 2 == 0 { LifecycleAction::Pause } else { LifecycleAction::Resume };
         house.change("x", lifecycle).await;
         let told = client.told().await;
         assert_eq!((&told["method"], listen_of(&told)), (&json!(UPDATED), id), "round {round}");
@@ -83,7 +84,7 @@ async fn equal_listens_of_one_client_are_each_told() {
     client.call("execution.list", json!({})).await;
     client.cancel(two).await;
     let three = client.listen_to(&[uri("workflow_status/x")]).await;
-    house.change("x", Lifecycle::Pause).await;
+    house.change("x", LifecycleAction::Pause).await;
     loop {
         if listen_of(&client.told().await) == three {
             break;

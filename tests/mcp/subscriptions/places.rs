@@ -162,7 +162,7 @@ impl Beside<'_> {
 async fn stateless_clients_over_http_have_so_many_listens_together() {
     let house = House::new();
     let listens = ListenLimit::for_http();
-    let server = || Server::sharing(house.app.clone(), listens.clone());
+    let server = || Server::with_listen_limit(house.app.clone(), listens.clone());
     let address = [uri("executions")];
     let mut clients: Vec<_> = (0..4).map(|_| Client::of(server(), PIPE_BYTES, true)).collect();
     for number in 0..limits::HTTP_LISTENS_MAX {

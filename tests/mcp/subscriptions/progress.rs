@@ -64,7 +64,7 @@ async fn who_takes_no_progress_is_answered_all_the_same() {
     let id = wait(&mut client, 25.0, json!({ "progressToken": "mine" })).await;
     // Long enough for a notification to be on its way, which the pipe does not hold.
     tokio::time::sleep(limits::PROGRESS_EVERY * 2).await;
-    house.change("x", midex_domain::Lifecycle::Pause).await;
+    house.change("x", midex_domain::LifecycleAction::Pause).await;
     nobody_listens(&house.app).await;
     let answer = client.answer(id).await;
     assert_eq!(answer["result"]["structuredContent"]["changed"], true);

@@ -1,6 +1,6 @@
 //! The initialize era: `resources/subscribe`, `resources/unsubscribe` and the list of resources.
 
-use midex_domain::{Lifecycle, limits};
+use midex_domain::{LifecycleAction, limits};
 use serde_json::json;
 
 use super::{
@@ -60,8 +60,8 @@ async fn who_no_longer_subscribes_is_told_no_more() {
     house.start("last").await;
     assert_eq!(client.told_until(&last).await, [kept.clone(), last.clone()]);
     client.subscribe(&left).await;
-    house.change("x", Lifecycle::Pause).await;
-    house.change("last", Lifecycle::Pause).await;
+    house.change("x", LifecycleAction::Pause).await;
+    house.change("last", LifecycleAction::Pause).await;
     let mut told = client.told_until(&last).await;
     told.sort();
     assert_eq!(told, [kept, last, left]);
@@ -85,8 +85,8 @@ async fn two_clients_are_told_of_their_own() {
     assert_eq!(one.told_until(&last).await[..1], [uri("workflow_status/one")]);
     assert_eq!(two.told_until(&last).await[..1], [uri("workflow_status/two")]);
     one.leave().await;
-    house.change("one", Lifecycle::Pause).await;
-    house.change("last", Lifecycle::Pause).await;
+    house.change("one", LifecycleAction::Pause).await;
+    house.change("last", LifecycleAction::Pause).await;
     assert_eq!(two.told_until(&last).await, [last]);
 }
 
@@ -158,7 +158,7 @@ async fn who_reads_slowly_is_told_less_often_and_of_the_last_state() {
     client.subscribe(&last).await;
     // It takes nothing at all meanwhile, and nobody waits for it.
     house.move_often("x", MOVES).await;
-    house.change("last", Lifecycle::Pause).await;
+    house.change("last", LifecycleAction::Pause).await;
     let told = client.told_until(&last).await;
     // What fits into the pipe, what is being written, and one that waits.
     assert!((2..12).contains(&told.len()), "{} notifications", told.len());
@@ -167,7 +167,7 @@ async fn who_reads_slowly_is_told_less_often_and_of_the_last_state() {
     let before = house.revision("x").await;
     let moving = async {
         house.move_often("x", MOVES / 5).await;
-        house.change("last", Lifecycle::Resume).await;
+        house.change("last", LifecycleAction::Resume).await;
     };
     let reading = async {
         let (mut seen, mut count) = (0, 0);

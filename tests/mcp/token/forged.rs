@@ -102,7 +102,7 @@ impl Bank {
         for name in ["e", "f", "g"].map(id) {
             all.push(json!([
                 self.engine.status(&name).await.unwrap(),
-                self.engine.see_execution(&name).await.unwrap().execution.revision(),
+                self.engine.read_execution(&name).await.unwrap().execution.revision(),
                 self.engine.history(&name).await.unwrap(),
             ]));
         }
@@ -203,7 +203,7 @@ async fn refusals(store: &RedbStore) -> u64 {
         limit: 10 * usize::try_from(limits::REFUSALS_KEPT_MAX).unwrap(),
         ..TelemetryQuery::default()
     };
-    let told = store.telemetry(query).await.unwrap();
+    let told = store.load_telemetry(query).await.unwrap();
     let kept = told.iter().filter(|told| matches!(told.1, TelemetryEntry::Refusal(_)));
     kept.count() as u64
 }

@@ -20,7 +20,7 @@ async fn save(world: &World) -> Result<()> {
     let ids = std::sync::Arc::new(midex_domain::clock::SeededIds::new(1));
     let save = SaveRequest {
         manifest: Manifest::from_text(TEXT.to_owned(), None),
-        overwrite: true,
+        should_overwrite: true,
         expected_version: None,
     };
     App::new(config, clock, ids).save_workflow(save).await.map(drop)

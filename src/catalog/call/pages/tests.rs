@@ -52,7 +52,7 @@ fn marks_of_earlier_versions_are_kept() {
         "pages": 2, "items": 2, "bytes": 2, "next": next,
         "seen": [digits("page [1]"), digits("value 2")],
     });
-    let mut cursor = Cursor { next: JsonText::from_value(&old), seen: Vec::new() };
+    let mut cursor = PageCursor { next: JsonText::from_value(&old), seen: Vec::new() };
     let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
     assert!(turn.add_items(&mut vec![json!(1)]).is_some(), "it was seen before");
     let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();

@@ -12,14 +12,14 @@ use midex_domain::limits;
 /// references, by schemas that accept anything. Returns their names.
 pub(super) fn cut_schema_cycles(shared: &mut BTreeMap<String, Value>) -> Vec<String> {
     let mut chain_lengths = HashMap::new();
-    let mut found = Vec::new();
+    let mut cycle_closers = Vec::new();
     for name in shared.keys() {
-        measure_reference_chain(name, shared, &mut chain_lengths, &mut found);
+        measure_reference_chain(name, shared, &mut chain_lengths, &mut cycle_closers);
     }
-    for name in &found {
+    for name in &cycle_closers {
         shared.insert(name.clone(), Value::Bool(true));
     }
-    found
+    cycle_closers
 }
 
 /// Computes the length of the longest chain of references from a schema, without recursion. Adds the schemas to
@@ -29,11 +29,11 @@ fn measure_reference_chain<'a>(
     first: &'a str,
     shared: &'a BTreeMap<String, Value>,
     chain_lengths: &mut HashMap<&'a str, Option<usize>>,
-    cut: &mut Vec<String>,
+    cut_schemas: &mut Vec<String>,
 ) {
     let mut stack = vec![first];
     while let Some(name) = stack.last().copied() {
-        let targets = directly_applied_schemas(name, shared);
+        let targets = list_applied_schemas(name, shared);
         let is_visited = match chain_lengths.get(name) {
             Some(Some(_)) => {
                 stack.pop();
@@ -51,7 +51,7 @@ fn measure_reference_chain<'a>(
         let depth = target_lengths.try_fold(0, |most: usize, one| Some(most.max(one? + 1)));
         let depth = depth.filter(|depth| *depth <= limits::SCHEMA_REFERENCES_MAX);
         if depth.is_none() {
-            cut.push(name.to_owned());
+            cut_schemas.push(name.to_owned());
         }
         chain_lengths.insert(name, Some(depth.unwrap_or(0)));
         stack.pop();
@@ -60,19 +60,19 @@ fn measure_reference_chain<'a>(
 
 /// The shared schemas that apply to the same value as this schema: by reference, or in `allOf`, `anyOf`, `oneOf`,
 /// `not`, `if`, `then`, `else` and `dependentSchemas`.
-fn directly_applied_schemas<'a>(name: &str, shared: &'a BTreeMap<String, Value>) -> Vec<&'a str> {
-    let mut found = Vec::new();
-    let mut open: Vec<_> = shared.get(name).into_iter().collect();
-    while let Some(value) = open.pop() {
+fn list_applied_schemas<'a>(name: &str, shared: &'a BTreeMap<String, Value>) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    let mut pending: Vec<_> = shared.get(name).into_iter().collect();
+    while let Some(value) = pending.pop() {
         let reference = value.get("$ref").and_then(Value::as_str);
         let name = reference.and_then(parse_shared_name);
-        found.extend(name.filter(|name| shared.contains_key(*name)));
+        names.extend(name.filter(|name| shared.contains_key(*name)));
         for word in ["allOf", "anyOf", "oneOf"] {
-            open.extend(value.get(word).and_then(Value::as_array).into_iter().flatten());
+            pending.extend(value.get(word).and_then(Value::as_array).into_iter().flatten());
         }
-        open.extend(["not", "if", "then", "else"].iter().filter_map(|word| value.get(word)));
+        pending.extend(["not", "if", "then", "else"].iter().filter_map(|word| value.get(word)));
         let dependent = value.get("dependentSchemas").and_then(Value::as_object);
-        open.extend(dependent.into_iter().flat_map(|map| map.values()));
+        pending.extend(dependent.into_iter().flat_map(|map| map.values()));
     }
-    found
+    names
 }

@@ -16,34 +16,34 @@ use crate::error::Violation;
 
 /// Adds a finding for each constant value that the operation refuses.
 pub(super) fn check_constant_values(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     step: &StepDraft,
-    commands: &dyn OperationLookup,
-    named: (&str, &str),
+    lookup: &dyn OperationLookup,
+    operation_name: (&str, &str),
 ) {
     let [with, body] = ["with", "body"].map(|key| step.field(key));
     let json = |field: Option<&RawField>| field.map(|field| field.value.to_json());
-    let given = json(with).unwrap_or(Value::Null);
-    let breaks = commands.validate_call(named, &given, json(body).as_ref());
-    let breaks = breaks.into_iter().filter_map(|violation| {
+    let arguments = json(with).unwrap_or(Value::Null);
+    let violations = lookup.validate_call(operation_name, &arguments, json(body).as_ref());
+    let violation_findings = violations.into_iter().filter_map(|violation| {
         let (field, pointer) = match violation.path.strip_prefix("/with") {
             Some(pointer) => (with?, pointer),
             None => (body?, violation.path.strip_prefix("/body")?),
         };
         violation_finding(field, pointer, &violation)
     });
-    found.extend(breaks);
+    findings.extend(violation_findings);
 }
 
 /// The finding for a violation; `None` if its value is absent, contains an expression, or is reported elsewhere.
 fn violation_finding(field: &RawField, pointer: &str, violation: &Violation) -> Option<Finding> {
-    let told_elsewhere = ["unknown_argument", "body"].contains(&violation.rule.as_str());
+    let is_reported_elsewhere = ["unknown_argument", "body"].contains(&violation.rule.as_str());
     field.value.to_json().pointer(pointer)?;
     let (node, path) = field.value.find_by_pointer(pointer, &field.path);
-    if told_elsewhere || has_expression(node) {
+    if is_reported_elsewhere || has_expression(node) {
         return None;
     }
-    let finding = node.finding(Rule::InvalidArgument, &path, violation.message.as_str());
+    let finding = node.new_finding(Rule::InvalidArgument, &path, violation.message.as_str());
     let finding = finding.suggest(violation.suggestion.as_ref().map(|meant| meant.text.clone()));
     Some(match violation.expected.as_ref().zip(violation.actual.as_ref()) {
         Some((expected, actual)) => finding.with_expected(expected, actual),
@@ -52,7 +52,7 @@ fn violation_finding(field: &RawField, pointer: &str, violation: &Violation) -> 
 }
 
 fn has_expression(node: &DocumentNode) -> bool {
-    let mut is_there = false;
-    node.for_each_text("", &mut |_, text, _| is_there |= has_template(text));
-    is_there
+    let mut has_template_text = false;
+    node.for_each_text("", &mut |_, text, _| has_template_text |= has_template(text));
+    has_template_text
 }

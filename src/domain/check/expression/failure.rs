@@ -13,10 +13,11 @@ impl ExpressionChecker<'_, '_, '_> {
         &mut self,
         site: &ExpressionSite<'_>,
         scope: Scope<'_>,
-        all: &[Reference],
+        references: &[Reference],
         reference: &Reference,
     ) -> bool {
-        let is_guarded = all.iter().any(|other| other.is_guarded && other.is_prefix_of(reference));
+        let is_guarded =
+            references.iter().any(|other| other.is_guarded && other.is_prefix_of(reference));
         let step = reference.step_id().and_then(|id| self.flow.step_position(&id));
         let is_error = step.is_some_and(|step| self.is_step_error_path(scope, reference, step));
         let finding = match step {
@@ -25,18 +26,20 @@ impl ExpressionChecker<'_, '_, '_> {
             Some(step) => self.failed_output_finding(site, scope, reference, step),
             None => self.check_run_failure(site, scope, reference),
         };
-        let is_told = finding.is_some();
-        self.found.extend(finding);
-        is_told || is_error || is_guarded && reference.is_error()
+        let has_finding = finding.is_some();
+        self.findings.extend(finding);
+        has_finding || is_error || is_guarded && reference.is_error()
     }
 
     /// Whether the expression is evaluated only after the step failed, so that the step has no output.
     fn is_after_failure(&self, site: &ExpressionSite<'_>, scope: Scope<'_>, step: usize) -> bool {
         match scope.owner {
-            ExpressionOwner::Step(asks, _) if scope.is_beside => {
-                asks == step && site.path.contains(".on_failure")
+            ExpressionOwner::Step(reader, _) if scope.is_hook_or_compensation => {
+                reader == step && site.path.contains(".on_failure")
             }
-            ExpressionOwner::Step(asks, _) => asks != step && self.flow.runs_on_failure(asks, step),
+            ExpressionOwner::Step(reader, _) => {
+                reader != step && self.flow.runs_on_failure(reader, step)
+            }
             _ => false,
         }
     }
@@ -45,14 +48,16 @@ impl ExpressionChecker<'_, '_, '_> {
     fn is_step_error_path(&self, scope: Scope<'_>, reference: &Reference, step: usize) -> bool {
         let result = self.steps[step].field("result");
         let declared = result.and_then(|field| field.value.get("properties")?.get(ERROR_KEY));
-        let is_after_failures = |asks: usize| {
-            let draft = &self.steps[asks];
-            let runs_on_failures = draft.is_provision || run_when(draft) == Some("failed");
-            scope.is_beside || runs_on_failures || self.flow.is_on_error_handler(asks, step)
+        let is_after_failures = |reader: usize| {
+            let draft = &self.steps[reader];
+            let runs_on_failures = draft.is_failure_step || run_when(draft) == Some("failed");
+            scope.is_hook_or_compensation
+                || runs_on_failures
+                || self.flow.is_on_error_handler(reader, step)
         };
         reference.is_error()
             && declared.is_none()
-            && matches!(scope.owner, ExpressionOwner::Step(asks, _) if is_after_failures(asks))
+            && matches!(scope.owner, ExpressionOwner::Step(reader, _) if is_after_failures(reader))
     }
 
     fn unknown_error_field_finding(
@@ -61,9 +66,10 @@ impl ExpressionChecker<'_, '_, '_> {
         reference: &Reference,
         step: usize,
     ) -> Option<Finding> {
-        let rest = reference.path.get(2..).unwrap_or_default();
-        let field = rest.first()?.as_key();
-        if ERROR_FIELDS.contains(&&*field) && (rest.len() == 1 || field == "response_payload") {
+        let error_path = reference.path.get(2..).unwrap_or_default();
+        let field = error_path.first()?.as_key();
+        if ERROR_FIELDS.contains(&&*field) && (error_path.len() == 1 || field == "response_payload")
+        {
             return None;
         }
         let message = format!("`{reference}` is nothing that a step fails with");
@@ -100,19 +106,20 @@ impl ExpressionChecker<'_, '_, '_> {
         reference: &Reference,
     ) -> Option<Finding> {
         let is_failure = reference.path.first().is_some_and(|first| first.as_key() == "failure");
-        let asks = match scope.owner {
-            ExpressionOwner::Step(asks, _) => Some(asks),
+        let reader = match scope.owner {
+            ExpressionOwner::Step(reader, _) => Some(reader),
             _ => None,
         };
-        let draft = asks.map(|asks| &self.steps[asks]);
-        let is_there = scope.is_beside || draft.is_some_and(|draft| draft.is_provision);
+        let draft = reader.map(|asks| &self.steps[asks]);
+        let is_there =
+            scope.is_hook_or_compensation || draft.is_some_and(|draft| draft.is_failure_step);
         if reference.root != ReferenceRoot::Run || !is_failure || is_there {
             return None;
         }
-        let handled = (0..self.steps.len())
-            .find(|step| asks.is_some_and(|asks| self.flow.is_on_error_handler(asks, *step)));
+        let failed_step = (0..self.steps.len())
+            .find(|step| reader.is_some_and(|asks| self.flow.is_on_error_handler(asks, *step)));
         let runs_at_end = matches!(draft.and_then(run_when), Some("failed" | "finished"));
-        let (rule, message) = if handled.is_none() && runs_at_end {
+        let (rule, message) = if failed_step.is_none() && runs_at_end {
             (
                 Rule::UncertainReference,
                 "may be missing: a failure before this step may have been passed",
@@ -123,7 +130,7 @@ impl ExpressionChecker<'_, '_, '_> {
                 "is not there: only `on_failure`, hooks and compensations know what an execution fails with",
             )
         };
-        let id = handled.map_or("ID", |step| self.flow.step_id(step));
+        let id = failed_step.map_or("ID", |step| self.flow.step_id(step));
         let finding = site.reference_finding(rule, reference, format!("`{reference}` {message}"));
         Some(finding.suggest(format!(
             "what a step failed with is `steps.{id}.{ERROR_KEY}`; or say what stands in for it: `{reference} | default(…)`"

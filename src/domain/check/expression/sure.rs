@@ -51,7 +51,9 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
             ReferenceRoot::Inputs => {
                 first_segment(reference).and_then(|name| self.types.get(&*name).copied())
             }
-            ReferenceRoot::Steps if step.is_some_and(|step| step.each.is_some()) => Some("array"),
+            ReferenceRoot::Steps if step.is_some_and(|step| step.foreach_body.is_some()) => {
+                Some("array")
+            }
             ReferenceRoot::Index => Some("integer"),
             _ => None,
         };
@@ -62,17 +64,17 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
         if matches!(segment, Segment::Index(_)) && (is_list || kind == "string") {
             return;
         }
-        let above = reference.path_prefix(at);
+        let prefix = reference.path_prefix(at);
         let hint = match &*name {
-            "length" | "size" | "count" => format!("write `{above} | length`"),
+            "length" | "size" | "count" => format!("write `{prefix} | length`"),
             _ if is_list => format!(
-                "write `{above} | map(attribute='{name}')` for that of every item, or `{above}[0].{name}` for the first"
+                "write `{prefix} | map(attribute='{name}')` for that of every item, or `{prefix}[0].{name}` for the first"
             ),
-            _ => format!("write `{above}`"),
+            _ => format!("write `{prefix}`"),
         };
-        let message = format!("`{reference}` cannot be there: `{above}` is of type {kind}");
+        let message = format!("`{reference}` cannot be there: `{prefix}` is of type {kind}");
         let finding = site.reference_finding(Rule::UnknownReference, reference, message);
-        self.found.push(finding.suggest(hint));
+        self.findings.push(finding.suggest(hint));
     }
 
     /// Warns of a field that an output may lack: any field but `summary` if the step declares no `result`, and fields
@@ -80,61 +82,62 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
     pub(super) fn warn_uncertain_field(
         &mut self,
         site: &ExpressionSite<'_>,
-        all: &[Reference],
+        references: &[Reference],
         reference: &Reference,
     ) {
         let is_guarded = |other: &Reference| other.is_guarded && other.is_prefix_of(reference);
-        let Some((_, step, path)) = self.referenced_step(reference) else {
+        let Some((_, step, path)) = self.find_referenced_step(reference) else {
             return;
         };
-        let above = reference.path.len() - path.len();
-        let has = |kind: &&str| step.field(kind).is_some();
-        let is_brief = ["agent", "guidance", "tool"].iter().any(has) && !has(&"result");
+        let prefix_len = reference.path.len() - path.len();
+        let has_kind = |kind: &&str| step.field(kind).is_some();
+        let has_only_summary =
+            ["agent", "guidance", "tool"].iter().any(has_kind) && !has_kind(&"result");
         let name = path.first().map(Segment::as_key);
-        let name = name.filter(|name| is_brief && name != "summary");
-        let (why, hint) = match name {
-            _ if all.iter().any(is_guarded) => return,
+        let name = name.filter(|name| has_only_summary && name != "summary");
+        let (reason, hint) = match name {
+            _ if references.iter().any(is_guarded) => return,
             Some(name) => (
                 "without a `result` only the summary is sure",
                 format!(
                     "read `{}.summary`, or give the step a `result` that requires `{name}`",
-                    reference.path_prefix(above)
+                    reference.path_prefix(prefix_len)
                 ),
             ),
-            None if above == 2 && may_lack_output(step) => (
+            None if prefix_len == 2 && may_lack_output(step) => (
                 "the item may be passed over",
                 format!("say what stands in for it: `{reference} | default(…)`"),
             ),
             None => return,
         };
-        let message = format!("`{reference}` may be missing: {why}");
+        let message = format!("`{reference}` may be missing: {reason}");
         let finding = site.reference_finding(Rule::UncertainReference, reference, message);
-        self.found.push(finding.suggest(hint));
+        self.findings.push(finding.suggest(hint));
     }
 
     /// Checks a referenced field against the `result` of its step.
     pub(super) fn check_result_field(
         &mut self,
         site: &ExpressionSite<'_>,
-        all: &[Reference],
+        references: &[Reference],
         reference: &Reference,
     ) {
-        let Some((step, schema, path)) = self.output_schema_of(reference) else {
+        let Some((step, schema, path)) = self.find_output_schema(reference) else {
             return;
         };
         match names::follow_schema_path(schema, path) {
-            SchemaPathResult::Somewhere => {}
-            SchemaPathResult::Nowhere(unknown) => {
+            SchemaPathResult::Possible => {}
+            SchemaPathResult::Impossible(unknown) => {
                 let message = format!(
                     "`{reference}` cannot be there: the `result` of `{step}` allows no `{}`",
                     unknown.name
                 );
                 self.add_unknown_name_finding(site, reference, &unknown, message);
             }
-            SchemaPathResult::Perhaps(unknown) => {
-                let is_same =
+            SchemaPathResult::Optional(unknown) => {
+                let is_guarded =
                     |other: &&Reference| other.is_guarded && other.is_prefix_of(reference);
-                if all.iter().any(|other| is_same(&other)) {
+                if references.iter().any(|other| is_guarded(&other)) {
                     return;
                 }
                 let name = &unknown.name;
@@ -147,7 +150,13 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
                 let finding = site.reference_finding(Rule::UncertainReference, reference, message);
                 let finding = finding.suggest(hint);
                 let known = unknown.known.iter().copied();
-                self.found.push(site.suggest_name(self.found, finding, reference, name, known));
+                self.findings.push(site.suggest_name(
+                    self.findings,
+                    finding,
+                    reference,
+                    name,
+                    known,
+                ));
             }
         }
     }
@@ -158,46 +167,47 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
         &mut self,
         site: &ExpressionSite<'_>,
         scope: Scope<'_>,
-        all: &[Reference],
+        references: &[Reference],
         reference: &Reference,
     ) {
-        let asked = reference.step_id().and_then(|id| self.flow.step_position(&id));
-        let Some(asked) = asked else { return };
+        let step_position = reference.step_id().and_then(|id| self.flow.step_position(&id));
+        let Some(step_position) = step_position else { return };
         let position = match scope.owner {
             ExpressionOwner::Step(position, _) => position,
-            ExpressionOwner::End if !scope.is_beside => self.steps.len(),
+            ExpressionOwner::End if !scope.is_hook_or_compensation => self.steps.len(),
             _ => return,
         };
         let is_guarded = |other: &Reference| other.is_guarded && other.is_prefix_of(reference);
-        let is_left = |step: &StepDraft| is_conditional(step) || is_failure_handler(step);
-        let may_skip =
-            |step: &StepDraft| step.is_provision || step.step_and_foreach_body().any(is_left);
+        let is_skippable = |step: &StepDraft| is_conditional(step) || is_failure_handler(step);
+        let is_conditional_reader = |step: &StepDraft| {
+            step.is_failure_step || step.step_and_foreach_body().any(is_skippable)
+        };
         // A branch between the two steps may test whether the first one ran.
-        let between = self.steps.get(asked + 1..position).unwrap_or_default();
-        let asks = self.steps.get(position);
-        let step = &self.steps[asked];
-        if asked == position
-            || !is_left(step)
-            || asks.is_some_and(may_skip)
-            || asks.is_some() && between.iter().any(|step| step.field("branch").is_some())
-            || all.iter().any(is_guarded)
+        let between = self.steps.get(step_position + 1..position).unwrap_or_default();
+        let reader = self.steps.get(position);
+        let step = &self.steps[step_position];
+        if step_position == position
+            || !is_skippable(step)
+            || reader.is_some_and(is_conditional_reader)
+            || reader.is_some() && between.iter().any(|step| step.field("branch").is_some())
+            || references.iter().any(is_guarded)
         {
             return;
         }
-        let id = self.flow.step_id(asked);
-        let why = if is_conditional(step) {
+        let id = self.flow.step_id(step_position);
+        let reason = if is_conditional(step) {
             "is skipped where its `if` does not hold"
         } else {
             "runs only where a step before it failed"
         };
-        let message = format!("`{reference}` may be missing: `{id}` {why}");
-        let instead = format!("say what stands in for it: `{reference} | default(…)`");
-        let hint = match asks {
-            Some(_) => format!("give this step an `if` too, or {instead}"),
-            None => instead,
+        let message = format!("`{reference}` may be missing: `{id}` {reason}");
+        let default_hint = format!("say what stands in for it: `{reference} | default(…)`");
+        let hint = match reader {
+            Some(_) => format!("give this step an `if` too, or {default_hint}"),
+            None => default_hint,
         };
         let finding = site.reference_finding(Rule::DependsOnConditional, reference, message);
-        self.found.push(finding.suggest(hint));
+        self.findings.push(finding.suggest(hint));
     }
 
     /// Checks a referenced field against the response schema of the operation.
@@ -206,7 +216,7 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
         site: &ExpressionSite<'_>,
         reference: &Reference,
     ) {
-        let answer = self.referenced_step(reference).and_then(|(_, step, path)| {
+        let answer = self.find_referenced_step(reference).and_then(|(_, step, path)| {
             let is_gathered = step.field("paginate").is_some();
             let answer =
                 ResponsePathResult::new(self.calls.operation_of_step(step)?, is_gathered, path)?;
@@ -215,28 +225,28 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
         });
         if let Some((step, answer)) = answer {
             let finding = answer::undeclared_path_finding(site, reference, step, &answer);
-            self.found.extend(finding);
+            self.findings.extend(finding);
         }
     }
 
     /// The declared schema of the output that a reference reads, with the id of the step and the path below the output.
-    fn output_schema_of<'r>(
+    fn find_output_schema<'r>(
         &self,
         reference: &'r Reference,
     ) -> Option<(String, &'d DocumentNode, &'r [Segment])> {
-        let (id, step, path) = self.referenced_step(reference)?;
+        let (id, step, path) = self.find_referenced_step(reference)?;
         Some((id.into_owned(), &step.field("result")?.value, path))
     }
 
     /// The step whose output a reference reads, with its id and the path below the output. The output of a `foreach` is
     /// a list.
-    fn referenced_step<'r>(
+    fn find_referenced_step<'r>(
         &self,
         reference: &'r Reference,
     ) -> Option<(Cow<'r, str>, &'d StepDraft, &'r [Segment])> {
         let id = reference.step_id()?;
         let step = self.steps.get(self.flow.step_position(&id)?)?;
-        match (&step.each, reference.path.get(1)) {
+        match (&step.foreach_body, reference.path.get(1)) {
             (None, _) => Some((id, step, &reference.path[1..])),
             (Some(each), Some(Segment::Index(_))) => Some((id, each, &reference.path[2..])),
             _ => None,

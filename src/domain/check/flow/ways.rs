@@ -14,14 +14,14 @@ use super::{
 
 /// The successors of a step, and whether the execution may end after it.
 struct StepSuccessors {
-    to: Vec<usize>,
-    ends: bool,
+    positions: Vec<usize>,
+    can_end: bool,
 }
 
 impl FlowGraph<'_> {
     /// Adds a finding for each jump back that is always taken in a loop without an exit.
-    pub(super) fn check_endless_loops(&self, found: &mut Vec<Finding>) {
-        let mut told = BTreeSet::new();
+    pub(super) fn check_endless_loops(&self, findings: &mut Vec<Finding>) {
+        let mut reported = BTreeSet::new();
         for (position, step) in
             self.steps.iter().enumerate().filter(|(_, step)| never_falls_through(step))
         {
@@ -30,13 +30,14 @@ impl FlowGraph<'_> {
             };
             let target = self.step_position(jump.to);
             let Some(target) =
-                target.filter(|to| self.steps[*to].is_provision == step.is_provision)
+                target.filter(|to| self.steps[*to].is_failure_step == step.is_failure_step)
             else {
                 continue;
             };
-            let within = reachable_positions(vec![target], |at| self.step_successors(at).to);
-            let is_open = within.iter().any(|at| self.step_successors(*at).ends);
-            if is_open || !within.contains(&position) || !told.insert(within) {
+            let loop_steps =
+                reachable_positions(vec![target], |at| self.step_successors(at).positions);
+            let has_exit = loop_steps.iter().any(|at| self.step_successors(*at).can_end);
+            if has_exit || !loop_steps.contains(&position) || !reported.insert(loop_steps) {
                 continue;
             }
             let message = format!(
@@ -49,90 +50,93 @@ impl FlowGraph<'_> {
                 grammar::END_TARGET
             );
             let finding = Finding::new(Rule::EndlessLoop, &jump.path, jump.place, message);
-            found.push(finding.suggest(hint));
+            findings.push(finding.suggest(hint));
         }
     }
 
     fn step_successors(&self, position: usize) -> StepSuccessors {
         let step = &self.steps[position];
         let jumps = step_jumps(step);
-        let to = jumps.iter().filter_map(|jump| self.step_position(jump.to));
-        let mut to: Vec<_> = to.collect();
-        let leaves = |jump: &Jump<'_>| {
-            jump.words.contains(&jump.to) || self.step_position(jump.to).is_none()
+        let targets = jumps.iter().filter_map(|jump| self.step_position(jump.to));
+        let mut targets: Vec<_> = targets.collect();
+        let is_exit = |jump: &Jump<'_>| {
+            jump.keywords.contains(&jump.to) || self.step_position(jump.to).is_none()
         };
-        let mut is_end = jumps.iter().any(leaves) || step.field("fail").is_some();
+        let mut can_end = jumps.iter().any(is_exit) || step.field("fail").is_some();
         let on_error = step.field("on_error").and_then(|field| field.value.as_text());
-        let forgives = step.field("optional").is_some() || on_error == Some("continue");
+        let continues_on_error = step.field("optional").is_some() || on_error == Some("continue");
         // After a tolerated failure, or if its condition skips the step, control continues with its dependents.
-        if forgives || !never_falls_through(step) {
-            let after: Vec<_> = self.dependents(position).map(|(next, _)| next).collect();
-            is_end |= after.is_empty();
-            to.extend(after);
+        if continues_on_error || !never_falls_through(step) {
+            let dependents: Vec<_> = self.dependents(position).map(|(next, _)| next).collect();
+            can_end |= dependents.is_empty();
+            targets.extend(dependents);
         }
-        StepSuccessors { to, ends: is_end }
+        StepSuccessors { positions: targets, can_end }
     }
 
     /// Adds a finding for each failure handler that control also reaches without a failure.
-    pub(super) fn check_failure_handlers(&self, found: &mut Vec<Finding>) {
-        let mut seen = BTreeSet::new();
+    pub(super) fn check_failure_handlers(&self, findings: &mut Vec<Finding>) {
+        let mut checked = BTreeSet::new();
         for (failing, step) in self.steps.iter().enumerate() {
             let handler =
                 step.field("on_error").and_then(|field| self.step_position(field.value.as_text()?));
             let Some(handler) = handler.filter(|handler| {
-                let is_other = *handler != failing && !self.steps[*handler].is_provision;
+                let is_other = *handler != failing && !self.steps[*handler].is_failure_step;
                 is_other && !self.has_dependency(failing, *handler)
             }) else {
                 continue;
             };
-            if self.is_entered_unconditionally(handler) && seen.insert(handler) {
-                found.push(self.handler_in_order_finding(failing, handler));
+            if self.is_entered_unconditionally(handler) && checked.insert(handler) {
+                findings.push(self.handler_in_order_finding(failing, handler));
             }
         }
     }
 
     /// Whether the step at `then` is the `on_error` handler of the step at `failing`.
-    pub(in super::super) fn is_on_error_handler(&self, then: usize, failing: usize) -> bool {
+    pub(in super::super) fn is_on_error_handler(&self, position: usize, failing: usize) -> bool {
         let handler = self.steps[failing].field("on_error");
-        handler.and_then(|field| self.step_position(field.value.as_text()?)) == Some(then)
+        handler.and_then(|field| self.step_position(field.value.as_text()?)) == Some(position)
     }
 
     /// Whether the step at `then` runs only after a failure of the step at `failing`.
-    pub(in super::super) fn runs_on_failure(&self, then: usize, failing: usize) -> bool {
-        let is_for_failures = run_when(&self.steps[then]) == Some("failed");
+    pub(in super::super) fn runs_on_failure(&self, position: usize, failing: usize) -> bool {
+        let is_for_failures = run_when(&self.steps[position]) == Some("failed");
         // Dependencies that were added for references do not count: they delay the step but do not release it.
-        let before = self.before[then].iter();
-        let before = before.filter(|before| before.implied || before.stated.is_some());
-        let before: Vec<_> = before.map(|before| before.position).collect();
-        let goes_on = |at: &usize| !never_falls_through(&self.steps[*at]);
-        let comes_in_order = before.is_empty() || before.iter().any(goes_on);
-        let leads = |at: usize| {
+        let predecessors = self.dependencies[position].iter();
+        let predecessors =
+            predecessors.filter(|before| before.is_implied || before.declaration.is_some());
+        let predecessors: Vec<_> = predecessors.map(|before| before.position).collect();
+        let can_fall_through = |at: &usize| !never_falls_through(&self.steps[*at]);
+        let is_reached_in_order =
+            predecessors.is_empty() || predecessors.iter().any(can_fall_through);
+        let count_jumps = |at: usize| {
             step_jumps(&self.steps[at])
                 .into_iter()
-                .filter(|jump| self.step_position(jump.to) == Some(then))
+                .filter(|jump| self.step_position(jump.to) == Some(position))
                 .count()
         };
-        if self.is_on_error_handler(then, failing) {
-            let all: usize = (0..self.steps.len()).map(leads).sum();
-            return all == 1 && (is_for_failures || !comes_in_order);
+        if self.is_on_error_handler(position, failing) {
+            let jump_count: usize = (0..self.steps.len()).map(count_jumps).sum();
+            return jump_count == 1 && (is_for_failures || !is_reached_in_order);
         }
-        let may_be_passed = |at: usize| {
+        let is_failure_tolerated = |at: usize| {
             ["optional", "on_error"].iter().any(|key| self.steps[at].field(key).is_some())
         };
-        let has_passed =
-            (0..self.steps.len()).any(|at| self.has_dependency(failing, at) && may_be_passed(at));
-        is_for_failures && before == [failing] && !has_passed
+        let has_tolerated_failure = (0..self.steps.len())
+            .any(|at| self.has_dependency(failing, at) && is_failure_tolerated(at));
+        is_for_failures && predecessors == [failing] && !has_tolerated_failure
     }
 
     /// Whether a step is entered unconditionally when its dependencies are done.
     fn is_entered_unconditionally(&self, position: usize) -> bool {
         let step = &self.steps[position];
         let run_when = run_when(step);
-        let before = &self.before[position];
-        let leads = before.iter().any(|before| !never_falls_through(&self.steps[before.position]));
+        let dependencies = &self.dependencies[position];
+        let has_fallthrough =
+            dependencies.iter().any(|before| !never_falls_through(&self.steps[before.position]));
         !is_conditional(step)
             && run_when.is_none_or(|when| when == "succeeded")
-            && (leads || before.is_empty())
+            && (has_fallthrough || dependencies.is_empty())
     }
 
     fn handler_in_order_finding(&self, failing: usize, handler: usize) -> Finding {
@@ -141,8 +145,9 @@ impl FlowGraph<'_> {
         let message = format!(
             "`{id}` handles the failure of `{failing}`, and is reached in order too, although nothing failed then"
         );
-        let above = self.implied_predecessor(handler).filter(|above| self.can_add_next(*above));
-        let hint = match above {
+        let predecessor =
+            self.implied_predecessor(handler).filter(|above| self.can_add_next(*above));
+        let hint = match predecessor {
             Some(above) => format!(
                 "end `{}` above it with `next: {}`, or write `run_when: failed` at `{id}`",
                 self.step_id(above),
@@ -156,7 +161,7 @@ impl FlowGraph<'_> {
         };
         let finding = Finding::new(Rule::HandlerInOrder, path, place, message).suggest(hint);
         let is_last = handler + 1 == self.steps.len();
-        let (at, key, value) = match above.filter(|_| is_last) {
+        let (at, key, value) = match predecessor.filter(|_| is_last) {
             Some(above) => (self.steps[above].id.as_ref(), "next", grammar::END_TARGET),
             None => (step.id.as_ref(), "run_when", "failed"),
         };
@@ -172,10 +177,10 @@ impl FlowGraph<'_> {
     fn can_add_next(&self, position: usize) -> bool {
         let step = &self.steps[position];
         let next = grammar::STEP_SHAPE.find_key("next");
-        let may = |kind: &str| next.is_some_and(|next| next.applies_to_kind(kind));
+        let applies_to = |kind: &str| next.is_some_and(|next| next.applies_to_kind(kind));
         !is_conditional(step)
             && step.field("next").is_none()
-            && step.kind_fields().all(|field| may(field.key.name))
+            && step.kind_fields().all(|field| applies_to(field.key.name))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     draft::WorkflowDraft,
     expression::{Expression, Reference},
     finding::{Finding, Rule},
-    input::inputs_of_argument,
+    input::find_argument_inputs,
     nearest::find_nearest,
     node::{DocumentNode, MappingEntry, join_path},
 };
@@ -39,72 +39,72 @@ struct ProviderArgument<'a> {
 
 /// Checks the providers of all inputs.
 pub(in super::super) fn check_providers(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     draft: &WorkflowDraft,
-    commands: Option<&dyn OperationLookup>,
+    lookup: Option<&dyn OperationLookup>,
 ) {
     let inputs = draft.field("inputs").and_then(|field| Some((field, field.value.entries()?)));
     let Some((field, entries)) = inputs else {
         return;
     };
-    let chosen = entries.iter().map(|entry| InputSite {
+    let sites = entries.iter().map(|entry| InputSite {
         name: &entry.key,
         node: &entry.value,
         path: join_path(&field.path, &entry.key),
     });
-    let chosen: Vec<_> = chosen.collect();
-    let required = commands::required_catalogs(draft);
-    for one in &chosen {
-        one.warn_keys_without_provider(found);
-        one.check_bindings(found, &chosen);
-        one.check_conflicting_arguments(found);
-        if let Some(commands) = commands {
-            one.check_provider(found, &required, commands);
+    let sites: Vec<_> = sites.collect();
+    let required = commands::parse_required_catalogs(draft);
+    for site in &sites {
+        site.warn_keys_without_provider(findings);
+        site.check_bindings(findings, &sites);
+        site.check_conflicting_arguments(findings);
+        if let Some(lookup) = lookup {
+            site.check_provider(findings, &required, lookup);
         }
     }
-    check_choice_cycles(found, &chosen);
+    check_choice_cycles(findings, &sites);
 }
 
 /// The names of the inputs that provider arguments are bound to. Inputs in expressions are collected with the other
 /// expressions.
 pub(in super::super) fn bound_input_names(draft: &WorkflowDraft) -> impl Iterator<Item = &str> {
     let entries = draft.field("inputs").and_then(|field| field.value.entries());
-    let given = entries.unwrap_or_default().iter().flat_map(|entry| {
+    let bindings = entries.unwrap_or_default().iter().flat_map(|entry| {
         let both = ARGUMENT_KEYS.iter().filter_map(|key| entry.value.get(key)?.entries());
         both.flatten()
     });
-    given.filter_map(|entry| entry.value.get("from_input")?.as_text())
+    bindings.filter_map(|entry| entry.value.get("from_input")?.as_text())
 }
 
 impl<'a> InputSite<'a> {
     fn arguments_under_key(&self, key: &str) -> Vec<ProviderArgument<'a>> {
         let entries = self.node.get(key).and_then(DocumentNode::entries);
         let path = join_path(&self.path, key);
-        let given = entries
+        let arguments = entries
             .unwrap_or_default()
             .iter()
             .map(|entry| ProviderArgument { entry, path: join_path(&path, &entry.key) });
-        given.collect()
+        arguments.collect()
     }
 
     /// The arguments of its provider.
     fn provider_arguments(&self) -> Vec<ProviderArgument<'a>> {
-        let [mut given, others] = ARGUMENT_KEYS.map(|key| self.arguments_under_key(key));
-        let known: BTreeSet<_> = given.iter().map(|one| one.entry.key.as_str()).collect();
+        let [mut arguments, others] = ARGUMENT_KEYS.map(|key| self.arguments_under_key(key));
+        let known: BTreeSet<_> = arguments.iter().map(|one| one.entry.key.as_str()).collect();
         let others = others.into_iter().filter(|one| !known.contains(one.entry.key.as_str()));
         let others: Vec<_> = others.collect();
-        given.extend(others);
-        given
+        arguments.extend(others);
+        arguments
     }
 
     fn input_dependencies(&self) -> BTreeSet<String> {
-        let given = self.provider_arguments().into_iter();
-        let names = given.filter_map(|one| inputs_of_argument(&one.entry.value.to_json()));
+        let arguments = self.provider_arguments().into_iter();
+        let names = arguments.filter_map(|one| find_argument_inputs(&one.entry.value.to_json()));
         names.flatten().collect()
     }
 
     /// Adds a finding for each key that has no effect without a provider.
-    fn warn_keys_without_provider(&self, found: &mut Vec<Finding>) {
+    fn warn_keys_without_provider(&self, findings: &mut Vec<Finding>) {
         if self.node.get("provider").is_some() {
             return;
         }
@@ -115,64 +115,65 @@ impl<'a> InputSite<'a> {
                 let finding = Finding::new(Rule::NoEffect, path, entry.place, message);
                 let hint =
                     "name the operation that lists the choices under `provider`, or leave it out";
-                found.push(finding.suggest(hint.to_owned()));
+                findings.push(finding.suggest(hint.to_owned()));
             }
         }
     }
 
     /// Adds a finding for each binding to an unknown input, and for each path that does not parse.
-    fn check_bindings(&self, found: &mut Vec<Finding>, all: &[Self]) {
+    fn check_bindings(&self, findings: &mut Vec<Finding>, sites: &[Self]) {
         for one in ARGUMENT_KEYS.into_iter().flat_map(|key| self.arguments_under_key(key)) {
             let Some(node) = one.entry.value.get("from_input") else {
                 continue;
             };
             let name = node.as_text().unwrap_or_default();
-            if all.iter().all(|other| other.name != name) {
+            if sites.iter().all(|other| other.name != name) {
                 let message = format!("no input is called `{name}`");
                 let path = format!("{}.from_input", one.path);
-                let finding = node.finding(Rule::UnknownReference, &path, message);
-                let others = all.iter().map(|other| other.name);
-                found.push(finding.did_you_mean(node.place, name, others));
-            } else if inputs_of_argument(&one.entry.value.to_json()).is_none()
+                let finding = node.new_finding(Rule::UnknownReference, &path, message);
+                let others = sites.iter().map(|other| other.name);
+                findings.push(finding.did_you_mean(node.place, name, others));
+            } else if find_argument_inputs(&one.entry.value.to_json()).is_none()
                 && let Some(node) = one.entry.value.get("path")
             {
                 let message = "`path` is names with dots between them, and indexes: `owner.ids[0]`";
                 let path = format!("{}.path", one.path);
-                found.push(node.finding(Rule::IllFormedExpression, &path, message));
+                findings.push(node.new_finding(Rule::IllFormedExpression, &path, message));
             }
         }
     }
 
     /// Adds a finding for each argument that reads other inputs under `provider_args` than under `depends_on`.
-    fn check_conflicting_arguments(&self, found: &mut Vec<Finding>) {
-        let [given, depends_on] = ARGUMENT_KEYS.map(|key| self.arguments_under_key(key));
+    fn check_conflicting_arguments(&self, findings: &mut Vec<Finding>) {
+        let [provider_args, depends_on] = ARGUMENT_KEYS.map(|key| self.arguments_under_key(key));
         for one in depends_on {
             let key = &one.entry.key;
-            let twin = given.iter().find(|twin| twin.entry.key == *key);
+            let twin = provider_args.iter().find(|twin| twin.entry.key == *key);
             let both = twin.and_then(|twin| {
-                let names =
-                    |given: &ProviderArgument<'_>| inputs_of_argument(&given.entry.value.to_json());
+                let names = |argument: &ProviderArgument<'_>| {
+                    find_argument_inputs(&argument.entry.value.to_json())
+                };
                 Some((names(twin)?, names(&one)?))
             });
-            if let Some((reads, says)) = both.filter(|(reads, says)| reads != says) {
+            if let Some((read_names, declared_names)) = both.filter(|(reads, says)| reads != says) {
                 let message = format!(
                     "`depends_on` says that `{key}` depends on {}, and `provider_args` reads {}",
-                    join_names(&says),
-                    join_names(&reads)
+                    join_names(&declared_names),
+                    join_names(&read_names)
                 );
                 let finding =
                     Finding::new(Rule::Contradiction, &one.path, one.entry.place, message);
                 let hint = "leave it out: what `provider_args` reads is what it depends on";
-                found.push(finding.suggest(hint.to_owned()));
+                findings.push(finding.suggest(hint.to_owned()));
             }
         }
     }
 
     fn check_provider(
         &self,
-        found: &mut Vec<Finding>,
+        findings: &mut Vec<Finding>,
         required: &[CatalogRequirement],
-        commands: &dyn OperationLookup,
+        lookup: &dyn OperationLookup,
     ) {
         let Some(node) = self.node.get("provider") else {
             return;
@@ -182,70 +183,70 @@ impl<'a> InputSite<'a> {
         else {
             return;
         };
-        let callable = match commands.find_operation(catalog, &operation) {
+        let callable = match lookup.find_operation(catalog, &operation) {
             OperationLookupResult::NoCatalog(_) | OperationLookupResult::Disabled
-                if required.iter().any(|of| of.matches_catalog(catalog)) =>
+                if required.iter().any(|requirement| requirement.matches_catalog(catalog)) =>
             {
                 return;
             }
             OperationLookupResult::Operation(callable) => Some(callable),
             OperationLookupResult::NoOperation(_) => None,
-            missed => {
-                found.push(commands::unknown_operation_finding(
+            failed => {
+                findings.push(commands::unknown_operation_finding(
                     (node, &path),
                     catalog,
                     &operation,
-                    missed,
+                    failed,
                 ));
                 return;
             }
         };
         if let Some(callable) = callable.filter(|callable| callable.items_path.is_some()) {
-            self.check_arguments(found, (node, &path), &callable);
-            self.check_select_fields(found, &callable);
+            self.check_arguments(findings, (node, &path), &callable);
+            self.check_select_fields(findings, &callable);
             return;
         }
-        let near = commands.similar_provider(catalog, &operation);
+        let nearest = lookup.find_similar_provider(catalog, &operation);
         let message = format!("catalog `{catalog}` has no provider `{operation}`");
         let hint = "a provider is an operation that answers a list of objects: look for it with `provider.list`";
-        let finding = node.finding(Rule::UnknownProvider, &path, message);
+        let finding = node.new_finding(Rule::UnknownProvider, &path, message);
         let finding = finding.suggest(hint.to_owned());
-        found.push(finding.did_you_mean(node.place, &operation, near.as_deref()));
+        findings.push(finding.did_you_mean(node.place, &operation, nearest.as_deref()));
     }
 
     /// Checks the arguments against the parameters of the provider.
     fn check_arguments(
         &self,
-        found: &mut Vec<Finding>,
+        findings: &mut Vec<Finding>,
         (node, path): (&DocumentNode, &str),
         callable: &OperationSignature,
     ) {
         let names = callable.arguments.iter().map(|argument| argument.name.as_str());
         let names: Vec<_> = names.collect();
-        let given = self.provider_arguments();
-        for one in given.iter().filter(|one| !names.contains(&one.entry.key.as_str())) {
-            found.push(commands::unknown_argument_finding(&one.path, one.entry, &names));
+        let arguments = self.provider_arguments();
+        for one in arguments.iter().filter(|one| !names.contains(&one.entry.key.as_str())) {
+            findings.push(commands::unknown_argument_finding(&one.path, one.entry, &names));
         }
-        let is_given = |name: &str| given.iter().any(|one| one.entry.key == name);
-        let needed = callable.arguments.iter().filter(|argument| argument.is_required);
-        let lacking = needed.filter(|argument| !is_given(&argument.name));
-        let lacking: Vec<_> = lacking.map(|argument| format!("`{}`", argument.name)).collect();
-        if !lacking.is_empty() {
-            let message = format!("the provider needs {}", lacking.join(", "));
-            let finding = node.finding(Rule::MissingArgument, path, message);
-            found.push(
-                finding.suggest(format!("give {} under `provider_args`", lacking.join(", "))),
+        let has_argument = |name: &str| arguments.iter().any(|one| one.entry.key == name);
+        let required = callable.arguments.iter().filter(|argument| argument.is_required);
+        let missing = required.filter(|argument| !has_argument(&argument.name));
+        let missing: Vec<_> = missing.map(|argument| format!("`{}`", argument.name)).collect();
+        if !missing.is_empty() {
+            let message = format!("the provider needs {}", missing.join(", "));
+            let finding = node.new_finding(Rule::MissingArgument, path, message);
+            findings.push(
+                finding.suggest(format!("give {} under `provider_args`", missing.join(", "))),
             );
         }
     }
 
     /// Checks that the listed objects have the selected fields.
-    fn check_select_fields(&self, found: &mut Vec<Finding>, callable: &OperationSignature) {
+    fn check_select_fields(&self, findings: &mut Vec<Finding>, callable: &OperationSignature) {
         let (Some(output), Some(select)) = (&callable.output, self.node.get("select")) else {
             return;
         };
-        let mut walk = SchemaWalker::new(output);
-        let Some(item) = walk.list_item_schema(callable) else {
+        let mut walker = SchemaWalker::new(output);
+        let Some(item) = walker.list_item_schema(callable) else {
             return;
         };
         for key in ["value_field", "display_field", "id_field"] {
@@ -253,8 +254,8 @@ impl<'a> InputSite<'a> {
                 continue;
             };
             let path = format!("{}.select.{key}", self.path);
-            found.extend(selected_field_finding(
-                &mut walk,
+            findings.extend(selected_field_finding(
+                &mut walker,
                 item,
                 (node, &path),
                 key == "value_field",
@@ -265,7 +266,7 @@ impl<'a> InputSite<'a> {
 
 /// The finding for a selected field that the objects lack, or whose value is not a scalar.
 fn selected_field_finding<'a>(
-    walk: &mut SchemaWalker<'a>,
+    walker: &mut SchemaWalker<'a>,
     item: &'a Value,
     (node, path): (&DocumentNode, &str),
     is_value: bool,
@@ -275,12 +276,12 @@ fn selected_field_finding<'a>(
     let references = expression.as_ref().map(Expression::references);
     let path_of = |references: &[Reference]| Some(references.first()?.path.get(1..)?.to_vec());
     let answer = match references.ok().and_then(path_of) {
-        Some(segments) => walk.follow_path(vec![item], &segments, 0),
+        Some(segments) => walker.follow_path(vec![item], &segments, 0),
         None => ResponsePathResult::Missing(0, Vec::new()),
     };
-    let what = match answer {
-        ResponsePathResult::At(schemas) if is_value => {
-            let mut kinds = schemas.into_iter().map(|schema| walk.non_null_types(schema));
+    let problem = match answer {
+        ResponsePathResult::Resolved(schemas) if is_value => {
+            let mut kinds = schemas.into_iter().map(|schema| walker.non_null_types(schema));
             let is_composed = |kinds: Vec<&str>| {
                 !kinds.is_empty() && kinds.iter().all(|kind| ["object", "array"].contains(kind))
             };
@@ -290,48 +291,54 @@ fn selected_field_finding<'a>(
             "leads through a list, so it is no single value"
         }
         ResponsePathResult::Missing(..) => {
-            return Some(missing_field_finding(walk, item, (node, path), text));
+            return Some(missing_field_finding(walker, item, (node, path), text));
         }
         _ => return None,
     };
-    let message = format!("`{text}` {what}: an input is given a text, a number or a truth value");
+    let message =
+        format!("`{text}` {problem}: an input is given a text, a number or a truth value");
     let rule = Rule::ProviderSelectValueFieldNonScalar;
-    let within = nested_field_names(walk, item).into_iter();
-    let within: Vec<_> = within.filter(|name| name.starts_with(&format!("{text}."))).collect();
-    let hint = (!within.is_empty()).then(|| format!("name a field in it: {}", within.join(", ")));
-    Some(node.finding(rule, path, message).suggest(hint))
+    let nested_names = nested_field_names(walker, item).into_iter();
+    let nested_names: Vec<_> =
+        nested_names.filter(|name| name.starts_with(&format!("{text}."))).collect();
+    let hint = (!nested_names.is_empty())
+        .then(|| format!("name a field in it: {}", nested_names.join(", ")));
+    Some(node.new_finding(rule, path, message).suggest(hint))
 }
 
 /// The finding for a field that the objects lack, with a suggestion: a similar field, or a field of that name in a
 /// nested object.
 fn missing_field_finding<'a>(
-    walk: &mut SchemaWalker<'a>,
+    walker: &mut SchemaWalker<'a>,
     item: &'a Value,
     (node, path): (&DocumentNode, &str),
     text: &str,
 ) -> Finding {
-    let all = nested_field_names(walk, item);
-    let outer: Vec<_> = all.iter().filter(|name| !name.contains('.')).cloned().collect();
+    let names = nested_field_names(walker, item);
+    let top_level_names: Vec<_> =
+        names.iter().filter(|name| !name.contains('.')).cloned().collect();
     let message = format!("what the provider lists has no field `{text}`");
     let rule = Rule::ProviderSelectValueFieldMissing;
-    let finding = node.finding(rule, path, message);
-    let finding = finding.suggest(format!("there are {}", outer.join(", ")));
-    let inside = all.iter().find(|name| name.ends_with(&format!(".{text}")));
-    match inside.filter(|_| find_nearest(text, outer.iter().map(String::as_str)).is_none()) {
+    let finding = node.new_finding(rule, path, message);
+    let finding = finding.suggest(format!("there are {}", top_level_names.join(", ")));
+    let nested_name = names.iter().find(|name| name.ends_with(&format!(".{text}")));
+    match nested_name
+        .filter(|_| find_nearest(text, top_level_names.iter().map(String::as_str)).is_none())
+    {
         Some(inside) => finding.suggest_replacement(node.place, text, inside),
-        None => finding.did_you_mean(node.place, text, all.iter().map(String::as_str)),
+        None => finding.did_you_mean(node.place, text, names.iter().map(String::as_str)),
     }
 }
 
 /// The field names of an object and of the objects directly in it: `owner`, `owner.id`.
-fn nested_field_names<'a>(walk: &mut SchemaWalker<'a>, item: &'a Value) -> Vec<String> {
-    let mut all = Vec::new();
-    for (name, value) in walk.declared_properties(item) {
-        all.push(name.to_owned());
-        let inner = walk.declared_properties(value).into_iter();
-        all.extend(inner.map(|(inner, _)| format!("{name}.{inner}")));
+fn nested_field_names<'a>(walker: &mut SchemaWalker<'a>, item: &'a Value) -> Vec<String> {
+    let mut names = Vec::new();
+    for (name, value) in walker.declared_properties(item) {
+        names.push(name.to_owned());
+        let inner = walker.declared_properties(value).into_iter();
+        names.extend(inner.map(|(inner, _)| format!("{name}.{inner}")));
     }
-    all
+    names
 }
 
 fn join_names(names: &BTreeSet<String>) -> String {
@@ -343,23 +350,26 @@ fn join_names(names: &BTreeSet<String>) -> String {
 }
 
 /// Adds one finding for each cycle of inputs whose choices depend on each other.
-fn check_choice_cycles(found: &mut Vec<Finding>, all: &[InputSite<'_>]) {
-    let before = all.iter().map(|one| (one.name, one.input_dependencies()));
-    let before: BTreeMap<_, _> = before.collect();
-    let mut told = BTreeSet::new();
-    for one in all {
-        let ring = transitive_dependencies(one.name, &before).into_iter();
-        let ring = ring.filter(|name| transitive_dependencies(name, &before).contains(one.name));
-        let ring: Vec<_> = ring.collect();
-        let message = match ring.as_slice() {
-            _ if told.contains(one.name) => continue,
+fn check_choice_cycles(findings: &mut Vec<Finding>, sites: &[InputSite<'_>]) {
+    let dependencies = sites.iter().map(|one| (one.name, one.input_dependencies()));
+    let dependencies: BTreeMap<_, _> = dependencies.collect();
+    let mut reported = BTreeSet::new();
+    for site in sites {
+        let cycle = transitive_dependencies(site.name, &dependencies).into_iter();
+        let cycle =
+            cycle.filter(|name| transitive_dependencies(name, &dependencies).contains(site.name));
+        let cycle: Vec<_> = cycle.collect();
+        let message = match cycle.as_slice() {
+            _ if reported.contains(site.name) => continue,
             [] => continue,
-            [_] => format!("the choices of `{}` wait for its own value", one.name),
-            ring => format!("the choices of these inputs wait for each other: {}", ring.join(", ")),
+            [_] => format!("the choices of `{}` wait for its own value", site.name),
+            cycle => {
+                format!("the choices of these inputs wait for each other: {}", cycle.join(", "))
+            }
         };
-        told.extend(ring);
-        let finding = one.node.finding(Rule::CyclicDependency, &one.path, message);
-        found.push(
+        reported.extend(cycle);
+        let finding = site.node.new_finding(Rule::CyclicDependency, &site.path, message);
+        findings.push(
             finding.suggest("let one of them be given by hand, without a provider".to_owned()),
         );
     }
@@ -368,16 +378,16 @@ fn check_choice_cycles(found: &mut Vec<Finding>, all: &[InputSite<'_>]) {
 /// The inputs that an input depends on, directly or indirectly.
 fn transitive_dependencies(
     name: &str,
-    before: &BTreeMap<&str, BTreeSet<String>>,
+    dependencies: &BTreeMap<&str, BTreeSet<String>>,
 ) -> BTreeSet<String> {
-    let mut all = BTreeSet::new();
-    let mut open = vec![name];
-    while let Some(at) = open.pop() {
-        for next in before.get(at).into_iter().flatten() {
-            if all.insert(next.clone()) {
-                open.push(next);
+    let mut reached = BTreeSet::new();
+    let mut pending = vec![name];
+    while let Some(current) = pending.pop() {
+        for dependency in dependencies.get(current).into_iter().flatten() {
+            if reached.insert(dependency.clone()) {
+                pending.push(dependency);
             }
         }
     }
-    all
+    reached
 }

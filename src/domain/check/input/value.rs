@@ -12,66 +12,66 @@ use crate::{
 
 impl DeclaredInput<'_> {
     /// Checks the pattern, the values of `enum` and the default against the rules of the input.
-    pub(super) fn check_values(&self, found: &mut Vec<Finding>, quota: &mut PatternQuota) {
-        found.extend(self.pattern_finding(quota));
-        let all = self.input.constraints();
-        let mut others = all.clone();
-        others.shift_remove("enum");
+    pub(super) fn check_values(&self, findings: &mut Vec<Finding>, quota: &mut PatternQuota) {
+        findings.extend(self.pattern_finding(quota));
+        let constraints = self.input.constraints();
+        let mut base_constraints = constraints.clone();
+        base_constraints.shift_remove("enum");
         for (list, path) in self.enum_lists() {
             for (at, node) in list.items().unwrap_or_default().iter().enumerate() {
                 if node.content != NodeContent::Null {
                     let path = format!("{path}[{at}]");
                     check_constraints(
-                        found,
+                        findings,
                         (node, &path),
-                        &others,
+                        &base_constraints,
                         (Rule::InvalidEnum, "the value"),
                     );
                 }
             }
         }
-        self.check_default(found, &all);
+        self.check_default(findings, &constraints);
     }
 
     fn pattern_finding(&self, quota: &mut PatternQuota) -> Option<Finding> {
         let pattern = self.input.validate.pattern.as_ref()?;
-        let fault = Schema::pattern_fault(pattern, quota)?;
+        let fault = Schema::check_pattern(pattern, quota)?;
         self.validate_rule_finding(fault.rule, "pattern", fault.message)
     }
 
     fn enum_lists(&self) -> impl Iterator<Item = (&DocumentNode, String)> {
-        let own = self.node.get("enum");
-        let own = own.map(|list| (list, format!("{}.enum", self.path)));
-        own.into_iter().chain(self.nested_value("validate", "enum"))
+        let enum_node = self.node.get("enum");
+        let enum_list = enum_node.map(|list| (list, format!("{}.enum", self.path)));
+        enum_list.into_iter().chain(self.nested_value("validate", "enum"))
     }
 
-    fn check_default(&self, found: &mut Vec<Finding>, constraints: &Map<String, Value>) {
+    fn check_default(&self, findings: &mut Vec<Finding>, constraints: &Map<String, Value>) {
         let Some(from) = self.input.default.as_ref().map(|default| default.from) else {
             return;
         };
         let Some((node, path)) = self.nested_value("default", "value") else {
-            found.extend(self.missing_default_finding(from));
+            findings.extend(self.missing_default_finding(from));
             return;
         };
         match from {
             DefaultFrom::Literal => {
                 let rule = (Rule::InvalidDefault, "the default");
-                check_constraints(found, (node, &path), constraints, rule);
+                check_constraints(findings, (node, &path), constraints, rule);
             }
-            DefaultFrom::Env => found.extend(default_variable_finding(node, path)),
-            DefaultFrom::WorkflowOutput => found.extend(default_output_finding(node, path)),
+            DefaultFrom::Env => findings.extend(default_variable_finding(node, path)),
+            DefaultFrom::WorkflowOutput => findings.extend(default_output_finding(node, path)),
             DefaultFrom::History => {}
         }
     }
 
     fn missing_default_finding(&self, from: DefaultFrom) -> Option<Finding> {
-        let what = match from {
+        let missing_name = match from {
             DefaultFrom::History => return None,
             DefaultFrom::Env => "the name of an environment variable",
             DefaultFrom::WorkflowOutput => "the workflow whose output it is",
             DefaultFrom::Literal => "the default itself",
         };
-        let message = format!("`value` is missing: {what}");
+        let message = format!("`value` is missing: {missing_name}");
         let path = format!("{}.default.value", self.path);
         let place = self.node.get("default")?.place;
         Some(Finding::new(Rule::MissingKey, path, place, message))
@@ -99,20 +99,20 @@ fn default_variable_finding(node: &DocumentNode, path: String) -> Option<Finding
 }
 
 fn check_constraints(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     (node, path): (&DocumentNode, &str),
     constraints: &Map<String, Value>,
-    (rule, what): (Rule, &str),
+    (rule, subject): (Rule, &str),
 ) {
     // Invalid rules have findings of their own.
     let Ok(schema) = Schema::compile(&Value::Object(constraints.clone())) else {
         return;
     };
-    let violations = schema.violations_named(&node.to_json(), what);
+    let violations = schema.find_violations_named(&node.to_json(), subject);
     for violation in violations {
         let meant = violation.suggestion.map(|meant| meant.text);
         let finding = Finding::new(rule, path, node.place, violation.message).suggest(meant);
-        found.push(match violation.expected.zip(violation.actual) {
+        findings.push(match violation.expected.zip(violation.actual) {
             Some((expected, actual)) => finding.with_expected(expected, actual),
             None => finding,
         });

@@ -11,23 +11,23 @@ use crate::{
 
 /// Checks the `branches` of a step: each key is a pattern of the step's output.
 pub(super) fn check_branch_patterns(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     node: &DocumentNode,
     path: &str,
     branch: &MappingShape,
 ) {
     let Some(entries) = node.entries() else {
-        return found.push(wrong_type_finding(node, path, "a mapping"));
+        return findings.push(wrong_type_finding(node, path, "a mapping"));
     };
-    check_entry_count(found, node, path, (entries.len(), 1, limits::STEP_BRANCHES_MAX));
+    check_entry_count(findings, node, path, (entries.len(), 1, limits::STEP_BRANCHES_MAX));
     for entry in entries {
         let path = join_path(path, &entry.key);
         let key = TextNode { text: &entry.key, path: &path, place: entry.place };
-        found.extend(key.check_length(limits::BRANCH_PATTERN_BYTES_MAX));
+        findings.extend(key.check_length(limits::BRANCH_PATTERN_BYTES_MAX));
         if let Err(violation) = OutputPattern::parse(&entry.key) {
             let finding = key.finding(Rule::IllFormedPattern, violation.message);
-            found.push(finding.suggest(violation.expected));
+            findings.push(finding.suggest(violation.expected));
         }
-        check_record(found, &entry.value, &path, branch);
+        check_record(findings, &entry.value, &path, branch);
     }
 }

@@ -11,15 +11,15 @@ use super::{
 
 /// Adds a finding for each expression in a value whose shape is not evaluated.
 pub(super) fn check_unevaluated_expressions(
-    found: &mut Vec<Finding>,
+    findings: &mut Vec<Finding>,
     node: &DocumentNode,
     path: &str,
     shape: &ValueShape,
 ) {
     let templates = shape.template_handling();
-    let mut refuse = |node: &DocumentNode, text: &str, path: &str| {
+    let mut report_expression = |node: &DocumentNode, text: &str, path: &str| {
         if has_template(text) {
-            found.push(unevaluated_finding(node.place, path, templates));
+            findings.push(unevaluated_finding(node.place, path, templates));
         }
     };
     match (templates, shape, node.as_text()) {
@@ -32,15 +32,15 @@ pub(super) fn check_unevaluated_expressions(
             | ValueShape::Bindings(_),
             _,
         ) => {
-            check_expressions_in_keys(found, node, path);
+            check_expressions_in_keys(findings, node, path);
         }
         (TemplateHandling::Evaluated, ..) => {}
         (TemplateHandling::Shown, ..) | (_, ValueShape::NotNull | ValueShape::Ids, _) => {
-            node.for_each_text(path, &mut refuse);
+            node.for_each_text(path, &mut report_expression);
         }
         (TemplateHandling::Refused, _, text) => {
             if let Some(text) = text {
-                refuse(node, text, path);
+                report_expression(node, text, path);
             }
         }
     }
@@ -62,11 +62,11 @@ fn unevaluated_finding(place: Place, path: &str, templates: TemplateHandling) ->
 }
 
 /// A finding for each key with an expression, at any depth.
-fn check_expressions_in_keys(found: &mut Vec<Finding>, node: &DocumentNode, path: &str) {
+fn check_expressions_in_keys(findings: &mut Vec<Finding>, node: &DocumentNode, path: &str) {
     match &node.content {
         NodeContent::List(items) => {
             for (at, item) in items.iter().enumerate() {
-                check_expressions_in_keys(found, item, &format!("{path}[{at}]"));
+                check_expressions_in_keys(findings, item, &format!("{path}[{at}]"));
             }
         }
         NodeContent::Map(entries) => {
@@ -76,9 +76,9 @@ fn check_expressions_in_keys(found: &mut Vec<Finding>, node: &DocumentNode, path
                     let message = "a key is taken as it is: no expression is evaluated there";
                     let finding = Finding::new(Rule::NotATemplate, &path, entry.place, message);
                     let hint = "write the key itself, or make the whole mapping in a step before";
-                    found.push(finding.suggest(hint.to_owned()));
+                    findings.push(finding.suggest(hint.to_owned()));
                 }
-                check_expressions_in_keys(found, &entry.value, &path);
+                check_expressions_in_keys(findings, &entry.value, &path);
             }
         }
         _ => {}

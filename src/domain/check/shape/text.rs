@@ -45,8 +45,8 @@ impl<'a> TextNode<'a> {
     }
 
     pub(super) fn check_name(self) -> Option<Finding> {
-        let odd = self.text.contains(char::is_control) || self.text.trim() != self.text;
-        odd.then(|| {
+        let is_ill_formed = self.text.contains(char::is_control) || self.text.trim() != self.text;
+        is_ill_formed.then(|| {
             let message = format!(
                 "{} may hold no control characters, and no white space around it",
                 self.last_key()
@@ -61,9 +61,9 @@ impl<'a> TextNode<'a> {
 
     pub(super) fn check_word(self) -> Option<Finding> {
         let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let sound =
+        let is_valid =
             self.text.chars().all(letter) && !self.text.starts_with(|c: char| c.is_ascii_digit());
-        (!sound).then(|| {
+        (!is_valid).then(|| {
             let message = format!("`{}` is no word that an expression can use", self.text);
             self.finding(Rule::IllFormedName, message)
                 .suggest("use letters, digits and `_`, beginning with no digit".to_owned())
@@ -72,8 +72,8 @@ impl<'a> TextNode<'a> {
 
     pub(super) fn check_operation(self) -> Option<Finding> {
         let words = self.text.split_whitespace().count();
-        let odd = |c: char| c.is_control() && !c.is_whitespace();
-        (words < 2 || self.text.contains(odd)).then(|| {
+        let is_unprintable = |c: char| c.is_control() && !c.is_whitespace();
+        (words < 2 || self.text.contains(is_unprintable)).then(|| {
             let message = format!("`{}` does not name a catalog and an operation", self.text);
             self.finding(Rule::IllFormedName, message).suggest(
                 "write the catalog, a space and the operation, such as `render services:list`"
@@ -153,7 +153,7 @@ pub(in super::super) fn suggest_word<'a>(
     known: impl IntoIterator<Item = &'a str>,
 ) -> Finding {
     match foreign::find_value_counterpart(last_path_key(path), text) {
-        Some(meant) => finding.suggest_replacement(place, text, meant),
+        Some(counterpart) => finding.suggest_replacement(place, text, counterpart),
         None => finding.did_you_mean(place, text, known),
     }
 }

@@ -33,7 +33,7 @@ fn results_stay_within_the_size_limit() {
         let Err(fault) = parse_valid(text).evaluate(&roots) else {
             panic!("{text} has a value");
         };
-        let kinds = [FaultKind::Limit, FaultKind::Unsuitable];
+        let kinds = [FaultKind::Limit, FaultKind::TypeMismatch];
         assert!(kinds.contains(&fault.kind), "{text}: {fault:?}");
     }
 }
@@ -65,23 +65,26 @@ fn evaluation_works_up_to_the_limit() {
 fn expression_length_is_limited() {
     let padded = |length: usize| format!("{}1", " ".repeat(length - 1));
     let braced = |length: usize| format!("${{{{{}}}}}", padded(length));
-    let most = limits::EXPRESSION_BYTES_MAX;
-    assert!(Expression::parse(&braced(most)).is_ok());
-    assert_eq!(only_parse_fault(&braced(most + 1)).0, FaultKind::Limit);
-    assert!(Expression::parse(&format!("'{}'", "x".repeat(most - 2))).is_ok());
-    assert_eq!(only_parse_fault(&format!("'{}'", "x".repeat(most - 1))).0, FaultKind::Limit);
-    assert!(Expression::parse(&format!("'{}", "x".repeat(10 * most))).is_err());
+    let max_bytes = limits::EXPRESSION_BYTES_MAX;
+    assert!(Expression::parse(&braced(max_bytes)).is_ok());
+    assert_eq!(find_only_parse_fault(&braced(max_bytes + 1)).0, FaultKind::Limit);
+    assert!(Expression::parse(&format!("'{}'", "x".repeat(max_bytes - 2))).is_ok());
+    assert_eq!(
+        find_only_parse_fault(&format!("'{}'", "x".repeat(max_bytes - 1))).0,
+        FaultKind::Limit
+    );
+    assert!(Expression::parse(&format!("'{}", "x".repeat(10 * max_bytes))).is_err());
 }
 
 #[test]
 fn number_of_parts_is_limited() {
     let list = |parts: usize| format!("{}{}", "-".repeat(0), vec!["1"; parts / 2 + 1].join("+"));
-    let most = limits::EXPRESSION_PARTS_MAX;
-    assert!(Expression::parse(&list(most - 2)).is_ok());
-    assert_eq!(only_parse_fault(&list(most + 2)).0, FaultKind::Limit);
+    let max_parts = limits::EXPRESSION_PARTS_MAX;
+    assert!(Expression::parse(&list(max_parts - 2)).is_ok());
+    assert_eq!(find_only_parse_fault(&list(max_parts + 2)).0, FaultKind::Limit);
     // A chain of the greatest length can be read, run and dropped on a small stack.
     for joint in ["+", "~", " and ", "==", "*", " or ", "**", "<"] {
-        let text = vec!["1"; most / 2].join(joint);
+        let text = vec!["1"; max_parts / 2].join(joint);
         let _ = parse_valid(&text).evaluate(&sample_context());
     }
     for end in ["|length", ".x", "[0]", "['x':]", "|default(1)", " is defined"] {
@@ -92,10 +95,10 @@ fn number_of_parts_is_limited() {
 
 #[test]
 fn nesting_depth_is_limited() {
-    let most = limits::EXPRESSION_DEPTH_MAX;
+    let max_depth = limits::EXPRESSION_DEPTH_MAX;
     let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
-    assert!(parse_valid(&nested(most - 1)).evaluate(&sample_context()).is_ok());
-    assert_eq!(only_parse_fault(&nested(most)).0, FaultKind::Limit);
+    assert!(parse_valid(&nested(max_depth - 1)).evaluate(&sample_context()).is_ok());
+    assert_eq!(find_only_parse_fault(&nested(max_depth)).0, FaultKind::Limit);
     let open = [
         "(",
         "[",
@@ -118,7 +121,7 @@ fn nesting_depth_is_limited() {
     }
     // The most that one level of brackets can hold.
     let level = "true or 1 == 1 and not 1 + 1 ~ 2 * 2 ** -(";
-    for depth in 1..most {
+    for depth in 1..max_depth {
         let text = format!("{}1{}", level.repeat(depth), ")".repeat(depth));
         if let Ok(expression) = Expression::parse(&text) {
             let _ = expression.evaluate(&sample_context());
@@ -129,12 +132,12 @@ fn nesting_depth_is_limited() {
 #[test]
 fn template_result_size_is_limited() {
     let roots = context_with_megabytes(2);
-    let most = limits::TEMPLATE_RESULT_BYTES_MAX / (2 << 20);
-    let fits = Template::parse(&Value::from(vec!["${{ inputs.text }}"; most - 1])).unwrap();
+    let max_values = limits::TEMPLATE_RESULT_BYTES_MAX / (2 << 20);
+    let fits = Template::parse(&Value::from(vec!["${{ inputs.text }}"; max_values - 1])).unwrap();
     assert!(fits.render(&roots).is_ok());
     for value in [
-        Value::from(vec!["${{ inputs.text }}"; most]),
-        Value::from("${{ inputs.text }}".repeat(most)),
+        Value::from(vec!["${{ inputs.text }}"; max_values]),
+        Value::from("${{ inputs.text }}".repeat(max_values)),
     ] {
         let fault = Template::parse(&value).unwrap().render(&roots).unwrap_err();
         assert_eq!(fault.kind, FaultKind::Limit);
@@ -144,13 +147,13 @@ fn template_result_size_is_limited() {
 
 #[test]
 fn template_size_is_limited() {
-    let most = limits::TEMPLATE_EXPRESSIONS_MAX;
-    assert!(Template::parse(&"${{ 1 }}".repeat(most).into()).is_ok());
-    let faults = Template::parse(&"${{ 1 }}".repeat(2 * most).into()).unwrap_err();
+    let max_expressions = limits::TEMPLATE_EXPRESSIONS_MAX;
+    assert!(Template::parse(&"${{ 1 }}".repeat(max_expressions).into()).is_ok());
+    let faults = Template::parse(&"${{ 1 }}".repeat(2 * max_expressions).into()).unwrap_err();
     assert_eq!((faults.len(), faults[0].kind), (1, FaultKind::Limit));
     let nested = |depth: usize| (0..depth).fold(json!("${{ 1 }}"), |value, _| json!([value]));
     assert!(Template::parse(&nested(limits::JSON_DEPTH_MAX)).is_ok());
     assert!(Template::parse(&nested(limits::JSON_DEPTH_MAX + 1)).is_err());
-    let faults = Template::parse(&"${{ x }}".repeat(most).into()).unwrap_err();
+    let faults = Template::parse(&"${{ x }}".repeat(max_expressions).into()).unwrap_err();
     assert_eq!(faults.len(), limits::FINDINGS_MAX);
 }

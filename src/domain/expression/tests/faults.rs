@@ -36,7 +36,7 @@ fn faults_point_at_what_is_wrong() {
         ("3 is divisibleby", "divisibleby", "the test `divisibleby` takes 1 values"),
     ] {
         for text in [text.to_owned(), format!("  {text}")] {
-            let (_, place, message) = only_parse_fault(&text);
+            let (_, place, message) = find_only_parse_fault(&text);
             assert_eq!(place, there, "{text}: {message}");
             assert!(message.contains(said), "{text}: {message}");
         }
@@ -51,17 +51,17 @@ fn misspelt_roots_get_a_suggestion() {
         ("'ä' == setps.a-b.c", "setps", "steps"),
         ("memmory", "memmory", "memory"),
     ] {
-        let (kind, place, message) = only_parse_fault(text);
+        let (kind, place, message) = find_only_parse_fault(text);
         assert_eq!((kind, place.as_str()), (FaultKind::UnknownName, there));
         assert!(message.contains(&format!("did you mean `{meant}")), "{message}");
-        let found = parse_faults(text);
-        let edit = found[0].edit.as_ref().unwrap();
-        let mut mended = text.to_owned();
-        mended.replace_range(edit.start..edit.end, &edit.replacement);
-        assert_eq!(mended, text.replacen(there, meant, 1));
-        parse_valid(&mended);
+        let faults = parse_faults(text);
+        let edit = faults[0].edit.as_ref().unwrap();
+        let mut corrected = text.to_owned();
+        corrected.replace_range(edit.start..edit.end, &edit.replacement);
+        assert_eq!(corrected, text.replacen(there, meant, 1));
+        parse_valid(&corrected);
     }
-    let (_, _, message) = only_parse_fault("inputs.env == production");
+    let (_, _, message) = find_only_parse_fault("inputs.env == production");
     assert!(message.contains("quote it if it is text"), "{message}");
     assert_eq!(parse_faults("a.b and c-d and pkg.x").len(), 4);
     assert!(Expression::parse("pkg.x").is_err());
@@ -69,8 +69,8 @@ fn misspelt_roots_get_a_suggestion() {
 
 #[test]
 fn all_faults_are_reported_together() {
-    let found = parse_faults("inptus.a && (stesp.b || !inputs.c) | lenght");
-    let messages: Vec<_> = found.iter().map(|fault| fault.message.as_str()).collect();
+    let faults = parse_faults("inptus.a && (stesp.b || !inputs.c) | lenght");
+    let messages: Vec<_> = faults.iter().map(|fault| fault.message.as_str()).collect();
     assert_eq!(messages.len(), 6, "{messages:?}");
 }
 
@@ -115,7 +115,7 @@ fn type_faults_name_types_but_not_values() {
         ),
         ("inputs.none | first", "inputs.none | first", "leads to nothing"),
     ] {
-        let (_, place, message) = evaluation_fault(text);
+        let (_, place, message) = find_evaluation_fault(text);
         assert_eq!(place, there, "{message}");
         assert!(message.contains(said), "{text}: {message}");
         assert!(!message.contains("midex"), "{message}");

@@ -80,7 +80,7 @@ fn foreign_operators_are_corrected() {
             "(inputs.a is startingwith('x'))",
         ),
     ] {
-        let (kind, place, message) = only_parse_fault(foreign);
+        let (kind, place, message) = find_only_parse_fault(foreign);
         assert_eq!((kind, place.as_str()), (FaultKind::Foreign, there), "{foreign}");
         assert!(message.contains(said), "{message}");
         assert_eq!(apply_suggested_edits(foreign), ours);
@@ -100,7 +100,7 @@ fn several_edits_apply_in_turn() {
 fn unsupported_syntax_lists_alternatives() {
     for text in ["range(10)", "inputs.a.forEach(1)", "now()", "inputs.a.replace('x')", "missing()"]
     {
-        let (kind, _, message) = only_parse_fault(text);
+        let (kind, _, message) = find_only_parse_fault(text);
         assert_eq!(kind, FaultKind::Foreign);
         assert!(message.contains("write `value | filter`; the filters are abs, bool"), "{message}");
         assert!(parse_faults(text)[0].edit.is_none());

@@ -49,16 +49,16 @@ fn evaluate_text(text: &str) -> Result<Value, ExpressionFault> {
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "`json!` makes values")]
 fn assert_evaluates_to(text: &str, expected: Value) {
-    let found = evaluate_text(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
-    assert_eq!(found, expected, "{text}");
+    let value = evaluate_text(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
+    assert_eq!(value, expected, "{text}");
 }
 
 /// The fault of an evaluation, and the part of the text that it points at.
 #[track_caller]
-fn evaluation_fault(text: &str) -> (FaultKind, String, String) {
+fn find_evaluation_fault(text: &str) -> (FaultKind, String, String) {
     let fault = evaluate_text(text).expect_err(text);
-    let there = &text[fault.offset..fault.offset + fault.length];
-    (fault.kind, there.to_owned(), fault.to_string())
+    let faulty_text = &text[fault.offset..fault.offset + fault.length];
+    (fault.kind, faulty_text.to_owned(), fault.to_string())
 }
 
 #[track_caller]
@@ -68,10 +68,10 @@ fn parse_faults(text: &str) -> Vec<ExpressionFault> {
 
 /// The only fault of a text, and the part of the text that it points at.
 #[track_caller]
-fn only_parse_fault(text: &str) -> (FaultKind, String, String) {
+fn find_only_parse_fault(text: &str) -> (FaultKind, String, String) {
     let faults = parse_faults(text);
     assert_eq!(faults.len(), 1, "{text}: {faults:?}");
     let fault = &faults[0];
-    let there = &text[fault.offset..fault.offset + fault.length];
-    (fault.kind, there.to_owned(), fault.to_string())
+    let faulty_text = &text[fault.offset..fault.offset + fault.length];
+    (fault.kind, faulty_text.to_owned(), fault.to_string())
 }

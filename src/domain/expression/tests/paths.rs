@@ -1,7 +1,7 @@
 use super::*;
 use crate::expression::{Reference, ReferenceRoot, Segment};
 
-fn reference_paths(text: &str) -> Vec<String> {
+fn collect_reference_paths(text: &str) -> Vec<String> {
     parse_valid(text).references().iter().map(Reference::to_string).collect()
 }
 
@@ -38,7 +38,7 @@ fn references_are_listed_once_with_offset() {
     let text =
         " ${{ steps.a-b.output.c[0] == inputs.x[inputs.y].z and steps.a-b.c.0 != pkg['q r'].w }} ";
     assert_eq!(
-        reference_paths(text),
+        collect_reference_paths(text),
         ["steps.a-b.c[0]", "inputs.x", "inputs.y", r#"item["q r"].w"#]
     );
     let expression = parse_valid(text);
@@ -48,7 +48,7 @@ fn references_are_listed_once_with_offset() {
     assert_eq!(first.path, path);
     assert_eq!(&text[first.offset..first.offset + first.length], "steps.a-b.output.c[0]");
     // A text that looks like a path is none.
-    assert!(reference_paths("'steps.x.y' == 'inputs.z'").is_empty());
+    assert!(collect_reference_paths("'steps.x.y' == 'inputs.z'").is_empty());
 }
 
 #[test]
@@ -71,15 +71,15 @@ fn missing_path_fault_names_the_path() {
     ];
     for (path, message) in cases {
         for text in [path.to_owned(), format!("  ${{{{ 'ä' ~ {path} }}}}")] {
-            let (kind, there, said) = evaluation_fault(&text);
-            assert_eq!((kind, there.as_str()), (FaultKind::Unresolved, path), "{text}");
-            assert_eq!(said, message);
+            let (kind, faulty_text, actual_message) = find_evaluation_fault(&text);
+            assert_eq!((kind, faulty_text.as_str()), (FaultKind::Unresolved, path), "{text}");
+            assert_eq!(actual_message, message);
         }
         assert!(evaluate_text(path).unwrap_err().path.is_some());
     }
     let outside = parse_valid("pkg.x").evaluate(&EvaluationContext::default()).unwrap_err();
     assert_eq!(outside.message, "`item` is only known inside a `foreach`");
-    let (kind, there, said) = evaluation_fault("inputs.tags[inputs.n]");
-    assert_eq!((kind, there.as_str()), (FaultKind::Unresolved, "inputs.tags[inputs.n]"));
-    assert_eq!(said, "a part of `inputs.tags[inputs.n]` leads to nothing");
+    let (kind, faulty_text, actual_message) = find_evaluation_fault("inputs.tags[inputs.n]");
+    assert_eq!((kind, faulty_text.as_str()), (FaultKind::Unresolved, "inputs.tags[inputs.n]"));
+    assert_eq!(actual_message, "a part of `inputs.tags[inputs.n]` leads to nothing");
 }

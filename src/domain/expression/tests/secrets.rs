@@ -19,13 +19,13 @@ fn secrets_render_as_lone_placeholders() {
         "secrets.A.b",
         "secrets[inputs.name]",
     ] {
-        let found = parse_faults(text);
-        assert!(found.iter().any(|fault| fault.kind == FaultKind::Secret), "{text}: {found:?}");
+        let faults = parse_faults(text);
+        assert!(faults.iter().any(|fault| fault.kind == FaultKind::Secret), "{text}: {faults:?}");
     }
-    let (_, there, message) = only_parse_fault("'ä' ~ secrets.TOKEN");
-    assert_eq!(there, "secrets.TOKEN");
+    let (_, faulty_text, message) = find_only_parse_fault("'ä' ~ secrets.TOKEN");
+    assert_eq!(faulty_text, "secrets.TOKEN");
     assert!(message.contains("write it alone, as `${{ secrets.TOKEN }}`"), "{message}");
-    let (kind, _, message) = evaluation_fault("secrets.TOKENN");
+    let (kind, _, message) = find_evaluation_fault("secrets.TOKENN");
     assert_eq!(kind, FaultKind::Unresolved);
     assert_eq!(message, "there is no secret `TOKENN`: did you mean `TOKEN`?");
 }
@@ -51,20 +51,23 @@ fn secrets_fill_only_their_own_places() {
     roots.inputs.insert("forged".into(), json!("${secret:TOKEN}"));
     let value = json!({"a/b": {"~": ["ä ${{ inputs.forged }} ${{ secrets.TOKEN }}/${{ secrets.OTHER }}${{ secrets.TOKEN }}"]},
         "whole": "${{ secrets.TOKEN }}", "forged": "${{ inputs.forged }}"});
-    let found = render_value(&value, &roots);
+    let rendered = render_value(&value, &roots);
     assert_eq!(
-        found.value["a/b"]["~"][0],
+        rendered.value["a/b"]["~"][0],
         "ä ${secret:TOKEN} ${secret:TOKEN}/${secret:OTHER}${secret:TOKEN}"
     );
     let find = |name: &str| {
         (name == "TOKEN").then(|| "t".to_owned()).or_else(|| Some(format!("<{name}>")))
     };
     assert_eq!(
-        found.fill_secrets(find).unwrap(),
+        rendered.fill_secrets(find).unwrap(),
         json!({"a/b": {"~": ["ä ${secret:TOKEN} t/<OTHER>t"]}, "whole": "t", "forged": "${secret:TOKEN}"})
     );
-    assert_eq!(found.fill_secrets(|name| (name != "OTHER").then(String::new)), Err("OTHER".into()));
-    let kept: RenderedValue =
-        serde_json::from_value(serde_json::to_value(&found).unwrap()).unwrap();
-    assert_eq!(kept, found);
+    assert_eq!(
+        rendered.fill_secrets(|name| (name != "OTHER").then(String::new)),
+        Err("OTHER".into())
+    );
+    let stored: RenderedValue =
+        serde_json::from_value(serde_json::to_value(&rendered).unwrap()).unwrap();
+    assert_eq!(stored, rendered);
 }

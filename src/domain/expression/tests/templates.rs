@@ -53,11 +53,11 @@ fn rendered_data_is_not_evaluated_again() {
 
 #[test]
 fn nested_values_keep_their_shape_order_and_keys() {
-    let found = render(
+    let rendered = render(
         json!({"z": [1, {"${{ inputs.n }}": "${{ memory }}"}], "a": "${{ inputs.name }}", "m": null}),
     );
     assert_eq!(
-        found.to_string(),
+        rendered.to_string(),
         r#"{"z":[1,{"${{ inputs.n }}":{"z":1,"a":{"y":1,"b":2}}}],"a":"midex","m":null}"#
     );
 }

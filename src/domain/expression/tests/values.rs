@@ -94,14 +94,14 @@ fn numbers_keep_every_digit() {
         "1 % 0",
         "1 // 0",
     ] {
-        assert_eq!(evaluation_fault(text).0, FaultKind::Unsuitable, "{text}");
+        assert_eq!(find_evaluation_fault(text).0, FaultKind::TypeMismatch, "{text}");
     }
 }
 
 #[test]
 fn maps_keep_their_order() {
-    let found = evaluate_text("{'z': 1, 'a': memory, 'm': 2}").unwrap();
-    assert_eq!(found.to_string(), r#"{"z":1,"a":{"z":1,"a":{"y":1,"b":2}},"m":2}"#);
+    let value = evaluate_text("{'z': 1, 'a': memory, 'm': 2}").unwrap();
+    assert_eq!(value.to_string(), r#"{"z":1,"a":{"z":1,"a":{"y":1,"b":2}},"m":2}"#);
     assert_evaluates_to("{'z': 1, 'a': 2} | keys", json!(["z", "a"]));
 }
 
@@ -210,10 +210,10 @@ fn only_numbers_and_texts_have_an_order() {
         "'no' | bool",
         "'True' | bool",
     ] {
-        assert_eq!(evaluation_fault(text).0, FaultKind::Unsuitable, "{text}");
+        assert_eq!(find_evaluation_fault(text).0, FaultKind::TypeMismatch, "{text}");
     }
     for text in ["'3' > 5", "[1] > 5 or 'abc' > 5", "true < 1", "inputs.n > null"] {
-        let (kind, _, message) = only_parse_fault(text);
+        let (kind, _, message) = find_only_parse_fault(text);
         assert_eq!(kind, FaultKind::Syntax, "{text}");
         assert!(message.contains("compares two numbers, or two texts"), "{message}");
     }
@@ -255,17 +255,17 @@ fn text_index_yields_a_character() {
         assert_evaluates_to(text, json!("i"));
     }
     assert_evaluates_to("inputs.name[9] is defined", json!(false));
-    let (kind, _, _) = evaluation_fault("inputs.name[9]");
+    let (kind, _, _) = find_evaluation_fault("inputs.name[9]");
     assert_eq!(kind, FaultKind::Unresolved);
-    evaluation_fault("'midex'[9]");
+    find_evaluation_fault("'midex'[9]");
 }
 
 #[test]
 fn map_skips_null_items_without_a_default() {
     assert_evaluates_to("[{'x': 1}, null, {'x': 2}] | map(attribute='x')", json!([1, 2]));
     assert_evaluates_to("[null] | map(attribute='x', default='-')", json!(["-"]));
-    let (kind, _, _) = evaluation_fault("[{'x': 1}, {'y': 1}] | map(attribute='x')");
-    assert_eq!(kind, FaultKind::Unsuitable);
+    let (kind, _, _) = find_evaluation_fault("[{'x': 1}, {'y': 1}] | map(attribute='x')");
+    assert_eq!(kind, FaultKind::TypeMismatch);
 }
 
 #[test]

@@ -21,18 +21,19 @@ pub fn detect_foreign_document(document: &DocumentNode) -> Option<(&'static str,
     // An Ansible playbook is a list of mappings.
     let first = document.items().and_then(<[DocumentNode]>::first);
     let entries = first.unwrap_or(document).entries()?;
-    let entry = |key: &str| entries.iter().find(|entry| entry.key == key);
-    if MIDEX_ONLY_KEYS.iter().any(|key| entry(key).is_some()) {
+    let find_entry = |key: &str| entries.iter().find(|entry| entry.key == key);
+    if MIDEX_ONLY_KEYS.iter().any(|key| find_entry(key).is_some()) {
         return None;
     }
     let mut rows = FOREIGN_SYSTEMS.split("; ").filter_map(|row| row.split_once(": "));
     rows.find_map(|(system, keys)| {
-        let mut found = keys.split(' ').map(|key| {
-            let (key, begins) = key.split_once('=').unwrap_or((key, ""));
-            let said = |text: &str| text.starts_with(begins);
-            entry(key).filter(|one| begins.is_empty() || one.value.as_text().is_some_and(said))
+        let mut matches = keys.split(' ').map(|key| {
+            let (key, prefix) = key.split_once('=').unwrap_or((key, ""));
+            let has_prefix = |text: &str| text.starts_with(prefix);
+            find_entry(key)
+                .filter(|one| prefix.is_empty() || one.value.as_text().is_some_and(has_prefix))
         });
-        let first = found.next()??;
-        found.all(|one| one.is_some()).then_some((system, first.place))
+        let first_entry = matches.next()??;
+        matches.all(|one| one.is_some()).then_some((system, first_entry.place))
     })
 }

@@ -2,7 +2,9 @@
 
 use super::{
     BareScalar,
-    Counterpart::{Counted, Flag, Inside, Key, KeyOrWords, Kind, OneMore, TextOrWords, Words},
+    Counterpart::{
+        Advice, FlagValue, Key, KeyOrAdvice, KindAdvice, NestedKey, PlusOne, Quantity, TextOrAdvice,
+    },
     ForeignKeys, ForeignValues, ReplacementEntries,
 };
 
@@ -20,7 +22,7 @@ const NO_CALL_ADVICE: &str =
     "`run: CATALOG OPERATION` calls an operation of an imported catalog; else say it in `guidance`";
 
 const fn foreign_keys(words: &'static str, meant: super::Counterpart) -> ForeignKeys {
-    ForeignKeys { words, beside: &[], meant }
+    ForeignKeys { words, required_siblings: &[], counterpart: meant }
 }
 
 /// The foreign keys of each mapping, as messages call it.
@@ -55,52 +57,52 @@ const FOREIGN_MANIFEST_KEYS: &[ForeignKeys] = &[
         "jobs tasks nodes stages phases states activities actions dag templates pipeline",
         Key(&["steps"]),
     ),
-    foreign_keys("timeout_minutes", Counted("timeout", "m")),
-    foreign_keys("timeout_seconds", Counted("timeout", "s")),
+    foreign_keys("timeout_minutes", Quantity("timeout", "m")),
+    foreign_keys("timeout_seconds", Quantity("timeout", "s")),
     foreign_keys("execution_timeout workflow_timeout max_duration deadline", Key(&["timeout"])),
-    foreign_keys("max_steps", Inside("limits", "max_steps")),
-    foreign_keys("max_visits max_iterations", Inside("limits", "max_visits")),
+    foreign_keys("max_steps", NestedKey("limits", "max_steps")),
+    foreign_keys("max_visits max_iterations", NestedKey("limits", "max_visits")),
     foreign_keys(
         "on trigger triggers schedule events cron cron_schedule",
-        Words(
+        Advice(
             "remove it: an execution begins when it is started, with `workflow.start` or `midex run`; what a start gives stands under `inputs` at the top",
         ),
     ),
-    foreign_keys("env environment", Words(NO_ENVIRONMENT_ADVICE)),
+    foreign_keys("env environment", Advice(NO_ENVIRONMENT_ADVICE)),
     foreign_keys(
         "agents roles personas",
-        Words("remove it: an agent is a file `agents/NAME.md`, and a step names it with `agent`"),
+        Advice("remove it: an agent is a file `agents/NAME.md`, and a step names it with `agent`"),
     ),
-    foreign_keys("tools", Words("remove it: a step names a tool of the client with `tool`")),
-    foreign_keys("model llm temperature", Words(NO_MODEL_ADVICE)),
+    foreign_keys("tools", Advice("remove it: a step names a tool of the client with `tool`")),
+    foreign_keys("model llm temperature", Advice(NO_MODEL_ADVICE)),
     foreign_keys(
         "edges conditional_edges connections transitions links",
-        Words(
+        Advice(
             "remove it: steps say their order themselves, with `depends_on`, `next` and `branch`",
         ),
     ),
     foreign_keys(
         "start start_at entry_point initial initial_step",
-        Words("remove it: an execution begins with the first step of the list"),
+        Advice("remove it: an execution begins with the first step of the list"),
     ),
     foreign_keys(
         "on_exit finally",
-        Words(
+        Advice(
             "remove it: a step with `run_when: finished` runs at both ends, and those of `on_failure` at a failure",
         ),
     ),
     foreign_keys(
         "concurrency permissions defaults namespace task_queue queue checkpointer checkpoint end_at finish_point",
-        Words(NOTHING_TO_SET_ADVICE),
+        Advice(NOTHING_TO_SET_ADVICE),
     ),
-    foreign_keys("recursion_limit", Inside("limits", "max_steps")),
+    foreign_keys("recursion_limit", NestedKey("limits", "max_steps")),
     foreign_keys(
         "api_version kind schema_version spec_version",
-        Words("remove it: a manifest has no such header"),
+        Advice("remove it: a manifest has no such header"),
     ),
     foreign_keys(
         "retry retries max_retries on_error",
-        Words("say it of each step that it is about: `retry`, `on_error`"),
+        Advice("say it of each step that it is about: `retry`, `on_error`"),
     ),
 ];
 
@@ -114,7 +116,7 @@ const FOREIGN_STEP_KEYS: &[ForeignKeys] = &[
         Key(&["guidance", "instructions"]),
     ),
     ForeignKeys {
-        beside: &["agent", "tool", "input", "extract"],
+        required_siblings: &["agent", "tool", "input", "extract"],
         ..foreign_keys("guidance", Key(&["instructions"]))
     },
     foreign_keys("role persona actor assistant agent_name agent_type assignee", Key(&["agent"])),
@@ -125,59 +127,63 @@ const FOREIGN_STEP_KEYS: &[ForeignKeys] = &[
         Key(&["depends_on"]),
     ),
     foreign_keys("goto to next_step transition", Key(&["next"])),
-    foreign_keys("then on_success", TextOrWords("next", NESTED_STEPS_ADVICE)),
-    foreign_keys("else otherwise", Kind(NESTED_STEPS_ADVICE)),
-    foreign_keys("try", Kind(ERROR_HANDLER_ADVICE)),
+    foreign_keys("then on_success", TextOrAdvice("next", NESTED_STEPS_ADVICE)),
+    foreign_keys("else otherwise", KindAdvice(NESTED_STEPS_ADVICE)),
+    foreign_keys("try", KindAdvice(ERROR_HANDLER_ADVICE)),
     foreign_keys(
         "strategy matrix",
-        Words("write `foreach: { in: [ … ], do: … }`: the step is done for each item, `item`"),
+        Advice("write `foreach: { in: [ … ], do: … }`: the step is done for each item, `item`"),
     ),
-    foreign_keys("url endpoint method headers", Words(NO_CALL_ADVICE)),
-    foreign_keys("position type_version ui", Words(NOTHING_TO_SET_ADVICE)),
-    foreign_keys("end is_end terminal", Flag(true, "next", "$end")),
+    foreign_keys("url endpoint method headers", Advice(NO_CALL_ADVICE)),
+    foreign_keys("position type_version ui", Advice(NOTHING_TO_SET_ADVICE)),
+    foreign_keys("end is_end terminal", FlagValue(true, "next", "$end")),
     foreign_keys("trigger_rule run_on", Key(&["run_when"])),
     // What it works on and what comes of it.
     foreign_keys("inputs args arguments params parameters variables vars context", Key(&["with"])),
     foreign_keys(
         "output outputs schema output_schema result_schema response_schema response response_format output_format returns",
-        KeyOrWords("result", NO_OUTPUT_NAME_ADVICE),
+        KeyOrAdvice("result", NO_OUTPUT_NAME_ADVICE),
     ),
     foreign_keys(
         "register save_as store_as output_as output_var output_key result_key save_to as",
-        Words(NO_OUTPUT_NAME_ADVICE),
+        Advice(NO_OUTPUT_NAME_ADVICE),
     ),
-    foreign_keys("env environment", Words(NO_ENVIRONMENT_ADVICE)),
-    foreign_keys("model llm temperature max_tokens", Words(NO_MODEL_ADVICE)),
+    foreign_keys("env environment", Advice(NO_ENVIRONMENT_ADVICE)),
+    foreign_keys("model llm temperature max_tokens", Advice(NO_MODEL_ADVICE)),
     foreign_keys(
         "runs_on container image working_directory",
-        Words("remove it: the work is done where the client is"),
+        Advice("remove it: the work is done where the client is"),
     ),
     foreign_keys(
         "tools allowed_tools",
-        Words("remove it: the client has its own tools; a step that is one call says `tool: NAME`"),
+        Advice(
+            "remove it: the client has its own tools; a step that is one call says `tool: NAME`",
+        ),
     ),
     foreign_keys("sample example_output", Key(&["example"])),
     // Other kinds.
     foreign_keys(
         "uses",
-        Kind(
+        KindAdvice(
             "there are no ready-made actions: say what is to be done with `guidance: TEXT`; another workflow is `workflow: NAME`",
         ),
     ),
     foreign_keys("child_workflow sub_workflow call_workflow", Key(&["workflow"])),
     foreign_keys(
         "suspend",
-        Kind("a person goes on with `gate: TEXT`, another program with `wait: { signal: NAME }`"),
+        KindAdvice(
+            "a person goes on with `gate: TEXT`, another program with `wait: { signal: NAME }`",
+        ),
     ),
     foreign_keys(
         "command cmd script shell bash exec",
-        Kind(
+        KindAdvice(
             "the model runs it with the tools of its client: `guidance: Run … and say what came of it`",
         ),
     ),
     foreign_keys(
         "parallel concurrent fork fan_out",
-        Kind(
+        KindAdvice(
             "put its steps into the list: one with `depends_on: []` does not wait for the one above it",
         ),
     ),
@@ -190,15 +196,15 @@ const FOREIGN_STEP_KEYS: &[ForeignKeys] = &[
         Key(&["foreach"]),
     ),
     ForeignKeys {
-        beside: &["activity", "run"],
-        ..foreign_keys("until repeat_until", Inside("repeat", "until"))
+        required_siblings: &["activity", "run"],
+        ..foreign_keys("until repeat_until", NestedKey("repeat", "until"))
     },
-    foreign_keys("while until repeat_until do_while loop_until", Words(LOOP_ADVICE)),
-    foreign_keys("sleep delay pause timer for", Inside("wait", "for")),
-    foreign_keys("wait_until", Inside("wait", "until")),
+    foreign_keys("while until repeat_until do_while loop_until", Advice(LOOP_ADVICE)),
+    foreign_keys("sleep delay pause timer for", NestedKey("wait", "for")),
+    foreign_keys("wait_until", NestedKey("wait", "until")),
     foreign_keys(
         "signal wait_signal wait_for_signal wait_for_event wait_condition event",
-        Inside("wait", "signal"),
+        NestedKey("wait", "signal"),
     ),
     foreign_keys(
         "approval approve human_approval confirm confirmation interrupt human",
@@ -210,29 +216,29 @@ const FOREIGN_STEP_KEYS: &[ForeignKeys] = &[
     // When it fails, and how often.
     foreign_keys(
         "retries max_retries retry_count num_retries",
-        OneMore(Some("retry"), "max_attempts"),
+        PlusOne(Some("retry"), "max_attempts"),
     ),
-    foreign_keys("attempts max_attempts max_tries", Inside("retry", "max_attempts")),
-    foreign_keys("retry_on_fail retry_on_failure", Words("write `retry: { max_attempts: 3 }`")),
-    foreign_keys("backoff retry_delay retry_interval", Inside("retry", "backoff")),
+    foreign_keys("attempts max_attempts max_tries", NestedKey("retry", "max_attempts")),
+    foreign_keys("retry_on_fail retry_on_failure", Advice("write `retry: { max_attempts: 3 }`")),
+    foreign_keys("backoff retry_delay retry_interval", NestedKey("retry", "backoff")),
     foreign_keys("retry_policy retry_strategy retry_options", Key(&["retry"])),
-    foreign_keys("timeout_minutes timeout_mins", Counted("timeout", "m")),
+    foreign_keys("timeout_minutes timeout_mins", Quantity("timeout", "m")),
     foreign_keys(
         "timeout_seconds timeout_secs timeout_sec active_deadline_seconds",
-        Counted("timeout", "s"),
+        Quantity("timeout", "s"),
     ),
-    foreign_keys("timeout_ms", Counted("timeout", "ms")),
+    foreign_keys("timeout_ms", Quantity("timeout", "ms")),
     foreign_keys(
         "start_to_close_timeout execution_timeout step_timeout time_limit max_duration deadline",
         Key(&["timeout"]),
     ),
     foreign_keys(
         "continue_on_error continue_on_fail continue_on_failure ignore_error ignore_errors allow_failure",
-        Flag(true, "on_error", "continue"),
+        FlagValue(true, "on_error", "continue"),
     ),
     foreign_keys(
         "catch on_failure on_fail fallback error_handler",
-        TextOrWords("on_error", ERROR_HANDLER_ADVICE),
+        TextOrAdvice("on_error", ERROR_HANDLER_ADVICE),
     ),
     foreign_keys("max_iterations max_loops max_turns", Key(&["max_visits"])),
 ];
@@ -250,13 +256,13 @@ const FOREIGN_INPUT_KEYS: &[ForeignKeys] = &[
     foreign_keys("options values choices allowed allowed_values one_of", Key(&["enum"])),
     foreign_keys("kind data_type", Key(&["type"])),
     foreign_keys("default_value", Key(&["default"])),
-    foreign_keys("required", Flag(false, "optional", "true")),
+    foreign_keys("required", FlagValue(false, "optional", "true")),
     foreign_keys("nullable", Key(&["optional"])),
-    foreign_keys("pattern regex regexp", Inside("validate", "pattern")),
-    foreign_keys("min minimum min_value", Inside("validate", "min")),
-    foreign_keys("max maximum max_value", Inside("validate", "max")),
-    foreign_keys("min_length", Inside("validate", "min_length")),
-    foreign_keys("max_length", Inside("validate", "max_length")),
+    foreign_keys("pattern regex regexp", NestedKey("validate", "pattern")),
+    foreign_keys("min minimum min_value", NestedKey("validate", "min")),
+    foreign_keys("max maximum max_value", NestedKey("validate", "max")),
+    foreign_keys("min_length", NestedKey("validate", "min_length")),
+    foreign_keys("max_length", NestedKey("validate", "max_length")),
 ];
 
 const FOREIGN_VALIDATE_KEYS: &[ForeignKeys] = &[
@@ -290,9 +296,9 @@ const FOREIGN_GATE_KEYS: &[ForeignKeys] = &[
 
 const FOREIGN_WAIT_KEYS: &[ForeignKeys] = &[
     foreign_keys("duration time delay sleep timeout", Key(&["for"])),
-    foreign_keys("seconds", Counted("for", "s")),
-    foreign_keys("minutes", Counted("for", "m")),
-    foreign_keys("hours", Counted("for", "h")),
+    foreign_keys("seconds", Quantity("for", "s")),
+    foreign_keys("minutes", Quantity("for", "m")),
+    foreign_keys("hours", Quantity("for", "h")),
     foreign_keys("at date timestamp datetime", Key(&["until"])),
     foreign_keys("event name message signal_name", Key(&["signal"])),
 ];
@@ -302,7 +308,7 @@ const FOREIGN_RETRY_KEYS: &[ForeignKeys] = &[
         "attempts max times count tries max_tries limit maximum_attempts",
         Key(&["max_attempts"]),
     ),
-    foreign_keys("retries max_retries", OneMore(None, "max_attempts")),
+    foreign_keys("retries max_retries", PlusOne(None, "max_attempts")),
     foreign_keys(
         "delay interval initial_interval initial_delay base_delay wait pause",
         Key(&["backoff"]),
@@ -310,7 +316,7 @@ const FOREIGN_RETRY_KEYS: &[ForeignKeys] = &[
     foreign_keys("max_delay max_interval maximum_interval", Key(&["max_backoff"])),
     foreign_keys(
         "backoff_coefficient backoff_rate multiplier factor exponential strategy",
-        Words("remove it: each pause is twice the one before it, up to `max_backoff`"),
+        Advice("remove it: each pause is twice the one before it, up to `max_backoff`"),
     ),
     foreign_keys("retry_on errors error_equals codes", Key(&["on"])),
 ];
@@ -340,9 +346,9 @@ const FOREIGN_LIMITS_KEYS: &[ForeignKeys] =
 const fn foreign_values(
     keys: &'static [&'static str],
     words: &'static str,
-    meant: &'static str,
+    counterpart: &'static str,
 ) -> ForeignValues {
-    ForeignValues { keys, words, meant }
+    ForeignValues { keys, words, counterpart }
 }
 
 const JUMP_TARGET_KEYS: &[&str] = &["next"];
@@ -413,11 +419,11 @@ pub(super) const FOREIGN_FILTERS: &[(&str, &str)] = &[
 ];
 
 const fn bare_scalar(
-    place: &'static str,
+    mapping: &'static str,
     key: &'static str,
     entries: ReplacementEntries,
 ) -> BareScalar {
-    BareScalar { place, key, entries }
+    BareScalar { mapping, key, entries }
 }
 
 /// Values alone in place of mappings.

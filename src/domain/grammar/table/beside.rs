@@ -3,7 +3,7 @@
 use super::{
     IdKind, MappingKey, MappingShape, ValueShape,
     bodies::{NAME_SHAPE, PAGINATE_SHAPE, RETRY_SHAPE},
-    field_key, kind_key, new_record, optional_key,
+    field_key, kind_key, new_mapping_shape, optional_key,
 };
 use crate::limits;
 
@@ -56,7 +56,7 @@ const DESCRIPTION_KEY: MappingKey = optional_key(
 );
 
 /// A hook: of a kind that the server does itself.
-pub static HOOK_SHAPE: MappingShape = new_record(
+pub static HOOK_SHAPE: MappingShape = new_mapping_shape(
     "a hook",
     &[
         DESCRIPTION_KEY,
@@ -72,7 +72,7 @@ pub static HOOK_SHAPE: MappingShape = new_record(
         RETRY_KEY,
         field_key(
             "timeout",
-            ValueShape::Span,
+            ValueShape::Duration,
             "How long one attempt may take; 30s without it",
             SERVER_CALL_KINDS,
         ),
@@ -85,7 +85,7 @@ pub static HOOK_SHAPE: MappingShape = new_record(
 );
 
 /// `compensate:`, of a kind that the server does itself.
-pub static COMPENSATION_SHAPE: MappingShape = new_record(
+pub static COMPENSATION_SHAPE: MappingShape = new_mapping_shape(
     "`compensate`",
     &[
         DESCRIPTION_KEY,
@@ -99,12 +99,17 @@ pub static COMPENSATION_SHAPE: MappingShape = new_record(
         IDEMPOTENT_KEY,
         IF_KEY,
         RETRY_KEY,
-        field_key("timeout", ValueShape::Span, "How long one attempt may take", SERVER_CALL_KINDS),
+        field_key(
+            "timeout",
+            ValueShape::Duration,
+            "How long one attempt may take",
+            SERVER_CALL_KINDS,
+        ),
     ],
 );
 
 /// `hooks:`.
-pub(super) static HOOKS_SHAPE: MappingShape = new_record(
+pub(super) static HOOKS_SHAPE: MappingShape = new_mapping_shape(
     "`hooks`",
     &[
         optional_key(

@@ -1,6 +1,6 @@
 //! The mappings below the keys of a step.
 
-use super::{END_TARGET, MappingShape, ValueShape, new_record, optional_key, required_key};
+use super::{END_TARGET, MappingShape, ValueShape, new_mapping_shape, optional_key, required_key};
 use crate::limits;
 
 /// The words of `via`.
@@ -11,7 +11,7 @@ pub(super) const NAME_SHAPE: ValueShape = ValueShape::Name(limits::WORD_BYTES_MA
 const NAME_LIST_SHAPE: ValueShape = ValueShape::List(&NAME_SHAPE, 1, limits::WORDS_MAX);
 
 /// `input:`.
-pub(super) static INPUT_SHAPE: MappingShape = new_record(
+pub(super) static INPUT_SHAPE: MappingShape = new_mapping_shape(
     "`input`",
     &[
         required_key(
@@ -25,7 +25,7 @@ pub(super) static INPUT_SHAPE: MappingShape = new_record(
 );
 
 /// `extract:`.
-pub(super) static EXTRACT_SHAPE: MappingShape = new_record(
+pub(super) static EXTRACT_SHAPE: MappingShape = new_mapping_shape(
     "`extract`",
     &[
         required_key("from", STEP_TEXT_SHAPE, "The text that the values are taken out of"),
@@ -38,7 +38,7 @@ pub(super) static EXTRACT_SHAPE: MappingShape = new_record(
 );
 
 /// One arm of a `branch:`.
-pub static BRANCH_ARM_SHAPE: MappingShape = new_record(
+pub static BRANCH_ARM_SHAPE: MappingShape = new_mapping_shape(
     "an arm of a branch",
     &[
         optional_key(
@@ -51,7 +51,7 @@ pub static BRANCH_ARM_SHAPE: MappingShape = new_record(
 );
 
 /// One of the `branches:` of a step.
-pub(super) static OFFERED_BRANCH_SHAPE: MappingShape = new_record(
+pub(super) static OFFERED_BRANCH_SHAPE: MappingShape = new_mapping_shape(
     "an offered branch",
     &[
         required_key(
@@ -69,7 +69,7 @@ pub(super) static OFFERED_BRANCH_SHAPE: MappingShape = new_record(
 );
 
 /// `foreach:`.
-pub(in super::super) static FOREACH_SHAPE: MappingShape = new_record(
+pub(in super::super) static FOREACH_SHAPE: MappingShape = new_mapping_shape(
     "`foreach`",
     &[
         required_key("in", ValueShape::Items, "The list, one item at a time"),
@@ -83,12 +83,16 @@ pub(in super::super) static FOREACH_SHAPE: MappingShape = new_record(
             ValueShape::Count(1, limits::FOREACH_PARALLEL_MAX),
             "How many items are open at once; 4 without it",
         ),
-        required_key("do", ValueShape::Each, "What is done with each item: a step without an id"),
+        required_key(
+            "do",
+            ValueShape::ForeachBody,
+            "What is done with each item: a step without an id",
+        ),
     ],
 );
 
 /// `gate:`.
-pub(super) static GATE_SHAPE: MappingShape = new_record(
+pub(super) static GATE_SHAPE: MappingShape = new_mapping_shape(
     "`gate`",
     &[
         required_key("ask", STEP_TEXT_SHAPE, "What is asked"),
@@ -99,7 +103,7 @@ pub(super) static GATE_SHAPE: MappingShape = new_record(
         ),
         optional_key(
             "expires",
-            ValueShape::Span,
+            ValueShape::Duration,
             "How long an answer is waited for; without it for ever",
         ),
     ],
@@ -108,10 +112,10 @@ pub(super) static GATE_SHAPE: MappingShape = new_record(
 /// `wait:`.
 pub(super) static WAIT_SHAPE: MappingShape = MappingShape {
     exactly_one: true,
-    ..new_record(
+    ..new_mapping_shape(
         "`wait`",
         &[
-            optional_key("for", ValueShape::SpanOrTemplate, "A duration"),
+            optional_key("for", ValueShape::DurationOrTemplate, "A duration"),
             optional_key(
                 "until",
                 ValueShape::InstantOrTemplate,
@@ -127,7 +131,7 @@ pub(super) static WAIT_SHAPE: MappingShape = MappingShape {
 };
 
 /// `fail:`.
-pub(super) static FAIL_SHAPE: MappingShape = new_record(
+pub(super) static FAIL_SHAPE: MappingShape = new_mapping_shape(
     "`fail`",
     &[
         required_key("code", NAME_SHAPE, "A stable name of the failure"),
@@ -136,7 +140,7 @@ pub(super) static FAIL_SHAPE: MappingShape = new_record(
 );
 
 /// `retry:`.
-pub(in super::super) static RETRY_SHAPE: MappingShape = new_record(
+pub(in super::super) static RETRY_SHAPE: MappingShape = new_mapping_shape(
     "`retry`",
     &[
         optional_key(
@@ -146,10 +150,10 @@ pub(in super::super) static RETRY_SHAPE: MappingShape = new_record(
         ),
         optional_key(
             "backoff",
-            ValueShape::Span,
+            ValueShape::Duration,
             "The pause before the second attempt, doubled from there on; 1s without it, none where a model acts",
         ),
-        optional_key("max_backoff", ValueShape::Span, "The longest pause; 1m without it"),
+        optional_key("max_backoff", ValueShape::Duration, "The longest pause; 1m without it"),
         optional_key(
             "jitter",
             ValueShape::Flag,
@@ -164,7 +168,7 @@ pub(in super::super) static RETRY_SHAPE: MappingShape = new_record(
 );
 
 /// `repeat:`.
-pub(in super::super) static REPEAT_SHAPE: MappingShape = new_record(
+pub(in super::super) static REPEAT_SHAPE: MappingShape = new_mapping_shape(
     "`repeat`",
     &[
         required_key(
@@ -172,8 +176,8 @@ pub(in super::super) static REPEAT_SHAPE: MappingShape = new_record(
             ValueShape::Condition,
             "It ends where this holds; the step's own output is that of the latest attempt",
         ),
-        optional_key("every", ValueShape::Span, "The pause between attempts; 1s without it"),
-        optional_key("timeout", ValueShape::Span, "How long it may take in all"),
+        optional_key("every", ValueShape::Duration, "The pause between attempts; 1s without it"),
+        optional_key("timeout", ValueShape::Duration, "How long it may take in all"),
         optional_key(
             "max_attempts",
             ValueShape::Count(1, limits::REPEAT_ATTEMPTS_MAX),
@@ -183,7 +187,7 @@ pub(in super::super) static REPEAT_SHAPE: MappingShape = new_record(
 );
 
 /// One field of an `output_contract:`.
-static CONTRACT_FIELD_SHAPE: MappingShape = new_record(
+static CONTRACT_FIELD_SHAPE: MappingShape = new_mapping_shape(
     "a field of `output_contract`",
     &[
         required_key("name", NAME_SHAPE, "Its name"),
@@ -198,7 +202,7 @@ static CONTRACT_FIELD_SHAPE: MappingShape = new_record(
 );
 
 /// `paginate:`.
-pub(super) static PAGINATE_SHAPE: MappingShape = new_record(
+pub(super) static PAGINATE_SHAPE: MappingShape = new_mapping_shape(
     "`paginate`",
     &[optional_key(
         "max_pages",
@@ -208,7 +212,7 @@ pub(super) static PAGINATE_SHAPE: MappingShape = new_record(
 );
 
 /// `output_contract:`.
-pub(super) static OUTPUT_CONTRACT_SHAPE: MappingShape = new_record(
+pub(super) static OUTPUT_CONTRACT_SHAPE: MappingShape = new_mapping_shape(
     "`output_contract`",
     &[required_key(
         "fields",

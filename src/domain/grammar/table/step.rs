@@ -8,7 +8,7 @@ use super::{
         NAME_SHAPE, OFFERED_BRANCH_SHAPE, OUTPUT_CONTRACT_SHAPE, PAGINATE_SHAPE, REPEAT_SHAPE,
         RETRY_SHAPE, STEP_TEXT_SHAPE, WAIT_SHAPE,
     },
-    field_key, kind_key, new_record, optional_key, planned_key, required_key,
+    field_key, kind_key, new_mapping_shape, optional_key, planned_key, required_key,
 };
 use crate::limits;
 
@@ -46,17 +46,17 @@ pub(in super::super) const ALL_STEP_KINDS: &[&str] = &[
 const fn field_key_with_advice(
     name: &'static str,
     shape: ValueShape,
-    what: &'static str,
+    description: &'static str,
     kinds: &'static [&'static str],
-    instead: &'static str,
+    advice: &'static str,
 ) -> MappingKey {
-    let instead = Some(instead);
-    MappingKey { role: KeyRole::Field { kinds, instead }, ..optional_key(name, shape, what) }
+    let instead = Some(advice);
+    MappingKey { role: KeyRole::Field { kinds, instead }, ..optional_key(name, shape, description) }
 }
 
 /// A key that is refused in the body of a `foreach`.
-const fn forbid_in_foreach(key: MappingKey, why: &'static str) -> MappingKey {
-    MappingKey { not_each: Some(why), ..key }
+const fn forbid_in_foreach(key: MappingKey, advice: &'static str) -> MappingKey {
+    MappingKey { foreach_advice: Some(advice), ..key }
 }
 
 /// Advice for a key that belongs to the `foreach` step itself.
@@ -78,7 +78,7 @@ const ESCALATION_ADVICE: &str =
     "give the step a `timeout`, and an `on_error` that leads to a step for a person";
 
 /// A step of a manifest.
-pub static STEP_SHAPE: MappingShape = new_record(
+pub static STEP_SHAPE: MappingShape = new_mapping_shape(
     "a step",
     &[
         forbid_in_foreach(
@@ -206,7 +206,7 @@ pub static STEP_SHAPE: MappingShape = new_record(
         ),
         field_key_with_advice(
             "timeout",
-            ValueShape::Span,
+            ValueShape::Duration,
             "How long one attempt of the server may take, or how long the step may stay open",
             TIMEOUT_KINDS,
             "a gate has `expires`",
@@ -308,7 +308,7 @@ pub static STEP_SHAPE: MappingShape = new_record(
 );
 
 /// A phase of a workflow in front matter.
-pub static PHASE_SHAPE: MappingShape = new_record(
+pub static PHASE_SHAPE: MappingShape = new_mapping_shape(
     "a phase",
     &[
         required_key("phase", ValueShape::Id(IdKind::Step), "The id of the phase"),

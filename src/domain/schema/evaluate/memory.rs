@@ -22,7 +22,11 @@ fn measure_held_bytes(evaluation: &Evaluation<'_>) -> [usize; 3] {
     // A hash table has one control byte per slot.
     let place = size_of::<((NodeId, usize), CachedResult)>() + 1;
     let caches = evaluation.caches.values().map(Cache::memory_usage);
-    [evaluation.known.capacity() * 8 / 7 * place, caches.sum(), violation_bytes(&evaluation.found)]
+    [
+        evaluation.cached_results.capacity() * 8 / 7 * place,
+        caches.sum(),
+        violation_bytes(&evaluation.violations),
+    ]
 }
 
 fn evaluate_and_measure(schema: &Value, value: &Value) -> (usize, [usize; 3]) {
@@ -35,7 +39,7 @@ fn evaluate_and_measure(schema: &Value, value: &Value) -> (usize, [usize; 3]) {
         kept.iter().sum::<usize>() <= limits::SCHEMA_MEMORY_BYTES_MAX / 2,
         "the other half is for lists whose items are to be different: {kept:?}"
     );
-    (evaluation.known.len(), kept)
+    (evaluation.cached_results.len(), kept)
 }
 
 #[test]

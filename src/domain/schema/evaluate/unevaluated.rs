@@ -15,14 +15,14 @@ use super::{
 /// Which parts of a value were evaluated by some schema.
 struct EvaluatedParts<'a> {
     value: &'a Value,
-    parts: Vec<bool>,
+    is_evaluated: Vec<bool>,
     /// The schemas that were visited.
-    asked: HashSet<NodeId>,
+    visited_nodes: HashSet<NodeId>,
 }
 
 impl<'a> EvaluatedParts<'a> {
     fn new(value: &'a Value, count: usize) -> Self {
-        Self { value, parts: vec![false; count], asked: HashSet::new() }
+        Self { value, is_evaluated: vec![false; count], visited_nodes: HashSet::new() }
     }
 }
 
@@ -51,11 +51,11 @@ impl<'a> Evaluation<'a> {
         self.spend_steps(count as u64 / PARTS_PER_STEP)?;
         let mut evaluated = EvaluatedParts::new(value, count);
         self.collect_evaluated_parts(id, &mut evaluated, true)?;
-        let (mut holds, mut unexpected, mut names) = (true, 0, Vec::new());
-        let parts = parts.zip(evaluated.parts);
+        let (mut is_valid, mut unexpected, mut names) = (true, 0, Vec::new());
+        let parts = parts.zip(evaluated.is_evaluated);
         for ((key, part), _) in parts.filter(|(_, is_evaluated)| !is_evaluated) {
             if !self.is_false_schema(node) {
-                holds &= self.validate_part(key, node, part, mode)?;
+                is_valid &= self.validate_part(key, node, part, mode)?;
                 continue;
             }
             unexpected += 1;
@@ -64,7 +64,7 @@ impl<'a> Evaluation<'a> {
             }
         }
         match names.as_slice() {
-            _ if unexpected == 0 => Ok(holds),
+            _ if unexpected == 0 => Ok(is_valid),
             [] => self.report_violation(keyword, ViolatedPart::Items(unexpected), value, mode),
             names => self.report_violation(keyword, ViolatedPart::Names(names), value, mode),
         }
@@ -74,38 +74,39 @@ impl<'a> Evaluation<'a> {
     fn collect_evaluated_parts(
         &mut self,
         id: NodeId,
-        seen: &mut EvaluatedParts<'a>,
-        asks: bool,
+        evaluated: &mut EvaluatedParts<'a>,
+        is_requesting_node: bool,
     ) -> EvaluationResult<()> {
         let program = self.program;
         self.spend_steps(program.nodes[id].cost)?;
-        if !seen.asked.insert(id) {
+        if !evaluated.visited_nodes.insert(id) {
             return Ok(());
         }
         for keyword in &program.nodes[id].keywords {
-            match (keyword, seen.value) {
+            match (keyword, evaluated.value) {
                 (Keyword::UnevaluatedProperties(_), Value::Object(_))
                 | (Keyword::UnevaluatedItems(_), Value::Array(_))
-                    if !asks =>
+                    if !is_requesting_node =>
                 {
-                    self.spend_steps(seen.parts.len() as u64 / PARTS_PER_STEP)?;
-                    seen.parts.fill(true);
+                    self.spend_steps(evaluated.is_evaluated.len() as u64 / PARTS_PER_STEP)?;
+                    evaluated.is_evaluated.fill(true);
                 }
                 (Keyword::Properties(properties), Value::Object(map)) => {
-                    self.collect_properties(properties, map, seen)?;
+                    self.collect_properties(properties, map, evaluated)?;
                 }
                 (Keyword::Items { prefix, rest }, Value::Array(items)) => {
                     let end = rest.map_or(prefix.len(), |_| items.len());
                     let end = end.min(items.len());
                     self.spend_steps(end as u64 / PARTS_PER_STEP)?;
-                    seen.parts[..end].fill(true);
+                    evaluated.is_evaluated[..end].fill(true);
                 }
                 (Keyword::Contains { node, .. }, Value::Array(items)) => {
                     for (index, item) in items.iter().enumerate() {
-                        seen.parts[index] |= self.validate(*node, item, ReportMode::Check)?;
+                        evaluated.is_evaluated[index] |=
+                            self.validate(*node, item, ReportMode::Check)?;
                     }
                 }
-                (keyword, _) => self.collect_in_place(keyword, seen)?,
+                (keyword, _) => self.collect_in_place(keyword, evaluated)?,
             }
         }
         Ok(())
@@ -115,16 +116,16 @@ impl<'a> Evaluation<'a> {
         &mut self,
         properties: &'a PropertyKeywords,
         map: &'a Map<String, Value>,
-        seen: &mut EvaluatedParts<'a>,
+        evaluated: &mut EvaluatedParts<'a>,
     ) -> EvaluationResult<()> {
-        for (place, name) in map.keys().enumerate() {
+        for (index, name) in map.keys().enumerate() {
             self.spend_steps(1 + name.len() as u64 / BYTES_PER_STEP)?;
-            let mut is_seen =
-                properties.additional.is_some() || properties.position.contains_key(name);
+            let mut is_evaluated =
+                properties.additional.is_some() || properties.index_by_name.contains_key(name);
             for (pattern, _) in &properties.patterns {
-                is_seen = is_seen || self.is_pattern_match(*pattern, name)?;
+                is_evaluated = is_evaluated || self.is_pattern_match(*pattern, name)?;
             }
-            seen.parts[place] |= is_seen;
+            evaluated.is_evaluated[index] |= is_evaluated;
         }
         Ok(())
     }
@@ -133,22 +134,23 @@ impl<'a> Evaluation<'a> {
     fn collect_in_place(
         &mut self,
         keyword: &'a Keyword,
-        seen: &mut EvaluatedParts<'a>,
+        evaluated: &mut EvaluatedParts<'a>,
     ) -> EvaluationResult<()> {
-        let value = seen.value;
+        let value = evaluated.value;
         match keyword {
             Keyword::If { condition, then, otherwise } => {
-                let holds = self.validate(*condition, value, ReportMode::Check)?;
-                if holds {
-                    self.collect_evaluated_parts(*condition, seen, false)?;
+                let is_condition_met = self.validate(*condition, value, ReportMode::Check)?;
+                if is_condition_met {
+                    self.collect_evaluated_parts(*condition, evaluated, false)?;
                 }
-                let branch = if holds { then } else { otherwise };
-                branch.map_or(Ok(()), |branch| self.collect_evaluated_parts(branch, seen, false))
+                let branch = if is_condition_met { then } else { otherwise };
+                branch
+                    .map_or(Ok(()), |branch| self.collect_evaluated_parts(branch, evaluated, false))
             }
             Keyword::DependentSchemas(schemas) => {
                 for (name, node) in schemas {
                     if value.get(name).is_some() {
-                        self.collect_evaluated_parts(*node, seen, false)?;
+                        self.collect_evaluated_parts(*node, evaluated, false)?;
                     }
                 }
                 Ok(())
@@ -157,7 +159,7 @@ impl<'a> Evaluation<'a> {
             keyword => {
                 for node in keyword.in_place_subschemas() {
                     if self.validate(node, value, ReportMode::Check)? {
-                        self.collect_evaluated_parts(node, seen, false)?;
+                        self.collect_evaluated_parts(node, evaluated, false)?;
                     }
                 }
                 Ok(())

@@ -8,7 +8,7 @@ use super::{
         node::NodeId,
     },
     SchemaReader, Subschema,
-    build::as_count,
+    build::parse_count,
     join_pointer,
 };
 use crate::{document::type_name, finding::Rule};
@@ -30,7 +30,7 @@ impl<'a> SchemaReader<'a> {
             return;
         }
         // Up to draft 7 all keywords next to a `$ref` are ignored, including `$id` and anchors.
-        let resource = if self.draft == DraftFamily::Seven && map.contains_key("$ref") {
+        let resource = if self.draft == DraftFamily::Draft7 && map.contains_key("$ref") {
             resource
         } else {
             self.resources.enter_subschema(value, map, &pointer, resource)
@@ -38,7 +38,7 @@ impl<'a> SchemaReader<'a> {
         self.subschemas[id].resource = resource;
         for (word, value) in map {
             let at = join_pointer(&pointer, word);
-            match keyword::keyword_form(word) {
+            match keyword::find_keyword_form(word) {
                 Some(form) => self.check_keyword_value(word, form, value, &at, resource),
                 None if word.starts_with("x-") => {}
                 None => self.check_unknown_keyword(word, value, &pointer),
@@ -52,7 +52,7 @@ impl<'a> SchemaReader<'a> {
         let fault = self.add_invalid_fault(pointer, message);
         if let Some(name) = name {
             fault.hint = Some(format!("write {{type: {name}}}"));
-            fault.meant = Some((name.to_owned(), format!("{{type: {name}}}")));
+            fault.replacement = Some((name.to_owned(), format!("{{type: {name}}}")));
         }
     }
 
@@ -77,51 +77,57 @@ impl<'a> SchemaReader<'a> {
         word: &str,
         form: KeywordValueForm,
         value: &'a Value,
-        at: &str,
+        pointer: &str,
         resource: usize,
     ) {
-        let wrong = match form {
+        let expected_form = match form {
             KeywordValueForm::Any => None,
             KeywordValueForm::Schema => {
-                self.add_subschema(value, at.to_owned(), resource);
+                self.add_subschema(value, pointer.to_owned(), resource);
                 None
             }
             KeywordValueForm::Items if value.is_array() && self.draft == DraftFamily::Year2020 => {
                 let hint = "write `prefixItems` for a list of schemas, one for each place";
                 let message = "`items` is one schema for all items";
-                self.add_invalid_fault(at, message).hint = Some(hint.into());
+                self.add_invalid_fault(pointer, message).hint = Some(hint.into());
                 None
             }
             KeywordValueForm::Items if !value.is_array() => {
-                self.add_subschema(value, at.to_owned(), resource);
+                self.add_subschema(value, pointer.to_owned(), resource);
                 None
             }
             KeywordValueForm::Items | KeywordValueForm::Schemas => match value.as_array() {
                 Some(list) if !list.is_empty() => {
-                    for (place, value) in list.iter().enumerate() {
-                        self.add_subschema(value, join_pointer(at, &place.to_string()), resource);
+                    for (index, value) in list.iter().enumerate() {
+                        self.add_subschema(
+                            value,
+                            join_pointer(pointer, &index.to_string()),
+                            resource,
+                        );
                     }
                     None
                 }
                 _ => Some("a list of schemas"),
             },
-            KeywordValueForm::Named
-            | KeywordValueForm::Patterns
+            KeywordValueForm::NamedSchemas
+            | KeywordValueForm::PatternSchemas
             | KeywordValueForm::Dependencies => match value.as_object() {
                 Some(map) => {
-                    let lists = form == KeywordValueForm::Dependencies;
-                    for (name, value) in map.iter().filter(|(_, value)| !lists || !value.is_array())
+                    let allows_lists = form == KeywordValueForm::Dependencies;
+                    for (name, value) in
+                        map.iter().filter(|(_, value)| !allows_lists || !value.is_array())
                     {
-                        self.add_subschema(value, join_pointer(at, name), resource);
+                        self.add_subschema(value, join_pointer(pointer, name), resource);
                     }
                     None
                 }
                 None => Some("a mapping of schemas by name"),
             },
-            KeywordValueForm::Types => return self.check_types(value, at),
-            KeywordValueForm::NamedTexts => {
-                let lists = value.as_object().is_some_and(|map| map.values().all(are_texts));
-                (!lists).then_some("a mapping of lists of names")
+            KeywordValueForm::Types => return self.check_types(value, pointer),
+            KeywordValueForm::NameLists => {
+                let are_all_texts =
+                    value.as_object().is_some_and(|map| map.values().all(are_texts));
+                (!are_all_texts).then_some("a mapping of lists of names")
             }
             KeywordValueForm::Texts => (!are_texts(value)).then_some("a list of texts that differ"),
             KeywordValueForm::Number => (!value.is_number()).then_some("a number"),
@@ -129,7 +135,7 @@ impl<'a> SchemaReader<'a> {
                 (!value.as_f64().is_some_and(|number| number > 0.0)).then_some("a number above 0")
             }
             KeywordValueForm::Count => {
-                as_count(value).is_none().then_some("a whole number from 0 on")
+                parse_count(value).is_none().then_some("a whole number from 0 on")
             }
             KeywordValueForm::Flag => (!value.is_boolean()).then_some("`true` or `false`"),
             KeywordValueForm::Text | KeywordValueForm::Pattern => {
@@ -137,24 +143,24 @@ impl<'a> SchemaReader<'a> {
             }
             KeywordValueForm::Values => (!value.is_array()).then_some("a list"),
         };
-        if let Some(expected) = wrong {
-            let is = type_name(value);
-            let message = format!("`{word}` must be {expected}, this is {is}");
-            self.add_invalid_fault(at, message);
+        if let Some(expected) = expected_form {
+            let actual = type_name(value);
+            let message = format!("`{word}` must be {expected}, this is {actual}");
+            self.add_invalid_fault(pointer, message);
         }
     }
 
-    fn check_types(&mut self, value: &Value, at: &str) {
+    fn check_types(&mut self, value: &Value, pointer: &str) {
         let names: Vec<(String, &Value)> = match value {
             Value::Array(list) => list
                 .iter()
                 .enumerate()
-                .map(|(place, name)| (join_pointer(at, &place.to_string()), name))
+                .map(|(place, name)| (join_pointer(pointer, &place.to_string()), name))
                 .collect(),
-            name => vec![(at.to_owned(), name)],
+            name => vec![(pointer.to_owned(), name)],
         };
         if names.is_empty() {
-            self.add_invalid_fault(at, "`type` names no type");
+            self.add_invalid_fault(pointer, "`type` names no type");
         }
         for (at, name) in names {
             match name.as_str() {
@@ -175,8 +181,8 @@ impl<'a> SchemaReader<'a> {
                     fault.hint = Some(hint.into());
                 }
                 None => {
-                    let is = type_name(name);
-                    let message = format!("`type` is a text or a list of texts, this is {is}");
+                    let actual = type_name(name);
+                    let message = format!("`type` is a text or a list of texts, this is {actual}");
                     self.add_invalid_fault(&at, message);
                 }
             }
@@ -197,7 +203,7 @@ fn are_texts(value: &Value) -> bool {
 
 /// Whether a mapping has properties by name where a schema is expected.
 fn are_bare_properties(map: &Map<String, Value>) -> bool {
-    let names_type = |value: &Value| {
+    let is_type_name = |value: &Value| {
         let name = value.as_str();
         name.is_some_and(|name| TYPE_NAMES.contains(&name) || keyword::suggest_type(name).is_some())
     };
@@ -207,10 +213,12 @@ fn are_bare_properties(map: &Map<String, Value>) -> bool {
     };
     let mut unknown = map
         .iter()
-        .filter(|(word, _)| keyword::keyword_form(word).is_none() && !word.starts_with("x-"))
+        .filter(|(word, _)| keyword::find_keyword_form(word).is_none() && !word.starts_with("x-"))
         .peekable();
-    let known = |word: &str| keyword::keyword_form(word).is_some();
+    let is_keyword = |word: &str| keyword::find_keyword_form(word).is_some();
     unknown.peek().is_some()
-        && unknown.all(|(_, value)| names_type(value) || is_schema(value))
-        && map.iter().all(|(word, value)| !known(word) || (word != "type" && names_type(value)))
+        && unknown.all(|(_, value)| is_type_name(value) || is_schema(value))
+        && map
+            .iter()
+            .all(|(word, value)| !is_keyword(word) || (word != "type" && is_type_name(value)))
 }

@@ -9,7 +9,7 @@ use super::join_pointer;
 
 /// The parts of a document with a URI of their own (`$id`); the first is the whole document.
 pub(super) struct SchemaResources<'a> {
-    all: Vec<SchemaResource<'a>>,
+    resources: Vec<SchemaResource<'a>>,
 }
 
 struct SchemaResource<'a> {
@@ -18,9 +18,9 @@ struct SchemaResource<'a> {
     uri: String,
     anchors: HashMap<&'a str, (&'a Value, String)>,
     /// The names of `$dynamicAnchor`.
-    dynamic: Vec<&'a str>,
+    dynamic_anchors: Vec<&'a str>,
     /// Whether it has a `$recursiveAnchor`.
-    recursive: bool,
+    has_recursive_anchor: bool,
 }
 
 impl<'a> SchemaResource<'a> {
@@ -30,8 +30,8 @@ impl<'a> SchemaResource<'a> {
             pointer: pointer.to_owned(),
             uri,
             anchors: HashMap::new(),
-            dynamic: Vec::new(),
-            recursive: false,
+            dynamic_anchors: Vec::new(),
+            has_recursive_anchor: false,
         }
     }
 }
@@ -41,7 +41,7 @@ type ReferenceTarget<'a> = (&'a Value, String, usize);
 
 impl<'a> SchemaResources<'a> {
     pub(super) fn from_document(document: &'a Value) -> Self {
-        Self { all: vec![SchemaResource::new(document, "", String::new())] }
+        Self { resources: vec![SchemaResource::new(document, "", String::new())] }
     }
 
     /// Notes the URI and the anchors of a subschema. Returns the number of its resource, which may begin with it.
@@ -50,32 +50,33 @@ impl<'a> SchemaResources<'a> {
         value: &'a Value,
         map: &'a Map<String, Value>,
         pointer: &str,
-        within: usize,
+        base_resource: usize,
     ) -> usize {
         let text = |word: &str| map.get(word).and_then(Value::as_str);
-        let mut resource = within;
+        let mut resource = base_resource;
         let id = text("$id").map(|id| id.trim_end_matches('#'));
         if let Some(id) = id.filter(|_| pointer.is_empty()) {
-            id.clone_into(&mut self.all[0].uri);
+            id.clone_into(&mut self.resources[0].uri);
         } else if let Some(anchor) = id.and_then(|id| id.strip_prefix('#')) {
-            self.add_anchor(within, anchor, value, pointer);
+            self.add_anchor(base_resource, anchor, value, pointer);
         } else if let Some(id) = id {
-            let uri = join_uri(&self.all[within].uri, id);
-            self.all.push(SchemaResource::new(value, pointer, uri));
-            resource = self.all.len() - 1;
+            let uri = join_uri(&self.resources[base_resource].uri, id);
+            self.resources.push(SchemaResource::new(value, pointer, uri));
+            resource = self.resources.len() - 1;
         }
         for word in ["$anchor", "$dynamicAnchor"] {
             if let Some(name) = text(word) {
                 self.add_anchor(resource, name, value, pointer);
             }
         }
-        self.all[resource].dynamic.extend(text("$dynamicAnchor"));
-        self.all[resource].recursive |= map.get("$recursiveAnchor") == Some(&Value::Bool(true));
+        self.resources[resource].dynamic_anchors.extend(text("$dynamicAnchor"));
+        self.resources[resource].has_recursive_anchor |=
+            map.get("$recursiveAnchor") == Some(&Value::Bool(true));
         resource
     }
 
     fn add_anchor(&mut self, resource: usize, name: &'a str, value: &'a Value, pointer: &str) {
-        let anchors = &mut self.all[resource].anchors;
+        let anchors = &mut self.resources[resource].anchors;
         anchors.insert(name, (value, pointer.to_owned()));
     }
 
@@ -84,25 +85,25 @@ impl<'a> SchemaResources<'a> {
         &self,
         word: &str,
         text: &str,
-        within: usize,
+        base_resource: usize,
     ) -> Result<ReferenceTarget<'a>, String> {
         let (base, fragment) = text.split_once('#').unwrap_or((text, ""));
-        let number = self.find_resource(base, within).ok_or_else(|| {
+        let resource_index = self.find_resource(base, base_resource).ok_or_else(|| {
             format!("`{text}` leads out of this schema: nothing is fetched, so write what it names under `$defs`")
         })?;
-        let resource = &self.all[number];
+        let resource = &self.resources[resource_index];
         let fragment = percent_decode_str(fragment).decode_utf8_lossy();
-        let others = |has: &dyn Fn(&SchemaResource<'_>) -> bool| {
-            self.all.iter().filter(|resource| has(resource)).count() > 1
+        let has_several = |has: &dyn Fn(&SchemaResource<'_>) -> bool| {
+            self.resources.iter().filter(|resource| has(resource)).count() > 1
         };
-        if (word == "$dynamicRef" && others(&|one| one.dynamic.contains(&&*fragment)))
-            || (word == "$recursiveRef" && others(&|one| one.recursive))
+        if (word == "$dynamicRef" && has_several(&|one| one.dynamic_anchors.contains(&&*fragment)))
+            || (word == "$recursiveRef" && has_several(&|one| one.has_recursive_anchor))
         {
             return Err(format!(
                 "`{word}` is not supported where several parts with an `$id` have the anchor: write `$ref`"
             ));
         }
-        let found = if fragment.is_empty() {
+        let target = if fragment.is_empty() {
             Some((resource.root, resource.pointer.clone()))
         } else if fragment.starts_with('/') {
             resource.resolve_fragment(&fragment)
@@ -110,16 +111,16 @@ impl<'a> SchemaResources<'a> {
             resource.anchors.get(&*fragment).cloned()
         };
         let (value, pointer) =
-            found.ok_or_else(|| format!("`{text}` leads to nothing in this schema"))?;
-        Ok((value, pointer, number))
+            target.ok_or_else(|| format!("`{text}` leads to nothing in this schema"))?;
+        Ok((value, pointer, resource_index))
     }
 
-    fn find_resource(&self, base: &str, within: usize) -> Option<usize> {
+    fn find_resource(&self, base: &str, base_resource: usize) -> Option<usize> {
         if base.is_empty() {
-            return Some(within);
+            return Some(base_resource);
         }
-        let uri = join_uri(&self.all[within].uri, base);
-        let mut all = self.all.iter();
+        let uri = join_uri(&self.resources[base_resource].uri, base);
+        let mut all = self.resources.iter();
         all.position(|resource| resource.uri == uri || resource.uri == base)
     }
 }
@@ -155,15 +156,15 @@ fn join_uri(base: &str, text: &str) -> String {
 
 /// The URI with the path that its dot segments lead to (RFC 3986, 5.2.4).
 fn remove_dot_segments(uri: &str) -> String {
-    let fixed = if uri.contains("://") { 3 } else { 0 };
-    let mut kept: Vec<&str> = Vec::new();
-    for (at, segment) in uri.split('/').enumerate() {
+    let prefix_length = if uri.contains("://") { 3 } else { 0 };
+    let mut segments: Vec<&str> = Vec::new();
+    for (index, segment) in uri.split('/').enumerate() {
         match segment {
             // Neither the scheme nor the host is left out.
-            ".." if kept.len() > fixed => drop(kept.pop()),
-            "." | ".." if at >= fixed => {}
-            segment => kept.push(segment),
+            ".." if segments.len() > prefix_length => drop(segments.pop()),
+            "." | ".." if index >= prefix_length => {}
+            segment => segments.push(segment),
         }
     }
-    kept.join("/")
+    segments.join("/")
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView};
+use super::{EdgeKind, GraphBody, GraphEdge, GraphNode, GraphView};
 use crate::{
     body::BodyKind,
     definition::{
@@ -14,31 +14,31 @@ use crate::{
 
 impl GraphView {
     /// The graph of a workflow.
-    pub fn of(workflow: &Workflow) -> Self {
+    pub fn from_workflow(workflow: &Workflow) -> Self {
         Self {
             name: workflow.name.as_str().to_owned(),
-            nodes: workflow.steps.iter().map(node).collect(),
-            edges: edges(&workflow.steps),
-            hooks: beside(&workflow.bodies, false).collect(),
+            nodes: workflow.steps.iter().map(build_node).collect(),
+            edges: build_edges(&workflow.steps),
+            hooks: build_bodies(&workflow.bodies, false).collect(),
         }
     }
 }
 
-pub(super) fn node(step: &Step) -> GraphNode {
-    let of_step = beside(&step.bodies, false);
+pub(super) fn build_node(step: &Step) -> GraphNode {
+    let step_bodies = build_bodies(&step.bodies, false);
     let each = step.foreach_body().into_iter();
-    let of_each = each.flat_map(|each| beside(&each.bodies, true));
+    let item_bodies = each.flat_map(|each| build_bodies(&each.bodies, true));
     GraphNode {
         id: step.id.as_str().to_owned(),
         agent: step.agent_name().map(|agent| agent.as_str().to_owned()),
         description: step.description.clone(),
         kind: step.kind.as_str().to_owned(),
         standing: None,
-        workflow: match &step.acting().kind {
+        workflow: match &step.acting_step().kind {
             StepKind::Workflow { name } => Some(name.clone()),
             _ => None,
         },
-        join: join(step),
+        join: describe_join(step),
         condition: step.condition.clone(),
         run_when: match step.run_when {
             RunWhen::Finished => Some("finished".to_owned()),
@@ -47,65 +47,71 @@ pub(super) fn node(step: &Step) -> GraphNode {
         },
         until: step.repeat.as_ref().map(|repeat| repeat.until.clone()),
         optional: step.optional || step.on_error == OnError::Continue,
-        beside: of_step.chain(of_each).collect(),
+        beside: step_bodies.chain(item_bodies).collect(),
         on_failure: is_failing(step),
     }
 }
 
 /// The number of awaited predecessors as text; `None` if all are awaited.
-fn join(step: &Step) -> Option<String> {
-    let JoinRule::Quorum(wanted) = step.join else {
+fn describe_join(step: &Step) -> Option<String> {
+    let JoinRule::Quorum(quorum) = step.join else {
         return None;
     };
-    let wanted = match wanted {
+    let quorum_text = match quorum {
         1 => "any".to_owned(),
         wanted => wanted.to_string(),
     };
-    let others = match step.losers {
+    let losers_text = match step.losers {
         LoserPolicy::Finish => "",
         LoserPolicy::Cancel => ", the others are cancelled",
     };
-    Some(format!("{wanted} of {}{others}", step.depends_on.len()))
+    Some(format!("{quorum_text} of {}{losers_text}", step.depends_on.len()))
 }
 
-fn beside(bodies: &BTreeMap<BodyKind, Step>, each: bool) -> impl Iterator<Item = GraphBeside> {
-    bodies.iter().map(move |(body, step)| GraphBeside {
+fn build_bodies(bodies: &BTreeMap<BodyKind, Step>, each: bool) -> impl Iterator<Item = GraphBody> {
+    bodies.iter().map(move |(body, step)| GraphBody {
         body: body.as_str().to_owned(),
-        does: does(&step.kind),
+        does: describe_action(&step.kind),
         required: step.required,
         each,
     })
 }
 
 /// The kind of a hook or compensation, with the name of what it calls.
-fn does(kind: &StepKind) -> String {
-    let word = kind.as_str();
+fn describe_action(kind: &StepKind) -> String {
+    let kind_name = kind.as_str();
     match kind {
-        StepKind::Run { catalog, operation, .. } => format!("{word} {catalog} {operation}"),
-        StepKind::Activity { name, .. } | StepKind::Workflow { name } => format!("{word} {name}"),
-        _ => word.to_owned(),
+        StepKind::Run { catalog, operation, .. } => format!("{kind_name} {catalog} {operation}"),
+        StepKind::Activity { name, .. } | StepKind::Workflow { name } => {
+            format!("{kind_name} {name}")
+        }
+        _ => kind_name.to_owned(),
     }
 }
 
-pub(super) fn edges(steps: &[Step]) -> Vec<GraphEdge> {
+pub(super) fn build_edges(steps: &[Step]) -> Vec<GraphEdge> {
     let mut edges = Vec::new();
     for step in steps {
         // An `on_failure` step follows the failure, wherever that was, and not the regular steps whose outputs it
         // reads.
-        let crosses = |before: &Step| before.run_when != step.run_when && is_failing(step);
-        let leads = |before: &Step| leads(before) || crosses(before);
-        let before = |id: &&StepId| steps.iter().all(|step| step.id != **id || !leads(step));
-        let waits = step.depends_on.iter().filter(before);
+        let enters_failure_steps =
+            |predecessor: &Step| predecessor.run_when != step.run_when && is_failing(step);
+        let is_not_awaited =
+            |predecessor: &Step| always_jumps(predecessor) || enters_failure_steps(predecessor);
+        let is_awaited =
+            |id: &&StepId| steps.iter().all(|step| step.id != **id || !is_not_awaited(step));
+        let awaited = step.depends_on.iter().filter(is_awaited);
         // A predecessor with a condition that otherwise jumps is awaited only if it is skipped: the edge is labelled
         // `else`.
-        let leads_on = |id: &StepId| steps.iter().any(|step| step.id == *id && leads_always(step));
-        edges.extend(waits.map(|before| GraphEdge {
-            from: before.as_str().to_owned(),
+        let needs_else_label =
+            |id: &StepId| steps.iter().any(|step| step.id == *id && always_jumps_when_run(step));
+        edges.extend(awaited.map(|predecessor| GraphEdge {
+            from: predecessor.as_str().to_owned(),
             to: step.id.as_str().to_owned(),
             kind: EdgeKind::DependsOn,
-            label: leads_on(before).then(|| "else".to_owned()),
+            label: needs_else_label(predecessor).then(|| "else".to_owned()),
         }));
-        edges.extend(jumps(step));
+        edges.extend(build_jump_edges(step));
     }
     edges
 }
@@ -116,12 +122,12 @@ fn is_failing(step: &Step) -> bool {
 }
 
 /// Whether the step always jumps instead of releasing its dependents.
-fn leads(step: &Step) -> bool {
-    leads_always(step) && step.condition.is_none()
+fn always_jumps(step: &Step) -> bool {
+    always_jumps_when_run(step) && step.condition.is_none()
 }
 
 /// Whether the step always jumps if it runs, that is, if its condition holds.
-fn leads_always(step: &Step) -> bool {
+fn always_jumps_when_run(step: &Step) -> bool {
     match &step.kind {
         StepKind::Branch { arms } => arms.iter().any(|arm| arm.condition.is_none()),
         StepKind::Fail { .. } => true,
@@ -129,7 +135,7 @@ fn leads_always(step: &Step) -> bool {
     }
 }
 
-fn jumps(step: &Step) -> Vec<GraphEdge> {
+fn build_jump_edges(step: &Step) -> Vec<GraphEdge> {
     let edge = |next: &JumpTarget, kind, label: Option<&str>| GraphEdge {
         from: step.id.as_str().to_owned(),
         to: match next {

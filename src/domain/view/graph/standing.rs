@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::GraphView;
 use crate::{
     execution::{StepState, Visit},
-    view::{Subject, listing::is_zero},
+    view::{ViewContext, listing::is_zero},
 };
 
 /// Where a step stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Standing {
+pub struct NodeProgress {
     /// `pending`, `running`, `completed`, `failed` or `skipped`.
     pub status: String,
     /// How often it was entered.
@@ -27,9 +27,9 @@ pub struct Standing {
     pub items: Option<usize>,
 }
 
-impl Standing {
+impl NodeProgress {
     /// A symbol for the state, which is readable without color.
-    pub fn sign(&self) -> &'static str {
+    pub fn status_symbol(&self) -> &'static str {
         match self.status.as_str() {
             "completed" => "✓",
             "failed" => "✗",
@@ -42,23 +42,23 @@ impl Standing {
 
 impl GraphView {
     /// The graph of an execution's definition, with the state of each step.
-    pub fn of_execution(subject: &Subject<'_>) -> Self {
-        let mut graph = Self::of(&subject.definition.workflow);
-        for (node, step) in graph.nodes.iter_mut().zip(subject.execution.steps()) {
-            node.standing = Some(standing(step));
+    pub fn from_execution(context: &ViewContext<'_>) -> Self {
+        let mut graph = Self::from_workflow(&context.definition.workflow);
+        for (node, step) in graph.nodes.iter_mut().zip(context.execution.steps()) {
+            node.standing = Some(build_standing(step));
         }
         graph
     }
 }
 
-fn standing(step: &StepState) -> Standing {
-    let opened = step.items.len();
+fn build_standing(step: &StepState) -> NodeProgress {
+    let opened_count = step.items.len();
     let total = step.visits.last().and_then(|visit| visit.items_total());
-    let items = total.or(Some(opened).filter(|opened| *opened > 0));
-    Standing {
+    let items = total.or(Some(opened_count).filter(|opened| *opened > 0));
+    NodeProgress {
         status: step.status.as_str().to_owned(),
         visits: step.visits.len(),
-        items_done: items.map(|_| opened - step.items.open_count()),
+        items_done: items.map(|_| opened_count - step.items.open_count()),
         items_failed: step.items.iter().filter(|item| has_failed(item)).count(),
         items,
     }

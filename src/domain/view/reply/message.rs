@@ -2,8 +2,8 @@
 
 use super::{
     CONTINUE_OPTION_ID, Event, Execution, REVIEW_PERSONA_HINT, ReadyStep, Row, State, StepOption,
-    Subject, actions_for_people, join_quoted_names, read_child_call, read_parent_call,
-    signals_awaited, wait_call,
+    ViewContext, actions_for_people, format_child_call, format_parent_call, format_wait_call,
+    join_quoted_names, signals_awaited,
 };
 
 /// A hint for a client that has options besides continuing the workflow.
@@ -16,13 +16,13 @@ pub(super) fn next_options_hint(options: &[StepOption]) -> &'static str {
     }
 }
 
-pub(super) fn reply_message(
-    subject: &Subject<'_>,
+pub(super) fn build_reply_message(
+    context: &ViewContext<'_>,
     row: &Row,
     ready: &[ReadyStep],
-    open: &[ReadyStep],
+    open_steps: &[ReadyStep],
 ) -> String {
-    let execution = subject.execution;
+    let execution = context.execution;
     let started = row.events.iter().find_map(|event| match event {
         Event::Created(created) => Some(&created.workflow),
         _ => None,
@@ -39,40 +39,43 @@ pub(super) fn reply_message(
         (_, None, State::Completed) => completed_message(execution),
         (_, None, State::Failed) => {
             let failure = execution.failure.as_ref();
-            let why = failure.map_or("", |failure| failure.message.as_str());
+            let cause = failure.map_or("", |failure| failure.message.as_str());
             match failure.and_then(|failure| failure.step.as_ref()) {
                 Some(step) => format!(
-                    "Step '{step}' failed: {why}. The workflow has failed.{}",
+                    "Step '{step}' failed: {cause}. The workflow has failed.{}",
                     parent_call_suffix(execution, " ")
                 ),
                 None => {
-                    format!("The workflow has failed: {why}.{}", parent_call_suffix(execution, " "))
+                    format!(
+                        "The workflow has failed: {cause}.{}",
+                        parent_call_suffix(execution, " ")
+                    )
                 }
             }
         }
-        (_, None, State::Paused) => actions_for_people(subject),
+        (_, None, State::Paused) => actions_for_people(context),
         (_, None, State::Diverged) => format!(
             "The workflow was left for `{}`: call that tool now.",
             execution.reason.as_deref().unwrap_or_default()
         ),
-        (_, None, _) if open.is_empty() => nothing_to_do(execution),
+        (_, None, _) if open_steps.is_empty() => idle_message(execution),
         (_, None, _) => format!(
             "Step '{}' recorded. Still open: {}.",
-            name_of_closed_step(row),
-            join_quoted_names(open.iter().map(|step| &step.step_name))
+            closed_step_name(row),
+            join_quoted_names(open_steps.iter().map(|step| &step.step_name))
         ),
     }
 }
 
 /// The message for an execution in which no model can act: it names the wait and the call to make.
-fn nothing_to_do(execution: &Execution) -> String {
+fn idle_message(execution: &Execution) -> String {
     let (id, revision) = (execution.id(), execution.revision());
-    if let Some(look) = read_child_call(execution) {
+    if let Some(read_call) = format_child_call(execution) {
         return format!(
-            "Nothing is to be done in this execution now: it waits for a child. {look}"
+            "Nothing is to be done in this execution now: it waits for a child. {read_call}"
         );
     }
-    let wait = wait_call(id, revision);
+    let wait = format_wait_call(id, revision);
     let signals = signals_awaited(execution);
     let Some(first) = signals.first() else {
         return format!(
@@ -96,19 +99,19 @@ fn completed_message(execution: &Execution) -> String {
 }
 
 /// The call to make in the parent after a child has ended, prefixed with `joint`; empty if there is no parent.
-fn parent_call_suffix(execution: &Execution, joint: &str) -> String {
-    read_parent_call(execution).map_or_else(String::new, |look| format!("{joint}{look}"))
+fn parent_call_suffix(execution: &Execution, separator: &str) -> String {
+    format_parent_call(execution).map_or_else(String::new, |look| format!("{separator}{look}"))
 }
 
-fn steps_ready_message(ready: &[ReadyStep], then: &str) -> String {
+fn steps_ready_message(ready: &[ReadyStep], suffix: &str) -> String {
     let names = join_quoted_names(ready.iter().map(|step| &step.step_name));
     match ready {
-        [_] => format!("Step {names} ready.{then}"),
+        [_] => format!("Step {names} ready.{suffix}"),
         _ => format!("Steps {names} ready, each with its own token in new_tokens."),
     }
 }
 
-fn name_of_closed_step(row: &Row) -> String {
+fn closed_step_name(row: &Row) -> String {
     let by_call = |event: &Event| match event {
         Event::VisitClosed(closed) if closed.consumed.is_some() => {
             Some(closed.visit_id.step().to_string())

@@ -10,11 +10,11 @@ use std::{
 use redb::{Database, Durability, ReadTransaction, ReadableDatabase};
 
 use super::{
-    record::{HEADER_BYTES, PAGE_BYTES, RecordPlace, RecordRead, padded_length, read_record},
+    record::{HEADER_BYTES, PAGE_BYTES, ParsedRecord, RecordPlace, padded_length, read_record},
     state::{FollowingLog, LogId, LogState, record_following_log},
 };
 use crate::store::{
-    backend::Operation,
+    backend::FileOperation,
     batch::{self, CONTENT_TABLE, EXECUTIONS_TABLE, JOURNAL_TABLE, OPEN_TABLE, REFUSALS_TABLE},
     changes::{self, LogChange},
     fault::{file_unusable_error, redb_error},
@@ -37,7 +37,7 @@ const SECTOR_BYTES: usize = 512;
 #[derive(Debug, Default)]
 pub(in crate::store) struct PendingLog {
     /// Whether the data file names a log that follows it.
-    is_awaited: bool,
+    is_required: bool,
     /// The bodies of its records, in order.
     bodies: Vec<Vec<u8>>,
 }
@@ -47,7 +47,7 @@ pub(in crate::store) struct PendingLog {
 /// # Errors
 /// `STORE_CORRUPT` where the two do not belong together or the log is damaged, `STORE_TOO_NEW` where a later version
 /// wrote it, `FILE_UNUSABLE` where it cannot be read.
-pub(in crate::store) fn read(
+pub(in crate::store) fn read_pending_log(
     database: &Database,
     path: &Path,
     options: &Options,
@@ -66,9 +66,9 @@ pub(in crate::store) fn read(
 
 fn check_log(transaction: &ReadTransaction, path: &Path, options: &Options) -> Result<PendingLog> {
     let state = LogState::read(transaction)?;
-    let most = state.follows.map_or(0, |follows| follows.bytes);
-    let log = read_log_start(path, most, options)?;
-    let Some(follows) = state.follows else {
+    let max_bytes = state.following_log.map_or(0, |follows| follows.bytes);
+    let log = read_log_start(path, max_bytes, options)?;
+    let Some(follows) = state.following_log else {
         let log = log.unwrap_or_default();
         return accept_leftover_log(&log, &state, path).map(|()| PendingLog::default());
     };
@@ -81,19 +81,19 @@ fn check_log(transaction: &ReadTransaction, path: &Path, options: &Options) -> R
     };
     // Decode everything before anything is changed.
     for body in &bodies {
-        changes::decode(body)?;
+        changes::decode_changes(body)?;
     }
-    Ok(PendingLog { is_awaited: true, bodies })
+    Ok(PendingLog { is_required: true, bodies })
 }
 
 /// Refuses a log whose data file is missing: there is nothing to apply it to.
 ///
 /// # Errors
 /// `STORE_CORRUPT`; `FILE_UNUSABLE` where it cannot be read.
-pub(in crate::store) fn refuse_orphan(path: &Path, options: &Options) -> Result<()> {
+pub(in crate::store) fn refuse_orphan_log(path: &Path, options: &Options) -> Result<()> {
     let log = read_log_start(path, 0, options)?.unwrap_or_default();
     let is_empty =
-        matches!(read_record(&log), RecordRead::Nothing | RecordRead::Record(LogId::NONE, _));
+        matches!(read_record(&log), ParsedRecord::Nothing | ParsedRecord::Record(LogId::NONE, _));
     if is_dropped(&log) || is_empty {
         return Ok(());
     }
@@ -114,8 +114,8 @@ pub(in crate::store) fn refuse_orphan(path: &Path, options: &Options) -> Result<
 fn accept_leftover_log(log: &[u8], state: &LogState, path: &Path) -> Result<()> {
     match read_record(log) {
         _ if is_dropped(log) => Ok(()),
-        RecordRead::Nothing => Ok(()),
-        RecordRead::Record(id, _) if state.knows_log(id) => Ok(()),
+        ParsedRecord::Nothing => Ok(()),
+        ParsedRecord::Record(id, _) if state.knows_log(id) => Ok(()),
         found => Err(foreign_log_error(&found, path)),
     }
 }
@@ -128,27 +128,26 @@ fn read_record_bodies(
     path: &Path,
 ) -> Result<Vec<Vec<u8>>> {
     let first = read_record(log);
-    let is_known = matches!(first, RecordRead::Record(first, _) if state.knows_log(first));
-    if is_known || matches!(first, RecordRead::Nothing | RecordRead::Garbage) {
+    let is_known = matches!(first, ParsedRecord::Record(first, _) if state.knows_log(first));
+    if is_known || matches!(first, ParsedRecord::Nothing | ParsedRecord::Garbage) {
         check_length(log, bytes, path)?;
     }
     if !is_known {
         return Err(foreign_log_error(&first, path));
     }
-    let (mut bodies, mut end, mut rest) = (Vec::new(), RecordPlace::default(), log);
-    while let RecordRead::Record(of, Some((place, body))) = read_record(rest)
-        && (of, place) == (id, end)
+    let (mut bodies, mut next_place, mut rest) = (Vec::new(), RecordPlace::default(), log);
+    while let ParsedRecord::Record(record_id, Some((place, body))) = read_record(rest)
+        && (record_id, place) == (id, next_place)
     {
         bodies.push(body.to_vec());
         let record = padded_length(HEADER_BYTES + body.len());
-        end = end.place_after(record);
+        next_place = next_place.place_after(record);
         rest = rest.get(record..).unwrap_or_default();
     }
     // Each record is durable before the next one is written. So an intact record after a gap, or at a wrong place,
     // proves a loss.
-    let is_whole =
-        |at: usize| matches!(read_record(&rest[at..]), RecordRead::Record(of, Some(_)) if of == id);
-    if (0..rest.len()).step_by(SECTOR_BYTES).any(is_whole) {
+    let is_intact_record = |offset: usize| matches!(read_record(&rest[offset..]), ParsedRecord::Record(of, Some(_)) if of == id);
+    if (0..rest.len()).step_by(SECTOR_BYTES).any(is_intact_record) {
         return Err(unfit_log_error(
             path,
             "is damaged: a record before its last one cannot be read",
@@ -156,21 +155,21 @@ fn read_record_bodies(
     }
     let is_untouched = match read_record(rest) {
         // An intact record of another id is left over from before a fold.
-        RecordRead::Record(_, whole) => whole.is_some(),
+        ParsedRecord::Record(_, whole) => whole.is_some(),
         _ => rest.iter().take(PAGE_BYTES).all(|byte| *byte == 0),
     };
     if !is_untouched {
         // A torn record and a damaged one look alike, so a copy of the log is kept for the user.
-        let what = "ends with a record that cannot be read: the machine stopped while it was written, and then nothing is lost, or it was damaged";
-        let _ = keep_damaged_copy(&redo_log_path(path), unfit_log_error(path, what));
+        let problem = "ends with a record that cannot be read: the machine stopped while it was written, and then nothing is lost, or it was damaged";
+        let _ = keep_damaged_copy(&redo_log_path(path), unfit_log_error(path, problem));
     }
     Ok(bodies)
 }
 
 fn check_length(log: &[u8], bytes: u64, path: &Path) -> Result<()> {
     if (log.len() as u64) < bytes {
-        let what = format!("was cut from {bytes} to {} bytes", log.len());
-        return Err(unfit_log_error(path, &what));
+        let problem = format!("was cut from {bytes} to {} bytes", log.len());
+        return Err(unfit_log_error(path, &problem));
     }
     Ok(())
 }
@@ -180,41 +179,41 @@ fn is_dropped(log: &[u8]) -> bool {
 }
 
 /// The first page of the log beside `path`, or its first `most` bytes if that is more. `None` if there is no log.
-fn read_log_start(path: &Path, most: u64, options: &Options) -> Result<Option<Vec<u8>>> {
+fn read_log_start(path: &Path, max_bytes: u64, options: &Options) -> Result<Option<Vec<u8>>> {
     let log = redo_log_path(path);
     check_regular(&log)?;
     let mut bytes = Vec::new();
-    let read = options
-        .call_hook_before(Operation::Read)
+    let result = options
+        .call_hook_before(FileOperation::Read)
         .and_then(|()| File::open(&log))
-        .and_then(|file| file.take(most.max(PAGE_BYTES as u64)).read_to_end(&mut bytes));
-    match read {
+        .and_then(|file| file.take(max_bytes.max(PAGE_BYTES as u64)).read_to_end(&mut bytes));
+    match result {
         Ok(_) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(file_unusable_error(&log, &error)),
     }
 }
 
-fn foreign_log_error(found: &RecordRead<'_>, path: &Path) -> Error {
-    match found {
-        RecordRead::TooNew(version) => {
+fn foreign_log_error(record: &ParsedRecord<'_>, path: &Path) -> Error {
+    match record {
+        ParsedRecord::TooNew(version) => {
             let message = format!(
                 "`{}` was written by a later version: its records have the version {version}",
                 redo_log_path(path).display()
             );
             Error::new(Code::StoreTooNew, message)
         }
-        RecordRead::Record(..) => {
+        ParsedRecord::Record(..) => {
             unfit_log_error(path, "belongs to another database, or to this one at another moment")
         }
-        RecordRead::Nothing => unfit_log_error(path, "is damaged: it lacks its first record"),
-        RecordRead::Garbage => unfit_log_error(path, "does not begin as a log does"),
+        ParsedRecord::Nothing => unfit_log_error(path, "is damaged: it lacks its first record"),
+        ParsedRecord::Garbage => unfit_log_error(path, "does not begin as a log does"),
     }
 }
 
 /// The error of a log that does not fit the data file. Nothing of the log was applied.
-fn unfit_log_error(path: &Path, what: &str) -> Error {
-    log_mismatch_error(path, &format!("`{}` {what}", redo_log_path(path).display()))
+fn unfit_log_error(path: &Path, problem: &str) -> Error {
+    log_mismatch_error(path, &format!("`{}` {problem}", redo_log_path(path).display()))
 }
 
 fn missing_log_error(path: &Path) -> Error {
@@ -238,7 +237,7 @@ fn log_mismatch_error(path: &Path, message: &str) -> Error {
 impl PendingLog {
     /// Whether the data file names a log, so that [`PendingLog::fold`] must be called.
     pub(in crate::store) fn must_be_folded(&self) -> bool {
-        self.is_awaited
+        self.is_required
     }
 
     /// The disk space that applying the log may need in the data file.
@@ -253,8 +252,8 @@ impl PendingLog {
         let mut transaction = database.begin_write().map_err(redb_error)?;
         transaction.set_quick_repair(is_durable);
         if !is_durable {
-            let done = transaction.set_durability(Durability::None);
-            done.map_err(redb_error)?;
+            let result = transaction.set_durability(Durability::None);
+            result.map_err(redb_error)?;
         }
         let mut open = transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
         let mut executions = transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
@@ -262,7 +261,7 @@ impl PendingLog {
         let mut contents = transaction.open_table(CONTENT_TABLE).map_err(redb_error)?;
         let mut refusals = transaction.open_table(REFUSALS_TABLE).map_err(redb_error)?;
         for body in &self.bodies {
-            for change in changes::decode(body)? {
+            for change in changes::decode_changes(body)? {
                 match change {
                     LogChange::Row(key, row) => journal.insert(key, row).map(drop),
                     LogChange::Snapshot(id, snapshot) => executions.insert(id, snapshot).map(drop),

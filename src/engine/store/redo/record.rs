@@ -17,7 +17,7 @@ pub(super) const PAGE_BYTES: usize = 4096;
 pub(super) const HEADER_BYTES: usize = 80;
 
 const MAGIC: &[u8; 8] = b"midexlog";
-const VERSION: u8 = 1;
+const LOG_VERSION: u8 = 1;
 /// Bytes of the header before the checksum.
 const CHECKSUMMED_HEADER_BYTES: usize = 48;
 
@@ -51,10 +51,10 @@ pub(super) fn new_record_buffer() -> Vec<u8> {
 
 /// Fills in the header of the record at `place` of the log `id`, and pads the record to full pages. `bytes` is the
 /// buffer of [`new_record_buffer`] with the body.
-pub(super) fn seal(mut bytes: Vec<u8>, id: LogId, place: RecordPlace) -> Vec<u8> {
+pub(super) fn seal_record(mut bytes: Vec<u8>, id: LogId, place: RecordPlace) -> Vec<u8> {
     let body_bytes = u32::try_from(bytes.len() - HEADER_BYTES).unwrap_or(u32::MAX);
     bytes[..8].copy_from_slice(MAGIC);
-    bytes[8] = VERSION;
+    bytes[8] = LOG_VERSION;
     bytes[12..16].copy_from_slice(&body_bytes.to_le_bytes());
     bytes[16..32].copy_from_slice(id.as_bytes());
     bytes[32..40].copy_from_slice(&place.number.to_le_bytes());
@@ -74,7 +74,7 @@ fn record_checksum(record: &[u8]) -> [u8; 32] {
 
 /// The content at a place where a record may begin.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum RecordRead<'a> {
+pub(super) enum ParsedRecord<'a> {
     /// Zeros, or the torn first record of a new file: nothing was written here.
     Nothing,
     /// Bytes that are no record.
@@ -86,28 +86,28 @@ pub(super) enum RecordRead<'a> {
 }
 
 /// Recognises the record at the start of `bytes`.
-pub(super) fn read_record(bytes: &[u8]) -> RecordRead<'_> {
+pub(super) fn read_record(bytes: &[u8]) -> ParsedRecord<'_> {
     // The header may be torn, because a disk writes a page in smaller pieces.
     let header = &bytes[..bytes.len().min(HEADER_BYTES)];
     if header.iter().all(|byte| *byte == 0) || is_torn_beginning(header) {
-        return RecordRead::Nothing;
+        return ParsedRecord::Nothing;
     }
     if header.len() < HEADER_BYTES || !header.starts_with(MAGIC) {
-        return RecordRead::Garbage;
+        return ParsedRecord::Garbage;
     }
-    if header[8] != VERSION {
-        return RecordRead::TooNew(header[8]);
+    if header[8] != LOG_VERSION {
+        return ParsedRecord::TooNew(header[8]);
     }
-    let number = |at: usize| u64::from_le_bytes(header_field(header, at));
+    let number = |offset: usize| u64::from_le_bytes(header_field(header, offset));
     let body_bytes = usize::try_from(u32::from_le_bytes(header_field(header, 12))).ok();
     let end = body_bytes.and_then(|bytes| bytes.checked_add(HEADER_BYTES));
     let record = end.and_then(|end| bytes.get(..end));
-    let whole = record
+    let intact_record = record
         .filter(|record| record_checksum(record) == record[CHECKSUMMED_HEADER_BYTES..HEADER_BYTES]);
     let place = RecordPlace { number: number(32), offset: number(40) };
-    RecordRead::Record(
+    ParsedRecord::Record(
         LogId::from_bytes(header_field(header, 16)),
-        whole.map(|record| (place, &record[HEADER_BYTES..])),
+        intact_record.map(|record| (place, &record[HEADER_BYTES..])),
     )
 }
 
@@ -116,11 +116,11 @@ fn is_torn_beginning(header: &[u8]) -> bool {
     if header.first() != MAGIC.first() || header.last() != Some(&0) {
         return false;
     }
-    let whole = seal(new_record_buffer(), LogId::NONE, RecordPlace::default());
-    let written = header.iter().zip(&whole).take_while(|(is, was)| is == was);
+    let full_record = seal_record(new_record_buffer(), LogId::NONE, RecordPlace::default());
+    let written = header.iter().zip(&full_record).take_while(|(is, was)| is == was);
     header.iter().skip(written.count()).all(|byte| *byte == 0)
 }
 
-fn header_field<const BYTES: usize>(header: &[u8], at: usize) -> [u8; BYTES] {
-    header[at..].first_chunk().copied().unwrap_or([0; BYTES])
+fn header_field<const BYTES: usize>(header: &[u8], offset: usize) -> [u8; BYTES] {
+    header[offset..].first_chunk().copied().unwrap_or([0; BYTES])
 }

@@ -63,22 +63,22 @@ pub(in crate::store) struct FollowingLog {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LogState {
     /// The log without which the data file is incomplete.
-    pub(super) follows: Option<FollowingLog>,
+    pub(super) following_log: Option<FollowingLog>,
     /// Logs whose content is in the data file, the latest first.
-    folded: Vec<LogId>,
+    folded_ids: Vec<LogId>,
 }
 
 impl LogState {
     /// Reads the entry of the data file.
     pub(super) fn read(transaction: &ReadTransaction) -> Result<Self> {
         let meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
-        let said = meta.get(LOG_KEY).map_err(redb_error)?;
-        said.map_or(Ok(Self::default()), |said| Self::decode(said.value()))
+        let entry = meta.get(LOG_KEY).map_err(redb_error)?;
+        entry.map_or(Ok(Self::default()), |said| Self::decode(said.value()))
     }
 
-    fn decode(said: &[u8]) -> Result<Self> {
+    fn decode(entry: &[u8]) -> Result<Self> {
         let split = || {
-            let (follows, rest) = said.split_first_chunk()?;
+            let (follows, rest) = entry.split_first_chunk()?;
             let (bytes, folded) = rest.split_first_chunk()?;
             let bytes = u64::from_le_bytes(*bytes);
             let follows = LogId::from_known_bytes(follows).map(|id| FollowingLog { id, bytes });
@@ -86,25 +86,25 @@ impl LogState {
                 return None;
             };
             let folded = folded.iter().map(|id| LogId(*id)).collect();
-            Some(Self { follows, folded })
+            Some(Self { following_log: follows, folded_ids: folded })
         };
         split().ok_or_else(|| damaged_database_error("what it says of its log cannot be read"))
     }
 
     fn encode(&self) -> Vec<u8> {
-        let follows = self.follows.map(|follows| follows.id.0);
-        let bytes = self.follows.map_or(0, |follows| follows.bytes);
-        let mut said = follows.unwrap_or_default().to_vec();
-        said.extend(bytes.to_le_bytes());
-        said.extend(self.folded.iter().flat_map(|id| id.0));
-        said
+        let follows = self.following_log.map(|follows| follows.id.0);
+        let bytes = self.following_log.map_or(0, |follows| follows.bytes);
+        let mut entry = follows.unwrap_or_default().to_vec();
+        entry.extend(bytes.to_le_bytes());
+        entry.extend(self.folded_ids.iter().flat_map(|id| id.0));
+        entry
     }
 
     /// Whether a log may begin with this id: that of the log that follows, of a folded log, or [`LogId::NONE`], or a
     /// torn mixture of two of these, left when the first record of one was written over that of another.
     pub(super) fn knows_log(&self, id: LogId) -> bool {
-        let follows = self.follows.map(|follows| follows.id);
-        let ids = || follows.iter().chain(&self.folded).chain([&LogId::NONE]);
+        let follows = self.following_log.map(|follows| follows.id);
+        let ids = || follows.iter().chain(&self.folded_ids).chain([&LogId::NONE]);
         ids().any(|new| ids().any(|old| id.is_torn_between(new, old)))
     }
 }
@@ -115,13 +115,13 @@ pub(in crate::store) fn record_following_log(
     follows: Option<FollowingLog>,
 ) -> Result<()> {
     let mut meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
-    let before = meta.get(LOG_KEY).map_err(redb_error)?;
-    let before = before.map(|said| LogState::decode(said.value()));
-    let before = before.transpose()?.unwrap_or_default();
-    let mut folded = before.folded;
-    folded.splice(0..0, before.follows.map(|log| log.id));
+    let previous = meta.get(LOG_KEY).map_err(redb_error)?;
+    let previous = previous.map(|said| LogState::decode(said.value()));
+    let previous = previous.transpose()?.unwrap_or_default();
+    let mut folded = previous.folded_ids;
+    folded.splice(0..0, previous.following_log.map(|log| log.id));
     folded.truncate(FOLDED_KEPT_MAX);
-    let state = LogState { follows, folded };
+    let state = LogState { following_log: follows, folded_ids: folded };
     let format = follows.map_or(FILE_FORMAT, |_| FORMAT_WITH_LOG);
     meta.insert(LOG_KEY, state.encode().as_slice()).map_err(redb_error)?;
     meta.insert(FORMAT_KEY, format.as_bytes()).map_err(redb_error)?;

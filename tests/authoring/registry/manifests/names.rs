@@ -209,7 +209,7 @@ fn a_secret_that_the_configuration_does_not_name_is_a_warning() {
             secrets: secrets.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
             ..activities(&["x"])
         };
-        let registry = Registry::load_for(&Sources::default(), &abilities);
+        let registry = Registry::load_with_abilities(&Sources::default(), &abilities);
         check_text("w.yaml", &text, &registry)
     };
     assert_eq!(findings(None).1, [], "nobody knows");

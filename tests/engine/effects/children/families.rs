@@ -36,13 +36,13 @@ impl Family {
     }
 
     async fn abandon(&self) {
-        self.change(Lifecycle::Abandon).await;
+        self.change(LifecycleAction::Abandon).await;
     }
 
-    async fn change(&self, lifecycle: Lifecycle) {
+    async fn change(&self, lifecycle: LifecycleAction) {
         let reason = None;
-        let change = LifecycleChange { lifecycle, reason };
-        self.engine.command(&id(), change).await.unwrap();
+        let change = LifecycleChange { action: lifecycle, reason };
+        self.engine.apply_command(&id(), change).await.unwrap();
     }
 
     /// The child that the only step of the root announced.
@@ -59,12 +59,12 @@ async fn a_root_pauses_before_more_executions_are_open_below_it_than_may_be() {
     let token = family.engine.current_step(&id()).await;
     assert!(token.is_ok_and(|current| current.continuation_token.is_none()));
     // There is no room yet, so it pauses again.
-    family.change(Lifecycle::Resume).await;
+    family.change(LifecycleAction::Resume).await;
     family.until_over_budget().await;
     family.restart().await;
     family.settled().await;
     family.until_over_budget().await;
-    family.change(Lifecycle::Resume).await;
+    family.change(LifecycleAction::Resume).await;
     family.until_over_budget().await;
     family.abandon().await;
     until_state(&family.engine, "abandoned").await;
@@ -86,13 +86,13 @@ async fn what_was_held_back_is_begun_after_a_resume_as_soon_as_there_is_room() {
     let first = family.open_below().await.remove(0);
     family.does(&first, json!("hi")).await;
     assert_eq!(family.open_below().await.len(), OPEN_MAX - 1, "nothing begins while it is paused");
-    family.change(Lifecycle::Resume).await;
+    family.change(LifecycleAction::Resume).await;
     family.until_over_budget().await;
     assert_eq!(family.children().await.len(), OPEN_MAX + 1);
     for child in family.open_below().await {
         family.does(&child, json!("hi")).await;
     }
-    family.change(Lifecycle::Resume).await;
+    family.change(LifecycleAction::Resume).await;
     family.settled().await;
     let rest = family.open_below().await;
     assert_eq!(rest.len(), 7);

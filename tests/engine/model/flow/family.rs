@@ -154,7 +154,7 @@ impl<'a, S: Subject> Family<'a, S> {
         if let Some(child) = self.child(at, order.key) {
             let child = &mut self.members[child];
             child.pair.model.obey(order.what);
-            let command = Command::FromParent(order.what);
+            let command = Command::ApplyParentOrder(order.what);
             child.pair.subject.hear(command).await;
             child.is_checked = false;
         }
@@ -164,7 +164,7 @@ impl<'a, S: Subject> Family<'a, S> {
             what: order.what,
         };
         parent.pair.model.told(order);
-        parent.pair.subject.hear(Command::Told(vec![told])).await;
+        parent.pair.subject.hear(Command::MarkOrdersDelivered(vec![told])).await;
         parent.is_checked = false;
         true
     }

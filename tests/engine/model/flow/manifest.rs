@@ -32,7 +32,7 @@ static NONE: LazyLock<Registry> = LazyLock::new(|| {
         activities: BTreeSet::from(["act".to_owned()]),
         ..ServerCapabilities::default()
     };
-    Registry::load_for(&Sources::default(), &abilities)
+    Registry::load_with_abilities(&Sources::default(), &abilities)
 });
 
 /// Names of counters in memory.

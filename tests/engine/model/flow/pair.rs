@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use midex_domain::{
-    Execution, JsonText, Lifecycle, Row, StepId, WaitCondition,
+    Execution, JsonText, LifecycleAction, Row, StepId, WaitCondition,
     body::BodyKind,
     error::{Code, Result},
     event::VisitId,
     execution::{AttemptId, OperationFailure},
-    view::{self, Advanced, ReadyStep, StatusView},
+    view::{self, AdvanceReply, ReadyStep, StatusView},
 };
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ struct Seen {
 enum Is {
     Live,
     /// Used with this, and answered so.
-    Spent(Brings, Box<Advanced>),
+    Spent(Brings, Box<AdvanceReply>),
     Voided,
 }
 
@@ -106,7 +106,7 @@ impl<'a, S: Subject> Pair<'a, S> {
         if let Is::Spent(_, first) = &self.seen[at].is {
             assert!(answer.replayed);
             let replayed = first.replayed;
-            assert_eq!(Advanced { replayed, ..answer }, **first, "the recorded answer");
+            assert_eq!(AdvanceReply { replayed, ..answer }, **first, "the recorded answer");
             self.check_unchanged().await;
             return;
         }
@@ -132,7 +132,7 @@ impl<'a, S: Subject> Pair<'a, S> {
         self.model.signal(name, payload);
     }
 
-    async fn change(&mut self, lifecycle: Lifecycle) {
+    async fn change(&mut self, lifecycle: LifecycleAction) {
         let change = change_to(lifecycle);
         let answer = self.subject.change(change).await;
         if !self.model.change(lifecycle) {
@@ -282,7 +282,7 @@ impl<'a, S: Subject> Pair<'a, S> {
     }
 
     /// The answer offers what the call made ready, in authoring order, and says where the execution stands.
-    pub(super) fn check_answer(&mut self, answer: &Advanced, before: &[Turn]) {
+    pub(super) fn check_answer(&mut self, answer: &AdvanceReply, before: &[Turn]) {
         assert_eq!(answer.workflow_state, self.model.state);
         assert_eq!(
             answer.failure.as_ref().map(|failure| failure.code.as_str()),
@@ -392,7 +392,7 @@ fn check_execution(model: &Interpreter<'_>, execution: &Execution) {
 fn check_rows(model: &Interpreter<'_>, execution: &Execution, rows: &[Row]) {
     let again = Execution::replay(rows);
     assert_eq!(again.as_ref(), Some(execution), "the journal rebuilds the execution");
-    let history = view::history(rows.iter(), |_| None);
+    let history = view::build_history(rows.iter(), |_| None);
     let history: Vec<_> = history
         .iter()
         .map(|row| Entry {

@@ -1,7 +1,7 @@
 //! Children: what an execution does to them, and what its parent does to it. Who begins them, tells them and listens for
 //! their end is the engine, which is not of this room.
 
-use midex_domain::{Lifecycle, event::OrderKind};
+use midex_domain::{LifecycleAction, event::OrderKind};
 use serde_json::{Map, Value};
 
 use super::{Interpreter, Outcome, Place, Waits};
@@ -59,10 +59,10 @@ impl Interpreter<'_> {
     /// Its parent did that; where it has done so already, or has ended, nothing happens.
     pub(in crate::model::flow) fn obey(&mut self, what: OrderKind) {
         match what {
-            OrderKind::Pause => drop(self.change(Lifecycle::Pause)),
-            OrderKind::Resume => drop(self.change(Lifecycle::Resume)),
+            OrderKind::Pause => drop(self.change(LifecycleAction::Pause)),
+            OrderKind::Resume => drop(self.change(LifecycleAction::Resume)),
             OrderKind::Abandon | OrderKind::Fail if self.ends_badly() => {}
-            OrderKind::Abandon => drop(self.change(Lifecycle::Abandon)),
+            OrderKind::Abandon => drop(self.change(LifecycleAction::Abandon)),
             OrderKind::Fail if self.has_ended() => {}
             OrderKind::Fail => {
                 self.state = "running";

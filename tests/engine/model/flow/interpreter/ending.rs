@@ -1,6 +1,6 @@
 //! Hooks, what is taken back, and the end of the whole.
 
-use midex_domain::{Lifecycle, event::OrderKind};
+use midex_domain::{LifecycleAction, event::OrderKind};
 use serde_json::{Value, json};
 
 use super::{Interpreter, Open, Outcome, Part, Place, To, Waits, status};
@@ -35,22 +35,22 @@ impl Interpreter<'_> {
     }
 
     /// Somebody asks for another state: false where that is refused.
-    pub(in crate::model::flow) fn change(&mut self, change: Lifecycle) -> bool {
+    pub(in crate::model::flow) fn change(&mut self, change: LifecycleAction) -> bool {
         let is_running = self.state == "running";
         match change {
             _ if self.has_ended() => return false,
-            Lifecycle::Pause if is_running => {
+            LifecycleAction::Pause if is_running => {
                 self.order_all(OrderKind::Pause);
                 self.state = "paused";
             }
-            Lifecycle::Resume if !is_running => {
+            LifecycleAction::Resume if !is_running => {
                 self.order_all(OrderKind::Resume);
                 self.resume();
             }
-            Lifecycle::Abandon => self.give_up("abandoned"),
-            Lifecycle::Diverge if is_running => self.give_up("diverged"),
-            Lifecycle::Fail if self.ends_badly() => self.end_now("failed"),
-            Lifecycle::Fail if is_running => {
+            LifecycleAction::Abandon => self.give_up("abandoned"),
+            LifecycleAction::Diverge if is_running => self.give_up("diverged"),
+            LifecycleAction::Fail if self.ends_badly() => self.end_now("failed"),
+            LifecycleAction::Fail if is_running => {
                 self.fail("FAILED_ON_REQUEST");
                 self.settle();
             }
