@@ -41,7 +41,7 @@ impl fmt::Debug for Catalogs {
 }
 
 impl Catalogs {
-    /// Opens the catalogs in `places`. Their headers and credentials may refer to `secrets`. Reads files: not to be
+    /// Opens the catalogs in `paths`. Their headers and credentials may refer to `secrets`. Reads files: not to be
     /// called on a worker thread of an async runtime.
     pub fn open(paths: CatalogPaths, secrets: SecretSources) -> Self {
         Self::with_caller(paths, Caller::new(secrets))

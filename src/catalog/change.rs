@@ -237,7 +237,7 @@ impl Catalogs {
         self.current_catalogs().require_catalog(&catalog.id)
     }
 
-    /// Removes a catalog, and its document if `with_document` is true. Blocks.
+    /// Removes a catalog, and its document if `should_remove_document` is true. Blocks.
     ///
     /// # Errors
     /// `CATALOG_NOT_FOUND`, `FILE_UNUSABLE`, `SERVER_BUSY`.
@@ -299,7 +299,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Sets headers, and removes those whose value is `None`. With `replace` all others are removed. A tool's headers
+    /// Sets headers, and removes those whose value is `None`. With `should_replace` all others are removed. A tool's headers
     /// are stored apart from the user's, and are sent only to the origin of the current base URL.
     ///
     /// # Errors
@@ -378,7 +378,7 @@ impl Settings {
         }
     }
 
-    /// Sets the class of an operation. A tool may only make it stricter than `before`.
+    /// Sets the class of an operation. A tool may only make it stricter than `old_class`.
     ///
     /// # Errors
     /// `COMMAND_CLASS_REFUSED` if a tool would make it less strict.

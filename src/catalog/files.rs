@@ -192,7 +192,7 @@ impl CatalogPaths {
 /// The prefix of the name of an incomplete directory.
 const UNFINISHED_PREFIX: &str = ".midex-new-";
 
-/// Renames `new` to `path` atomically. If `path` exists, the two are exchanged.
+/// Renames `temporary_path` to `path` atomically. If `path` exists, the two are exchanged.
 fn rename_atomically(temporary_path: &Path, path: &Path) -> io::Result<()> {
     let flags = if path.exists() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
     rustix::fs::renameat_with(CWD, temporary_path, CWD, path, flags)?;

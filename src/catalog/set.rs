@@ -334,7 +334,7 @@ impl CatalogSet {
         format!("{prefix} {}", entry.name)
     }
 
-    /// The operations that match a query, the best first, in the catalogs that `counts` accepts.
+    /// The operations that match a query, the best first, in the catalogs that `is_included` accepts.
     pub fn search_operations(
         &self,
         query: &str,
@@ -363,7 +363,7 @@ impl CatalogSet {
             .collect()
     }
 
-    /// All operations of the usable catalogs that `counts` accepts, ordered by catalog and name.
+    /// All operations of the usable catalogs that `is_included` accepts, ordered by catalog and name.
     pub fn all_operations(
         &self,
         is_included: impl Fn(&Catalog) -> bool,

@@ -212,7 +212,7 @@ pub(super) const fn failure_advice(failure: FailureCode) -> &'static str {
     }
 }
 
-/// Removes the brackets: a bracketed part stays if `has` knows every name (`{name}`) in it. Brackets without a name are
+/// Removes the brackets: a bracketed part stays if `has_name` knows every name (`{name}`) in it. Brackets without a name are
 /// part of the sentence.
 fn resolve_optional_parts(words: &str, has_name: impl Fn(&str) -> bool) -> String {
     let mut result = String::new();

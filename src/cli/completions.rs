@@ -160,7 +160,7 @@ fn find_candidates(kind: ArgumentKind, prefix: &OsStr) -> Vec<CompletionCandidat
         .collect()
 }
 
-/// The distinct candidates that start with `begun` and need no quoting, at most as many as a person can look through.
+/// The distinct candidates that start with `prefix` and need no quoting, at most as many as a person can look through.
 fn filter_candidates(
     candidates: Vec<(String, String)>,
     prefix: &str,

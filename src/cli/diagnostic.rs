@@ -138,7 +138,7 @@ fn replace_invisible(line: &str) -> String {
     mark_hidden_chars(line).map(replace).collect()
 }
 
-/// The line that contains the byte offset `at`, without its line break, and the offset at which the line begins.
+/// The line that contains the byte offset `offset`, without its line break, and the offset at which the line begins.
 fn find_line(text: &str, offset: usize) -> (&str, usize) {
     let offset = text.floor_char_boundary(offset.min(text.len()));
     let start = text[..offset].rfind('\n').map_or(0, |end| end + 1);

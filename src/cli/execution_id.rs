@@ -37,7 +37,7 @@ pub(super) struct ExecutionChoice {
     pub(super) waits_for: Option<&'static str>,
 }
 
-/// Runs `act` with the execution that `said` names or, without `said`, with the one that is picked at the terminal.
+/// Runs `action` with the execution that `execution_arg` names or, without `execution_arg`, with the one that is picked at the terminal.
 /// `None` if none was picked.
 ///
 /// # Errors
@@ -58,12 +58,12 @@ pub(super) async fn run_with_named_or_picked<T>(
     }
 }
 
-/// Runs `act` with the execution that `said` names. It is tried as a complete id first. If there is no such execution,
+/// Runs `action` with the execution that `execution_arg` names. It is tried as a complete id first. If there is no such execution,
 /// it is resolved as a word, as the beginning of an id, or as a part of an id, in every project.
 ///
 /// # Errors
 /// `EXECUTION_NOT_FOUND` with the nearest id; `USAGE_INVALID` with the matching ids if there are several; the errors of
-/// `act`.
+/// `action`.
 pub(super) async fn run_with_execution<T>(
     link: &mut ServerLink<'_>,
     execution_arg: &str,
@@ -81,7 +81,7 @@ pub(super) async fn run_with_execution<T>(
     }
 }
 
-/// Resolves a text that is not a complete id; returns the error `unknown` if nothing matches.
+/// Resolves a text that is not a complete id; returns the error `not_found` if nothing matches.
 pub(super) async fn resolve_id(
     link: &mut ServerLink<'_>,
     text: &str,
@@ -190,7 +190,7 @@ fn make_page_reader<'a>(
     async move |arguments| link.list_executions(arguments).await
 }
 
-/// At most `most` executions of this project in this state, the last changed first.
+/// At most `limit` executions of this project in this state, the last changed first.
 async fn gather_executions(
     fetch_page: impl AsyncFnMut(Value) -> Result<ExecutionPage>,
     state: Option<&str>,
@@ -206,7 +206,7 @@ async fn gather_executions(
     Ok(rows)
 }
 
-/// Passes the executions of a list to `take`, page by page, until it returns false. Returns false if pages remain
+/// Passes the executions of a list to `visit_row`, page by page, until it returns false. Returns false if pages remain
 /// beyond the limit.
 async fn walk_pages(
     mut fetch_page: impl AsyncFnMut(Value) -> Result<ExecutionPage>,
@@ -256,7 +256,7 @@ async fn pick_execution(
     Ok(picked_index.map(|index| choices[index].key.clone()))
 }
 
-/// The executions among `rows` that wait for `what`.
+/// The executions among `rows` that wait for `wait_type`.
 async fn filter_waiting(
     link: &mut ServerLink<'_>,
     rows: Vec<ExecutionRow>,

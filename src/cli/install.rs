@@ -67,7 +67,7 @@ pub(super) enum InstallScope {
     Project,
 }
 
-/// The error for a text that cannot be edited because of the byte `at`. [`HostFile::place`] adds the file.
+/// The error for a text that cannot be edited at the byte `offset`. `HostFile` adds the file.
 fn uneditable_text_error(offset: usize, reason: impl Into<String>) -> Error {
     Error::new(Code::HostFileInvalid, reason).with_context("at", offset)
 }

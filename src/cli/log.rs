@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// The log that `work` writes with the filter `chosen`.
+    /// The log that `work` writes with the filter `filter`.
     fn capture_log(filter: &str, work: impl FnOnce()) -> String {
         let buffer = LogBuffer::default();
         let queue = LineQueue::start_writer(buffer.clone());

@@ -24,7 +24,7 @@ impl fmt::Debug for Output<'_> {
 }
 
 impl<'a> Output<'a> {
-    /// Output to `to`, as JSON or as text for people.
+    /// Output to `writer`, as JSON or as text for people.
     pub fn new(is_json: bool, writer: &'a mut (dyn Write + 'static)) -> Self {
         Self { is_json, writer }
     }

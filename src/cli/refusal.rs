@@ -74,7 +74,7 @@ fn corrected_command_line(error: &Error) -> Option<String> {
 /// The flags whose value is a workflow name.
 const WORKFLOW_NAME_FLAGS: [&str; 2] = ["--from", "--print"];
 
-/// The words of a command line with `asked` replaced by `near`: after a flag that names a workflow, else at its first
+/// The words of a command line with `old_name` replaced by `new_name`: after a flag that names a workflow, else at its first
 /// occurrence that is not the value of another flag.
 fn replace_workflow_name(args: &[String], old_name: &str, new_name: &str) -> Option<Vec<String>> {
     let mut words = args.to_vec();

@@ -223,7 +223,7 @@ struct WorkflowRunner<'a> {
     has_id_flag: bool,
     /// The inputs that were given.
     inputs: Option<Value>,
-    /// The flags that gave the inputs, to print in a follow-up command; `None` as in [`inputs_flags_as_given`].
+    /// The flags that gave the inputs, to print in a follow-up command; `None` as in [`format_inputs_flags`].
     inputs_flags: Option<String>,
     /// The values of `--input` by name, as they were written.
     single_inputs: Vec<(String, String)>,

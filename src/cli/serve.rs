@@ -305,7 +305,7 @@ async fn serve_http(
     http.and(closer)
 }
 
-/// Takes ownership of the directory as soon as it is free; `None` if `end` is cancelled first. If another process
+/// Takes ownership of the directory as soon as it is free; `None` if `end_token` is cancelled first. If another process
 /// already serves HTTP for the directory, this one ends without calling `announce`.
 async fn take_directory_ownership(
     process: &Process,

@@ -75,11 +75,11 @@ async fn send_signal(
     Ok(reply.flatten())
 }
 
-/// Asks at the terminal for one of the waits of the execution of the kind `what`. Returns the name of the signal if `what`
+/// Asks at the terminal for one of the waits of the execution of the kind `wait_type`. Returns the name of the signal if `wait_type`
 /// is `signal`, else the name of the step; `None` if none was picked.
 ///
 /// # Errors
-/// `USAGE_INVALID` if there is no terminal, or if nothing waits for `what`.
+/// `USAGE_INVALID` if there is no terminal, or if nothing waits for `wait_type`.
 pub(super) async fn pick_wait(
     link: &mut ServerLink<'_>,
     id: &str,

@@ -242,7 +242,7 @@ struct EventPrinter {
 }
 
 impl EventPrinter {
-    /// Prints events; with `everywhere` they may be of several executions, and name theirs.
+    /// Prints events; with `names_execution` they may be of several executions, and name theirs.
     fn print_events(&self, events: &[Value], names_execution: bool) -> Result<(), EarlyEnd> {
         let line = |event| {
             if self.is_json {

@@ -94,7 +94,7 @@ pub(super) struct ExtractedArtifacts {
 
 /// Extracts the artifacts from an output's `artifacts`, and numbers the texts there, which stay in place. Elements that
 /// are neither, because the step's schema uses the name for something else, also stay in place. `None` if `artifacts`
-/// has no artifact and no text. `taken` is the number of artifacts and texts that the execution has already.
+/// has no artifact and no text. `artifact_count` is the number of artifacts and texts that the execution has already.
 ///
 /// # Errors
 /// `LIMIT_EXCEEDED` for an artifact over [`limits::ARTIFACT_BYTES_MAX`] or an execution with more than
@@ -194,7 +194,7 @@ impl<'a> ArtifactInput<'a> {
         })
     }
 
-    /// Checks the limits of an artifact, which hold whatever schema the step declares. `most` is the limit on its
+    /// Checks the limits of an artifact, which hold whatever schema the step declares. `max_bytes` is the limit on its
     /// content in bytes.
     fn check_limits(self, max_bytes: usize) -> Result<Self> {
         let chars = limits::ARTIFACT_NAME_CHARS_MAX;
@@ -236,7 +236,7 @@ impl<'a> ArtifactInput<'a> {
     }
 }
 
-/// Makes an artifact from the body of a response, and returns it with its content. `taken` is the number of artifacts
+/// Makes an artifact from the body of a response, and returns it with its content. `artifact_count` is the number of artifacts
 /// and texts that the execution has already.
 ///
 /// # Errors

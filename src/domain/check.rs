@@ -113,7 +113,7 @@ pub fn check_shapes(draft: &WorkflowDraft) -> Vec<Finding> {
     findings
 }
 
-/// Checks an agent. `of_host` is the path of the file if the agent is written for a host.
+/// Checks an agent. `host_file` is the path of the file if the agent is written for a host.
 pub fn check_persona(
     draft: &PersonaDraft,
     host_file: Option<String>,

@@ -187,7 +187,7 @@ impl ClockAnchors {
 }
 
 impl SteadyClock {
-    /// A clock that follows `wall` and, while that is behind, the monotonic time `passed`.
+    /// A clock that follows `wall` and, while that is behind, the monotonic time `elapsed`.
     pub fn from_clocks(
         wall: impl Clock + 'static,
         elapsed: impl Fn() -> Duration + Send + Sync + 'static,

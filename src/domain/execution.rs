@@ -297,7 +297,7 @@ impl Execution {
             })
     }
 
-    /// The open visits for whose [`WaitCondition`] the closure `wanted` returns a value, each with that value.
+    /// The open visits for whose [`WaitCondition`] the closure `select` returns a value, each with that value.
     fn visits_awaiting<T>(
         &self,
         select: impl Fn(&WaitCondition) -> Option<T>,

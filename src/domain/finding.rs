@@ -41,7 +41,7 @@ pub struct Finding {
     pub actual: Option<String>,
     /// What to write instead.
     pub suggestion: Option<String>,
-    /// The suggestion as edits that a program may make, which [`Finding::locate`] computes from the text.
+    /// The suggestion as edits that a program may make, which [`Finding::resolve_edits`] computes from the text.
     pub edits: Vec<Edit>,
     /// The first byte, for drawing.
     pub start: usize,
@@ -162,7 +162,7 @@ impl Finding {
         }
     }
 
-    /// Suggests `meant` for the word `wrong` at `place`, with an edit.
+    /// Suggests `replacement` for the word `wrong` at `place`, with an edit.
     #[must_use]
     pub fn suggest_replacement(self, place: Place, wrong: &str, replacement: &str) -> Self {
         self.suggest(format!("did you mean `{replacement}`?")).edit_replace(
@@ -220,7 +220,7 @@ impl Finding {
         }
     }
 
-    /// Offers an edit that replaces the value `old` at `place`, which has no quotes, with `written` as it is.
+    /// Offers an edit that replaces the value `old` at `place`, which has no quotes, with `new_source` as it is.
     #[must_use]
     pub fn edit_rewrite_unquoted(self, place: Place, old: &str, new_source: &str) -> Self {
         self.push_change(PendingChange::replace_value(
@@ -231,7 +231,7 @@ impl Finding {
         ))
     }
 
-    /// Offers an edit that replaces the text `old` at `place`, with its quotes, by `written` as it is.
+    /// Offers an edit that replaces the text `old` at `place`, with its quotes, by `new_source` as it is.
     #[must_use]
     pub fn edit_rewrite_quoted(self, place: Place, old: &str, new_source: &str) -> Self {
         self.push_change(PendingChange::replace_value(

@@ -97,7 +97,7 @@ pub fn merge_sections_into_steps(document: &mut DocumentNode, sections: &[StepSe
 
 const INSTRUCTIONS_KEY: &str = "instructions";
 
-/// Calls `each` with every section that has a step, and the entries of that step.
+/// Calls `update` with every section that has a step, and the entries of that step.
 fn for_each_section_step(
     document: &mut DocumentNode,
     sections: &[StepSection],

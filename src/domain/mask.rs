@@ -87,7 +87,7 @@ impl MaskedSecret {
     }
 }
 
-/// The base64 forms of `secret` at offset `place` (modulo 3) of a longer text, in both alphabets. Characters at the
+/// The base64 forms of `secret` at offset `offset` (modulo 3) of a longer text, in both alphabets. Characters at the
 /// edges that depend on neighbouring bytes are left out.
 fn base64_forms(secret: &[u8], offset: usize) -> [Vec<u8>; 2] {
     let text = [&[0; 2][..offset], secret].concat();
@@ -96,7 +96,7 @@ fn base64_forms(secret: &[u8], offset: usize) -> [Vec<u8>; 2] {
         .map(|alphabet| alphabet.encode(&text).as_bytes()[start..end].to_vec())
 }
 
-/// The length of the encoded form of `secret` at the start of `text`. `read` decodes the next character, and returns
+/// The length of the encoded form of `secret` at the start of `text`. `decode_next` decodes the next character, and returns
 /// its bytes and its encoded length.
 fn encoded_match_length(
     secret: &[u8],

@@ -3,7 +3,7 @@
 /// The least letters of a word that a similar one is suggested for: too many short words are similar.
 const SUGGESTION_LETTERS_MIN: usize = 5;
 
-/// The one of `known` that is most similar to `name`, if it is similar enough to be what was meant.
+/// The one of `candidates` that is most similar to `name`, if it is similar enough to be what was meant.
 pub fn find_nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -32,7 +32,7 @@ pub fn find_nearest<'a>(
     nearest
 }
 
-/// The suggestion of the one of `known` that is most similar to `name`.
+/// The suggestion of the one of `candidates` that is most similar to `name`.
 pub fn suggest_nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -57,7 +57,7 @@ pub fn normalize_name(text: &str) -> Vec<char> {
         .collect()
 }
 
-/// The Damerau-Levenshtein distance, where it is at most `most`: insertions, deletions, replacements and swaps of neighbours.
+/// The Damerau-Levenshtein distance, where it is at most `max_distance`: insertions, deletions, replacements and swaps of neighbours.
 /// Words that differ more are told apart after some letters.
 fn edit_distance_up_to(a: &[char], b: &[char], max_distance: usize) -> Option<usize> {
     const DISTANCE_INFINITE: usize = usize::MAX / 2;

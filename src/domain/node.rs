@@ -80,7 +80,7 @@ impl DocumentNode {
         Finding::new(rule, path, self.place, message)
     }
 
-    /// Calls `each` with every text in it, itself included, and the path of that text.
+    /// Calls `visit` with every text in it, itself included, and the path of that text.
     pub fn for_each_text<'a>(
         &'a self,
         path: &str,

@@ -71,7 +71,7 @@ pub struct SchemaFinding {
 }
 
 impl SchemaFinding {
-    /// Suggests `meant` for the word `wrong`, which a program may replace.
+    /// Suggests `replacement` for the word `wrong`, which a program may replace.
     fn suggest_replacement(&mut self, wrong: &str, replacement: &str) {
         self.hint = Some(format!("did you mean `{replacement}`?"));
         self.replacement = Some((wrong.to_owned(), replacement.to_owned()));
@@ -81,7 +81,7 @@ impl SchemaFinding {
 /// The rule of the violation that says that a validation exceeded its limits.
 pub const BUDGET_RULE: &str = "schema_budget";
 
-/// The error for `what` if its validation exceeded the limits, as the first violation then says.
+/// The error for `subject` if its validation exceeded the limits, as the first violation then says.
 pub fn budget_exceeded_error(subject: &str, violations: &[Violation]) -> Option<Error> {
     let budget_violation = violations.first().filter(|first| first.rule == BUDGET_RULE)?;
     let limit = format!("an evaluation of JSON Schema may take {} steps", limits::SCHEMA_STEPS_MAX);
@@ -129,12 +129,12 @@ impl Schema {
         self.find_violations_named(value, "the value")
     }
 
-    /// [`Self::violations`], whose messages call the value `name`.
+    /// [`Self::find_violations`], whose messages call the value `name`.
     pub fn find_violations_named(&self, value: &Value, name: &str) -> Vec<Violation> {
         self.find_violations_within(value, name, limits::SCHEMA_STEPS_MAX)
     }
 
-    /// [`Self::violations_named`] of a value that another judges in the end: several schemas of a `oneOf` may hold for it.
+    /// [`Self::find_violations_named`] of a value that another judges in the end: several schemas of a `oneOf` may hold for it.
     /// Whether they did comes with the violations.
     pub fn find_lenient_violations(&self, value: &Value, name: &str) -> (Vec<Violation>, bool) {
         let steps = limits::SCHEMA_STEPS_MAX;
@@ -146,7 +146,7 @@ impl Schema {
         )
     }
 
-    /// [`Self::violations_named`] within `steps`. If they do not suffice a violation says so, under [`BUDGET_RULE`].
+    /// [`Self::find_violations_named`] within `steps`. If they do not suffice a violation says so, under [`BUDGET_RULE`].
     pub fn find_violations_within(&self, value: &Value, name: &str, steps: u64) -> Vec<Violation> {
         let mut evaluation = Evaluation::new(&self.program, name, steps);
         let outcome = evaluation.run(value);

@@ -71,7 +71,7 @@ fn parse_iso_units(lower: &str) -> Option<String> {
     (!days.contains('m')).then(|| format!("{days}{times}"))
 }
 
-/// Exponential backoff: the pause is `least` after the first failure, doubles with each further one, and is at most `most`.
+/// Exponential backoff: the pause is `min_delay` after the first failure, doubles with each further one, and is at most `max_delay`.
 pub fn compute_backoff(failures: u32, min_delay: Duration, max_delay: Duration) -> Duration {
     let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
     min_delay.saturating_mul(factor).min(max_delay)

@@ -48,7 +48,7 @@ pub fn json_length(value: &impl Serialize) -> usize {
     count.0
 }
 
-/// Divides `room` fairly: small wants are met, the others share the rest evenly.
+/// Divides `max_bytes` fairly: small wants are met, the others share the rest evenly.
 pub fn divide_fairly(wants: &[usize], max_bytes: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..wants.len()).collect();
     order.sort_by_key(|&at| wants[at]);
@@ -75,7 +75,7 @@ fn cut_value(value: &Value, max_bytes: usize, depth: usize) -> Value {
     }
 }
 
-/// The longest beginning of `text` whose JSON text, with the mark behind it, has at most `room` bytes.
+/// The longest beginning of `text` whose JSON text, with the mark behind it, has at most `max_bytes` bytes.
 fn cut_text(text: &str, max_bytes: usize) -> String {
     let mut remaining = max_bytes.saturating_sub(2 + CUT_MARK.len());
     let fits = |c: &char| {

@@ -41,7 +41,7 @@ pub(super) struct ActorState {
     durable_sender: watch::Sender<Option<DurableExecution>>,
     live: Option<LiveExecution>,
     /// Whether lost attempts were recovered since the execution was loaded, was last paused, or received
-    /// [`Command::Recover`].
+    /// [`Command::RecoverAttempts`].
     is_recovered: bool,
     /// A cache of small values, which later decisions may need again.
     values: Values,

@@ -296,7 +296,7 @@ impl Engine {
         Ok(artifacts.into_iter().map(|(view, _)| view).collect())
     }
 
-    /// A part of an artifact's content. `which` is the id of the artifact, or its name (the latest counts if several
+    /// A part of an artifact's content. `id_or_name` is the id of the artifact, or its name (the latest counts if several
     /// have it). A reference has no content. Returns at most `limit` bytes (and [`limits::ARTIFACT_SHOWN_BYTES_MAX`])
     /// from byte `offset` on.
     ///

@@ -40,7 +40,7 @@ impl<'a> ValueLookup<'a> {
         Self { shared, id, last_row, rounds: 0, found_values, stored_digests: Vec::new() }
     }
 
-    /// Adds the values that are `asked` for to `found`.
+    /// Looks up the values in `requests` and adds them.
     ///
     /// # Errors
     /// `INTERNAL_ERROR` after [`limits::LOOKUPS_MAX`] calls, so that no decision and no view is repeated without end.

@@ -18,7 +18,7 @@ pub struct ChangePoller {
 }
 
 impl ChangePoller {
-    /// Starts a thread of this name, which calls `look` periodically. If it runs already, this has no effect.
+    /// Starts a thread of this name, which calls `poll` periodically. If it runs already, this has no effect.
     pub fn start_polling(&self, name: &str, poll: impl Fn() + Send + 'static) {
         self.stop_sender.get_or_init(|| {
             let (stop_sender, stop_receiver) = mpsc::channel();

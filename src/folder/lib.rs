@@ -217,7 +217,7 @@ impl Folder {
     }
 
     /// Writes a file atomically: `bytes` are synced to a temporary file, which is then renamed. The new file gets the
-    /// owner and the permissions of the file `of` that it replaces.
+    /// owner and the permissions of the file `replaced` that it replaces.
     pub fn write(
         &self,
         name: &OsStr,

@@ -27,7 +27,7 @@ impl AccessRules {
         Self { token, accepted_hosts }
     }
 
-    /// Checks the head of a request before its body is read. `single` lists further headers that may occur only once.
+    /// Checks the head of a request before its body is read. `unrepeated_headers` lists further headers that may occur only once.
     ///
     /// # Errors
     /// `REQUEST_INVALID` for a repeated header, `UNAUTHORIZED` without the token, `FORBIDDEN` as `Names::check_request`.

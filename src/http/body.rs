@@ -127,8 +127,8 @@ impl Body for CancellableBody {
     }
 }
 
-/// Wraps the body of a reply to the request `work`. The body counts against the byte budget until the client has
-/// received it. `held` is dropped earlier: once the body has been produced completely.
+/// Wraps the body of a reply to the request `request_guard`. The body counts against the byte budget until the client has
+/// received it. `kept_alive` is dropped earlier: once the body has been produced completely.
 pub fn count_reply_body<T: Send + Sync + Unpin + 'static>(
     body: Reply,
     kept_alive: T,

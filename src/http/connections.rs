@@ -218,7 +218,7 @@ impl Connection {
     }
 
     /// Since when the server waits for the client, on the logical clock. `None` if the client waits for the server,
-    /// or if `among` excludes the connection.
+    /// or if `evictable` excludes the connection.
     fn waiting_since(&self, evictable: Evictable) -> Option<u64> {
         let state = self.lock_state();
         let stalled = state.stalled.map(|(since, _)| since);

@@ -35,7 +35,7 @@ pub(super) struct AcceptedHosts {
 }
 
 impl AcceptedHosts {
-    /// Accepts the loopback names and `address`, and their pages over `http` at `port`. Also accepts `others`, and
+    /// Accepts the loopback names and `address`, and their pages over `http` at `port`. Also accepts `extra_names`, and
     /// their pages over `http` or `https` at any port.
     pub(super) fn new(address: SocketAddr, extra_names: Vec<Host>) -> Self {
         let own_names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into_iter();

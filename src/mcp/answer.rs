@@ -9,7 +9,7 @@ use midex_domain::{
     error::{Category, Code, Error},
 };
 
-/// The result of a refused tool call, marked with `isError` as the protocol requires. `named` is the execution that its
+/// The result of a refused tool call, marked with `isError` as the protocol requires. `execution_id` is the execution that its
 /// arguments name.
 pub(super) fn build_error_result(
     error: &Error,

@@ -236,7 +236,7 @@ fn find_execution_to_ask(answer: &Result<AdvanceReply>) -> Option<ExecutionId> {
     ExecutionId::parse(id?).ok()
 }
 
-/// The question that the execution has for the user now: the inputs of a step (the step `wanted`, if given), or an
+/// The question that the execution has for the user now: the inputs of a step (the step `user_only_step`, if given), or an
 /// approval if it is paused only for that.
 async fn find_next_question(
     app: &App,

@@ -80,7 +80,7 @@ impl CallLimiter {
 
     /// Registers a call of `bytes` bytes. Checks no limit: the reader waits for [`Self::wait_until_readable`] before it
     /// reads the next call. Returns a guard that is held while the call is handled, or `None` if a call
-    /// with this id is outstanding. A call that `is_endless` is not waited for at the end of input.
+    /// with this id is outstanding. A call that `is_open_ended` is not waited for at the end of input.
     pub(super) fn register_call(
         self: &Arc<Self>,
         id: RequestId,

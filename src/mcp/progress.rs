@@ -12,7 +12,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use midex_domain::limits;
 
 /// Runs `work`. If the caller sent a progress token, notifies it every [`limits::PROGRESS_EVERY`] of the elapsed
-/// seconds, and of `longest` as the total if that is known.
+/// seconds, and of `max_duration` as the total if that is known.
 ///
 /// Notifications are sent from the task of the call: over HTTP, a notification from another task does not reach the
 /// caller's stream.

@@ -67,7 +67,7 @@ pub(super) struct CachedLoader<'a, T> {
 }
 
 impl<'a, T> CachedLoader<'a, T> {
-    /// Starts a load that reuses results for unchanged texts from `before`.
+    /// Starts a load that reuses results for unchanged texts from `previous`.
     pub(super) fn new(previous: &'a LoadCache<T>) -> Self {
         Self { previous, current: LoadCache::default(), parsed_files: 0 }
     }

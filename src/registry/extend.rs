@@ -212,8 +212,8 @@ fn check_with_base(
     }
 }
 
-/// Checks the workflow that `extends` names as a base. All names that are looked up are added to `used`. A finding about
-/// the chain of bases is put into `chain` too.
+/// Checks the workflow that `extends` names as a base. All names that are looked up are added to `name_lookups`. A finding about
+/// the chain of bases is put into `chain_finding` too.
 fn check_base(
     extends: &DocumentNode,
     heirs: &[String],

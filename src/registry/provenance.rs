@@ -36,7 +36,7 @@ impl Registry {
         sources.find(|source| effective_source == Source::Project && *source > effective_source)
     }
 
-    /// Marks a definition of this source if it comes in part from the project. `used` lists the workflows that it
+    /// Marks a definition of this source if it comes in part from the project. `name_lookups` lists the workflows that it
     /// refers to.
     pub(super) fn mark_project_definition(
         &self,

@@ -13,7 +13,7 @@ struct SyntaxFix {
     changes: Vec<TextReplacement>,
 }
 
-/// Adds to the finding of a syntax error the first fix with which `read` succeeds, or fails on a later line.
+/// Adds to the finding of a syntax error the first fix with which `parse` succeeds, or fails on a later line.
 pub(super) fn suggest_syntax_fix(
     text: &str,
     finding: Finding,

@@ -140,7 +140,7 @@ pub fn save_workflow(
 }
 
 /// Replaces the file that has the id of the workflow. If the format differs, the old file is removed, since an id has
-/// one file. Without an expected version, the file must still be the one `seen` when the save began.
+/// one file. Without an expected version, the file must still be the one `seen_file` when the save began.
 fn replace_file(
     locked_file: &LockedFile,
     seen_file: Option<&LockedFile>,

@@ -234,7 +234,7 @@ impl App {
         self.with_definitions(LiveDefinitions::current_registry).await
     }
 
-    /// Runs `look` on the current definitions, off the async worker threads.
+    /// Runs `work` on the current definitions, off the async worker threads.
     pub async fn with_registry<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Registry) -> T + Send + 'static,
@@ -354,7 +354,7 @@ impl App {
     /// Applies a command to an execution and returns its new status.
     ///
     /// # Errors
-    /// As [`midex_engine::Engine::command`].
+    /// As [`midex_engine::Engine::apply_command`].
     pub async fn command(
         &self,
         id: &ExecutionId,

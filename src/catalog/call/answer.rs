@@ -112,8 +112,8 @@ impl Answer {
     }
 }
 
-/// Reads at most `most` bytes of the decompressed body. A longer body exceeds the limit, and a connection may be
-/// [`broken`]. If it `may_be_cut`, both return the bytes that were read.
+/// Reads at most `max_bytes` bytes of the decompressed body. A longer body exceeds the limit, and a connection may be
+/// [`exchange_error`]. If it `can_truncate`, both return the bytes that were read.
 pub(super) async fn read_body(
     response: &mut Response,
     max_bytes: usize,
@@ -169,7 +169,7 @@ pub(super) async fn read_success(response: &mut Response, mask: &SecretMask) -> 
     })
 }
 
-/// The failure for any other status. `what` names the call in the message.
+/// The failure for any other status. `call_name` names the call in the message.
 pub(super) async fn read_failure(
     response: &mut Response,
     call_name: &str,

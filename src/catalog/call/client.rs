@@ -130,7 +130,7 @@ impl ConnectionPools {
     /// Sends an admitted request, and follows redirects. The target of each redirect must be admitted too.
     ///
     /// # Errors
-    /// `ADDRESS_REFUSED`, `LIMIT_EXCEEDED`, or `FETCH_FAILED` as [`broken`] and its neighbours make it.
+    /// `ADDRESS_REFUSED`, `LIMIT_EXCEEDED`, or `FETCH_FAILED` as [`exchange_error`] and its neighbours make it.
     pub(super) async fn send(
         &self,
         mut request: Request,
@@ -276,7 +276,7 @@ fn redirect_target(
 }
 
 /// Changes the request to follow a redirect (RFC 9110, 15.4). Returns the origin if it is another one. Another origin
-/// receives no body and only the headers of [`without_secrets`], and a request that changes something is not
+/// receives no body and only the headers of [`keep_safe_headers`], and a request that changes something is not
 /// redirected there.
 fn follow_redirect(request: &mut Request, target: Url, status: u16) -> Result<Option<String>> {
     let is_safe =

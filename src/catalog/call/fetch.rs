@@ -20,7 +20,7 @@ impl Caller {
     /// [`limits::DOCUMENT_FETCH_MAX`].
     ///
     /// # Errors
-    /// `ADDRESS_REFUSED` if `reach` does not allow the URL or a redirect, `LIMIT_EXCEEDED`, and `FETCH_FAILED` for
+    /// `ADDRESS_REFUSED` if `address_policy` does not allow the URL or a redirect, `LIMIT_EXCEEDED`, and `FETCH_FAILED` for
     /// errors of the network and the server.
     pub async fn fetch_document(
         &self,

@@ -2,7 +2,7 @@
 //!
 //! Arguments are checked against the document before anything is sent (`arguments`, `write`, `body`, [`Request`]).
 //! Then the catalog's headers and credentials are added, if the origin may receive them (`security`, `secret`). The
-//! request is sent if the address is allowed ([`Reach`], `client`). Only this module uses the HTTP client library.
+//! request is sent if the address is allowed ([`AddressPolicy`], `client`). Only this module uses the HTTP client library.
 
 mod address;
 mod answer;
@@ -78,7 +78,7 @@ pub struct CallTarget {
     /// Credentials by the name of their scheme. They may refer to secrets too. For basic authentication:
     /// `user:password`.
     pub credentials: BTreeMap<String, String>,
-    /// The origins that may receive headers and credentials, as [`origin`] writes them.
+    /// The parse_origins that may receive headers and credentials, as [`parse_origin`] writes them.
     pub origins: BTreeSet<String>,
     /// The origins that the user approved. Secrets of steps are sent only there, unless the user listed hosts for a
     /// secret.

@@ -42,7 +42,7 @@ pub struct ItemsPage {
     pub incomplete_reason: Option<String>,
 }
 
-/// The progress through a list, and how to request its next page. The caller keeps it as a [`Cursor`] between pages.
+/// The progress through a list, and how to request its next page. The caller keeps it as a [`PageCursor`] between pages.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct ListProgress {
     pages: u32,

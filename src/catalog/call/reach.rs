@@ -126,14 +126,14 @@ impl AddressPolicy {
     }
 }
 
-/// The refusal of an address that is not public, for [`Reach::refused_host`].
+/// The refusal of an address that is not public, for [`AddressPolicy::refused_host_error`].
 pub(super) fn refused_address_error(address: IpAddr) -> Option<Error> {
     let rule = address::find_refusal_rule(address)?;
     let message = format!("leads to {address}, which is not public");
     Some(Error::new(Code::AddressRefused, message).with_context("rule", rule))
 }
 
-/// Parses `HOST` or `HOST:PORT`, with the host in the spelling of [`host_and_port`].
+/// Parses `HOST` or `HOST:PORT`, with the host in the spelling of [`get_host_and_port`].
 fn parse_host(text: &str) -> Option<(String, Option<u16>)> {
     let url = Url::parse(&format!("http://{text}/")).ok()?;
     let is_bare = url.path() == "/" && url.username().is_empty() && url.password().is_none();

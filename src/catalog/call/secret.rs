@@ -22,7 +22,7 @@ pub struct SecretSources {
     pub environment: BTreeMap<String, String>,
     /// A file of lines `NAME=value`, which only its owner may access.
     pub file: Option<PathBuf>,
-    /// The hosts that a secret may be sent to, by its name, as [`secret_host`](super::secret_host) writes them. A
+    /// The hosts that a secret may be sent to, by its name, as [`secret_host`](super::normalize_secret_host) writes them. A
     /// secret without an entry may be sent to the origins that the user gave.
     pub allowed_hosts: BTreeMap<String, BTreeSet<String>>,
 }

@@ -27,7 +27,7 @@ pub(super) struct PaginationHints {
 }
 
 impl PaginationHints {
-    /// Reads the hints in a payload. `asked` is the number of the requested page, if the list counts pages.
+    /// Reads the hints in a payload. `requested_page` is the number of the requested page, if the list counts pages.
     pub(super) fn from_payload(payload: &Value, requested_page: Option<u64>) -> Self {
         let mut hints = Self::default();
         let fields = payload.as_object().into_iter().flatten();

@@ -58,7 +58,7 @@ pub(super) struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Reads the file at `path`. `users` is the path of the user's file: a warning about a setting that a project must
+    /// Reads the file at `path`. `user_path` is the path of the user's file: a warning about a setting that a project must
     /// not make refers to it.
     pub(super) fn read(owner: FileOwner, path: PathBuf, user_path: Option<&Path>) -> Self {
         let mut file = Self { owner, path, text: None, settings: Vec::new(), findings: Vec::new() };

@@ -79,7 +79,7 @@ impl HostFile {
     }
 
     /// Replaces the file with `text`, unless another program has changed it since it was read. Returns the path of the
-    /// backup if this call made one: on the first change by midex, and only if the backup `has_use`.
+    /// backup if this call made one: on the first change by midex, and only if the backup `should_backup`.
     pub(super) fn replace_content(
         &self,
         text: &str,

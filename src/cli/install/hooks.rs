@@ -81,7 +81,7 @@ fn split_shell_words(line: &str) -> Vec<String> {
     words
 }
 
-/// The text with an entry that runs this program for each of [`HOOK_EVENTS`]. Unless `added`, only existing entries are
+/// The text with an entry that runs this program for each of [`HOOK_EVENTS`]. Unless `should_add`, only existing entries are
 /// updated.
 pub(super) fn add_hooks(
     text: &str,

@@ -16,7 +16,7 @@ pub(super) fn read_value(text: &str) -> Result<Value> {
     Ok(value.unwrap_or_else(|| json!({})))
 }
 
-/// The text with these fields in the object at `path`, which is created if missing, and without the fields `others`.
+/// The text with these fields in the object at `path`, which is created if missing, and without the fields `removed_names`.
 pub(super) fn set_fields(
     text: &str,
     path: [&str; 2],

@@ -26,7 +26,7 @@ pub(super) fn read_table(text: &str, path: [&str; 2]) -> Result<Option<Value>> {
 }
 
 /// The text with these fields in the table `[above.name]`, which is appended if missing, and without the fields
-/// `others`.
+/// `removed_names`.
 pub(super) fn set_fields(
     text: &str,
     path: [&str; 2],

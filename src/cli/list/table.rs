@@ -59,14 +59,14 @@ impl<const N: usize> Table<N> {
         rows.fold(header, |text, row| text + &row)
     }
 
-    /// The widths that the columns need, except for the last `without` columns.
+    /// The widths that the columns need, except for the last `excluded` columns.
     fn natural_widths(&self, excluded: usize) -> Vec<usize> {
         let count = self.rows[0].len() - excluded;
         let width = |column: usize| self.rows.iter().map(|cells| cells[column].width()).max();
         (0..count).map(|column| width(column).unwrap_or(0)).collect()
     }
 
-    /// The widths of the columns except for the last `without`; `None` if they do not fit.
+    /// The widths of the columns except for the last `excluded`; `None` if they do not fit.
     fn fitted_widths(&self, excluded: usize) -> Option<Vec<usize>> {
         let mut widths = self.natural_widths(excluded);
         let gaps = CELL_GAP * widths.len().saturating_sub(1);

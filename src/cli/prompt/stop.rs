@@ -115,7 +115,7 @@ pub(super) fn set_redraw_printer(printer: RedrawPrinter) {
     *REDRAW_PRINTER.lock().unwrap_or_else(PoisonError::into_inner) = Some(printer);
 }
 
-/// Reads a line with `read`, and handles stops while it runs.
+/// Reads a line with `read_line`, and handles stops while it runs.
 pub(super) fn run_reading<T>(read_line: impl FnOnce() -> T) -> T {
     let Ok(original) = tcgetattr(io::stdin()) else {
         return read_line();

@@ -132,7 +132,7 @@ impl AgentCommand {
     /// # Errors
     /// Nothing is submitted then: `LIMIT_EXCEEDED` if the command does not end in time, `STEP_OUTPUT_INVALID` if it
     /// prints nothing that can be submitted in [`limits::AGENT_COMMAND_TRIES_MAX`] runs, `FILE_UNUSABLE` if the shell
-    /// cannot execute it, and the error of [`Self::record_path`].
+    /// cannot execute it, and the error of [`Self::choose_record_path`].
     pub(super) async fn run_for_step(
         &mut self,
         step: &OpenStep,

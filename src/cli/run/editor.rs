@@ -86,7 +86,7 @@ impl Editor {
         }
     }
 
-    /// Opens the editor with `begun` above the template; returns the user's own text.
+    /// Opens the editor with `initial_text` above the template; returns the user's own text.
     async fn edit_text(&self, initial_text: &str, template: &str) -> Result<String> {
         let mut file = tempfile::Builder::new()
             .prefix("midex-")

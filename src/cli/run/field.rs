@@ -200,7 +200,7 @@ impl InputField {
         })
     }
 
-    /// Checks a value that was typed as JSON over several lines and is parsed as `read`.
+    /// Checks a value that was typed as JSON over several lines and is parsed as `parsed`.
     pub(super) fn check_json_value(
         &self,
         text: &str,
@@ -378,7 +378,7 @@ const CLEAR_VALUE_WORD: &str = "\"\"";
 const KEPT_COLUMNS_MAX: usize = 40;
 
 /// The fields that the violations are about (`/text`, `inputs.topic`), to be asked again. If a violation is about none
-/// of the fields, all are asked, and an empty line keeps the value in `given`.
+/// of the fields, all are asked, and an empty line keeps the value in `values`.
 pub(super) fn select_violated_fields(
     fields: &[InputField],
     violations: &[Violation],

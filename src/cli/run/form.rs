@@ -195,7 +195,7 @@ impl FieldForm<'_, '_> {
     }
 
     /// Classifies a typed line. For `failed` without a reason it asks for the reason. A request for help is answered
-    /// here, after `about`, and the question is to be asked again.
+    /// here, after `description`, and the question is to be asked again.
     pub(super) async fn classify_line(
         &mut self,
         line: &str,
@@ -329,7 +329,7 @@ impl FieldForm<'_, '_> {
         }
     }
 
-    /// Reads lines until the JSON that `begun` starts is complete, or an empty line ends it. `keep` puts the incomplete
+    /// Reads lines until the JSON that `first_text` starts is complete, or an empty line ends it. `update_draft` puts the incomplete
     /// text into the draft.
     pub(super) async fn read_json_lines(
         &mut self,

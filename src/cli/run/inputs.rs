@@ -97,8 +97,8 @@ pub(crate) fn merge_inputs(
     Some(Value::Object(inputs))
 }
 
-/// Whether an execution with the inputs `kept` can have been started with `given`. If the workflow declares inputs,
-/// `kept` holds their defaults too.
+/// Whether an execution with the inputs `stored_inputs` can have been started with `given_inputs`. If the workflow declares inputs,
+/// `stored_inputs` holds their defaults too.
 pub(super) fn has_same_inputs(
     given_inputs: Option<&Value>,
     stored_inputs: &Value,

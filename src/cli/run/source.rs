@@ -189,7 +189,7 @@ impl OutputSource {
         self.retry_submission = Some(StepSubmission { is_retry: true, ..submission });
     }
 
-    /// The first step name in the lines that is not in `known`, and its place.
+    /// The first step name in the lines that is not in `known_names`, and its place.
     pub(super) fn find_unknown_name(&self, known_names: &[&str]) -> Option<(&str, &str)> {
         let lines = self.lines.as_ref()?;
         lines.unused_submissions().find_map(|submission| {

@@ -13,7 +13,7 @@ use midex_domain::{
     view::{ExecutionView, GateAnswerView, GraphNode, GraphView, HistoryRow},
 };
 
-/// The steps of `shown` with their states, and what each waits for at time `now`.
+/// The steps of `execution` with their states, and what each waits for at time `now`.
 pub(super) fn steps_section(
     graph: &GraphView,
     execution: &ExecutionView,

@@ -277,7 +277,7 @@ fn fit_page_to_rows(page: &str, rows: usize) -> Vec<String> {
     lines
 }
 
-/// The output that turns the lines `before` into `now`, with the cursor below them. Only lines that differ are written.
+/// The output that turns the lines `old_lines` into `new_lines`, with the cursor below them. Only lines that differ are written.
 fn line_changes(old_lines: &[String], new_lines: &[String]) -> String {
     if old_lines == new_lines {
         return String::new();

@@ -23,7 +23,7 @@ const ID_COLUMNS_NARROW: usize = 12;
 /// The width of the column of step names; longer names exceed it.
 const STEP_COLUMNS: usize = 12;
 
-/// Formats an event in one line; with `everywhere` it names the execution. `None` if another event says the same.
+/// Formats an event in one line; with `names_execution` it names the execution. `None` if another event says the same.
 pub(super) fn event_line(event: &Value, names_execution: bool, screen: &Screen) -> Option<String> {
     let (words, style) = event_text(event)?;
     let time = event_time(event, screen);

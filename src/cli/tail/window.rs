@@ -16,7 +16,7 @@ pub(super) struct SeenEvents {
 }
 
 impl SeenEvents {
-    /// Takes the events of the first reply and returns the last `lines` of those that are shown. The others are never
+    /// Takes the events of the first reply and returns the last `limit` of those that are shown. The others are never
     /// printed.
     pub(super) fn take_first_reply(
         &mut self,

@@ -6,7 +6,7 @@ use super::super::{
 };
 use super::site::ExpressionSite;
 
-/// The finding for a fault in a text. `meant` is the path that the author probably meant, if known.
+/// The finding for a fault in a text. `full_path` is the path that the author probably meant, if known.
 pub(super) fn fault_finding(
     site: &ExpressionSite<'_>,
     fault: &ExpressionFault,

@@ -291,7 +291,7 @@ impl<'a> FlowGraph<'a> {
     }
 }
 
-/// All positions that are reachable from `open`, including those; `next` returns the successors of a step.
+/// All positions that are reachable from `pending`, including those; `successors` returns the successors of a step.
 fn reachable_positions(
     mut pending: Vec<usize>,
     successors: impl Fn(usize) -> Vec<usize>,

@@ -125,7 +125,7 @@ fn resolve_stated_dependencies<'a>(
     edges
 }
 
-/// The finding for a dependency on a step that does not exist. `meant` allows a suggestion: the position of the
+/// The finding for a dependency on a step that does not exist. `candidates` allows a suggestion: the position of the
 /// dependent step, and all ids.
 fn unknown_dependency_finding(
     reference: &LocatedValue<String>,

@@ -425,7 +425,7 @@ pub(super) fn check_record(
     check_keys(findings, node, path, record, &[]);
 }
 
-/// Checks a mapping against the keys of `record`. The `excused` keys may be missing even if they are required.
+/// Checks a mapping against the keys of `record`. The `exempt_keys` keys may be missing even if they are required.
 fn check_keys(
     findings: &mut Vec<Finding>,
     node: &DocumentNode,

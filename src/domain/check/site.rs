@@ -36,7 +36,7 @@ impl ExpressionSite<'_> {
         )
     }
 
-    /// Suggests the nearest of `known` for `name`, a part of the reference; `found` are the findings so far.
+    /// Suggests the nearest of `known` for `name`, a part of the reference; `findings` are the findings so far.
     pub(super) fn suggest_name<'k>(
         &self,
         findings: &[Finding],

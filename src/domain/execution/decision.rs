@@ -28,7 +28,7 @@ pub struct DecisionContext<'a> {
     pub owner: OwnerEpoch,
     /// How long a token lives.
     pub token_ttl: Duration,
-    /// Outputs, inputs and memory values that earlier [`Decision::Need`]s asked for.
+    /// Outputs, inputs and memory values that earlier [`Decision::MissingValues`]s asked for.
     pub values: &'a Values,
     /// The environment variables that expressions may read.
     pub env: &'a BTreeMap<String, String>,
@@ -104,7 +104,7 @@ impl Interrupt {
         }
     }
 
-    /// Adds the context of `place` to a refusal that has none yet.
+    /// Lets `add_context` complete a refusal that has no context yet.
     pub(super) fn with_error_context(self, add_context: impl FnOnce(Error) -> Error) -> Self {
         match self {
             Self::Refused(error) if error.context("execution_id").is_none() => {

@@ -215,7 +215,7 @@ impl<'a> TransitionBuilder<'a> {
         Ok(())
     }
 
-    /// Passes control from an ended step to `next`, or to its dependents if there is no jump.
+    /// Passes control from an ended step to `jump`, or to its dependents if there is no jump.
     pub(super) fn pass_control(&mut self, from: usize, jump: Option<&JumpTarget>) {
         // While the execution is failing only the steps of `on_failure` may jump.
         let is_on_failure_step = self.step(from).run_when == RunWhen::Failing;

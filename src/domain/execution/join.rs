@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl TransitionBuilder<'_> {
-    /// Whether a step that waits for `wanted` of its dependencies may be entered.
+    /// Whether a step that waits for `quorum` of its dependencies may be entered.
     pub(super) fn compute_join_readiness(&self, position: usize, quorum: u32) -> Readiness {
         let run_when = self.step(position).run_when;
         let graph = self.context.definition.graph();

@@ -124,7 +124,7 @@ impl Execution {
         })
     }
 
-    /// The refusal of the malformed output number `seen` of a visit.
+    /// The refusal of the malformed output number `refusal_count` of a visit.
     pub(super) fn invalid_output_error(
         &self,
         step: &StepState,
@@ -266,7 +266,7 @@ impl TransitionBuilder<'_> {
         );
     }
 
-    /// Ends an attempt of a model and begins the next one after `pause`, with a new token.
+    /// Ends an attempt of a model and begins the next one after `delay`, with a new token.
     pub(super) fn reoffer_after_delay(
         &mut self,
         visit_id: &VisitId,

@@ -54,7 +54,7 @@ pub struct DryRunStep {
 type UnknownReasons = BTreeMap<String, String>;
 
 impl DryRun {
-    /// Rehearses an execution with `inputs`. The inputs named in `open` have no known value.
+    /// Rehearses an execution with `inputs`. The inputs named in `inputs_without_value` have no known value.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` where the inputs are too large.

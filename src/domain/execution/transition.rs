@@ -108,7 +108,7 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    /// The transition, or [`Decision::Stay`] if no event was added.
+    /// The transition, or [`Decision::NoChange`] if no event was added.
     pub(super) fn into_decision(self, refusal: Option<Error>) -> Decision {
         if self.row.events.is_empty() {
             Decision::NoChange
@@ -293,7 +293,7 @@ impl<'a> TransitionBuilder<'a> {
         self.void_visits_of_steps(|_| true);
     }
 
-    /// Voids the open visits of the steps for whose position `is_meant` returns true.
+    /// Voids the open visits of the steps for whose position `is_selected` returns true.
     pub(super) fn void_visits_of_steps(&mut self, is_selected: impl Fn(usize) -> bool) {
         let open_visits = self.execution.open_visits().filter(|(at, ..)| is_selected(*at));
         let open_visits: Vec<_> =

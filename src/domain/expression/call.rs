@@ -159,7 +159,7 @@ impl Parser<'_> {
         self.note_with_suggestion(fault, token.span(), &name, kind, &known);
     }
 
-    /// Notes a fault about the word `written` at `span`; suggests the similar one of `known`, or else lists all of them.
+    /// Notes a fault about the word `name` at `span`; suggests the similar one of `known`, or else lists all of them.
     fn note_with_suggestion(
         &mut self,
         fault: ExpressionFault,

@@ -52,7 +52,7 @@ impl Program {
         }
     }
 
-    /// Evaluates the program; `found` has the value of each reference, or the fault if there is none.
+    /// Evaluates the program; `lookups` has the value of each reference, or the fault if there is none.
     pub(super) fn run<'v>(
         &self,
         lookups: impl Iterator<Item = Result<std::borrow::Cow<'v, Value>, ExpressionFault>>,

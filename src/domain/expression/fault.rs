@@ -91,7 +91,7 @@ impl ExpressionFault {
         self
     }
 
-    /// Suggests `meant` for the word at `span`, with an edit.
+    /// Suggests `word` for the word at `span`, with an edit.
     pub(super) fn with_word_suggestion(self, span: (usize, usize), word: &str) -> Self {
         self.with_suggestion(format!("did you mean `{word}`?"))
             .with_replacement(span, word.to_owned())

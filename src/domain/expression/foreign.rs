@@ -10,7 +10,7 @@ use super::{
 use crate::grammar::foreign as words;
 
 impl Parser<'_> {
-    /// Notes an operator of another language, for which `meant` is the one of ours.
+    /// Notes an operator of another language, for which `replacement` is the one of ours.
     pub(super) fn note_foreign_operator(
         &mut self,
         token: &Token,
@@ -24,7 +24,7 @@ impl Parser<'_> {
         );
     }
 
-    /// `meant` with a space where it would otherwise merge with its neighbours.
+    /// `replacement` with a space where it would otherwise merge with its neighbours.
     fn pad_operator(&self, token: &Token, replacement: &str) -> String {
         let before = self.source.get(..token.start).unwrap_or_default();
         let after = self.source.get(token.end..).unwrap_or_default();

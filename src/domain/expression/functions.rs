@@ -276,7 +276,7 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
     }
 
     /// `selectattr("name")`, `selectattr("name", "equalto", value)`: the items whose attribute passes the test, or with
-    /// `wanted` false, fails it.
+    /// `is_selected` false, fails it.
     pub(super) fn select_by_attribute(&self, is_selected: bool) -> Result<Inner, Error> {
         self.expect_list()?;
         let path = self.arguments.first().and_then(Inner::as_str);
@@ -292,7 +292,7 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
         Ok(Inner::from(selected))
     }
 
-    /// Whether the attribute `found` of an item passes the test that the arguments name.
+    /// Whether the attribute `attribute` of an item passes the test that the arguments name.
     fn is_test_passed(&self, attribute: &Inner) -> Result<bool, Error> {
         let Some(test) = self.arguments.get(1) else {
             return Ok(attribute.is_true());

@@ -369,7 +369,7 @@ fn translate_comparison(signs: &[&str], nodes: &[ExpressionNode]) -> String {
     format!("({text})")
 }
 
-/// The translations of `nodes`, with `joint` between them.
+/// The translations of `nodes`, with `separator` between them.
 pub(super) fn join_translations(nodes: &[ExpressionNode], separator: &str) -> String {
     let texts: Vec<_> = nodes.iter().map(|node| node.text.as_str()).collect();
     texts.join(separator)
@@ -499,7 +499,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The only one of `nodes`, or one node with the translation that `text` makes of them.
+    /// The only one of `nodes`, or one node with the translation that `translate` makes of them.
     fn merge_nodes(
         &mut self,
         mut nodes: Vec<ExpressionNode>,
@@ -548,7 +548,7 @@ impl Parser<'_> {
         self.halt_with_fault(ExpressionFault::new(FaultKind::Syntax, span, message))
     }
 
-    /// Stops because `what` should stand where the next token is.
+    /// Stops because `expected` should stand where the next token is.
     pub(super) fn halt_at_missing<T>(&mut self, expected: &str) -> ParseResult<T> {
         let (span, actual) = match self.peek() {
             Some(token) => {

@@ -255,7 +255,7 @@ fn follow_path<'a>(
     Ok(Cow::Borrowed(value))
 }
 
-/// The fault of a path whose segment `at` leads to nothing.
+/// The fault of a path whose segment `index` leads to nothing.
 fn missing_segment_fault(
     reference: &Reference,
     index: usize,

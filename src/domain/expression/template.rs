@@ -172,7 +172,7 @@ impl Template {
         self.render_with_secret_places(roots).map(|rendered| rendered.value)
     }
 
-    /// Renders with incomplete data: an expression that cannot be evaluated is left as written and reported. `unknown`
+    /// Renders with incomplete data: an expression that cannot be evaluated is left as written and reported. `missing_reason`
     /// returns the reason why a path has no value yet.
     pub fn preview(
         &self,
@@ -298,7 +298,7 @@ impl TemplateParser<'_> {
         }
     }
 
-    /// Parses the expression that opens at `open`: returns it if it has no fault, and where it ends.
+    /// Parses the expression that opens at `start`: returns it if it has no fault, and where it ends.
     fn parse_expression(&mut self, text: &str, start: usize) -> (Option<Expression>, usize) {
         self.expression_count += 1;
         if self.expression_count > limits::TEMPLATE_EXPRESSIONS_MAX {

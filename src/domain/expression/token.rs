@@ -48,7 +48,7 @@ pub(super) struct Tokens {
     pub(super) is_closed: bool,
 }
 
-/// Reads the tokens of `source` from `start` to its end; with `braced`, to the `}}` that closes the expression.
+/// Reads the tokens of `source` from `start` to its end; with `is_braced`, to the `}}` that closes the expression.
 pub(super) fn tokenize(
     source: &str,
     start: usize,
@@ -234,7 +234,7 @@ impl Lexer<'_> {
     }
 }
 
-/// The number of bytes at the start of `text` whose letters are all `such`.
+/// The number of bytes at the start of `text` whose letters are all `predicate`.
 fn matching_prefix_length(text: &str, predicate: impl Fn(char) -> bool) -> usize {
     text.find(|letter| !predicate(letter)).unwrap_or(text.len())
 }

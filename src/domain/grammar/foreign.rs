@@ -103,7 +103,7 @@ fn all_foreign_keys() -> impl Iterator<Item = (&'static str, &'static ForeignKey
     FOREIGN_KEYS.iter().flat_map(rows)
 }
 
-/// The counterpart of `key` in the mapping named `place`; `has` tells whether the mapping has another key.
+/// The counterpart of `key` in the mapping named `mapping`; `has_key` tells whether the mapping has another key.
 pub fn find_key_counterpart(
     mapping: &str,
     key: &str,
@@ -134,7 +134,7 @@ pub fn find_filter_advice(name: &str) -> Option<&'static str> {
     Some(advice)
 }
 
-/// The replacement of a scalar under `key` in the mapping named `place`.
+/// The replacement of a scalar under `key` in the mapping named `mapping`.
 pub fn find_bare_scalar(mapping: &str, key: &str) -> Option<&'static BareScalar> {
     BARE_SCALARS.iter().find(|row| (row.mapping, row.key) == (mapping, key))
 }

@@ -61,7 +61,7 @@ const fn field_key(
     MappingKey { role: KeyRole::Field { kinds, instead }, ..optional_key(name, shape, description) }
 }
 
-/// A reserved key that is refused until it is implemented; `instead` is the alternative until then.
+/// A reserved key that is refused until it is implemented; `advice` is the alternative until then.
 const fn planned_key(name: &'static str, advice: &'static str) -> MappingKey {
     MappingKey { unbuilt_advice: Some(advice), ..optional_key(name, ValueShape::Planned, "") }
 }

@@ -24,7 +24,7 @@ pub struct HeirOrigins {
 impl HeirOrigins {
     /// Rewrites the findings of the merged document as findings of the heir's file. A finding in a part of the heir
     /// gets its path in that file. A finding in a part of a base is moved to its cause in the heir. Findings that the
-    /// base has on its own, `of_base`, are dropped, because they are reported for the base. `bases` are the names of
+    /// base has on its own, `base_findings`, are dropped, because they are reported for the base. `bases` are the names of
     /// the base, of its base, and so on.
     pub fn map_findings_to_heir(
         &self,

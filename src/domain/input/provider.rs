@@ -165,7 +165,7 @@ impl Input {
         input_names.flatten().collect()
     }
 
-    /// Resolves an argument of the provider. `is_needed` says whether the provider requires it.
+    /// Resolves an argument of the provider. `is_required` says whether the provider requires it.
     fn resolve_argument(
         &self,
         (argument, argument_value): (&str, &Value),

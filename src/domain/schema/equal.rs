@@ -122,7 +122,7 @@ pub(super) fn compare_numbers(a: &Number, b: &Number) -> Ordering {
     float(a).partial_cmp(&float(b)).unwrap_or(Ordering::Equal)
 }
 
-/// Whether `number` is a multiple of `of` in decimal notation: 0.3 is a multiple of 0.1.
+/// Whether `number` is a multiple of `divisor` in decimal notation: 0.3 is a multiple of 0.1.
 pub(super) fn is_multiple(number: &Number, divisor: &Number) -> bool {
     if let (Some(number), Some(divisor)) = (decimal_digits(number), decimal_digits(divisor)) {
         let scale = number.1.max(divisor.1);

@@ -395,7 +395,7 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// The number of schemas for which the value is valid; counting stops at `enough`.
+    /// The number of schemas for which the value is valid; counting stops at `stop_at`.
     fn count_valid(
         &mut self,
         nodes: &[NodeId],

@@ -118,7 +118,7 @@ impl RegexPattern {
     }
 
     /// Whether the expression matches anywhere in the text, and the steps that the search took. The error is the steps that it
-    /// would take, if they are more than `left`.
+    /// would take, if they are more than `step_budget`.
     pub(super) fn is_match(
         &self,
         cache: &mut Cache,

@@ -20,7 +20,7 @@ pub(super) fn shorten_json(value: &Value, max_chars: usize) -> String {
     write_bounded(max_chars, |text| write!(text, "{value}"))
 }
 
-/// The text that `write` writes, up to `most` characters.
+/// The text that `write` writes, up to `max_chars` characters.
 fn write_bounded(
     max_chars: usize,
     write: impl FnOnce(&mut BoundedText) -> std::fmt::Result,

@@ -130,7 +130,7 @@ fn reference_view(
     }
 }
 
-/// At most `limit` bytes of `whole` from `offset` on: as text if `whole` is UTF-8, else in base64.
+/// At most `limit` bytes of `bytes` from `offset` on: as text if `bytes` is UTF-8, else in base64.
 pub fn slice_artifact_content(
     artifact: ArtifactView,
     bytes: &[u8],

@@ -104,7 +104,7 @@ pub struct GateAnswerView {
     pub shown: String,
 }
 
-/// The visits of an execution in the order in which they were opened. `content` looks up a stored value by digest.
+/// The visits of an execution in the order in which they were opened. `load_content` looks up a stored value by digest.
 pub fn build_history<'a>(
     rows: impl Iterator<Item = &'a Row>,
     load_content: impl Fn(&Digest) -> Option<Value>,

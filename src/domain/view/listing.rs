@@ -114,7 +114,7 @@ pub(super) fn is_zero(count: &usize) -> bool {
 
 impl ResumeReply {
     /// The first of `executions` that fit into [`limits::RESUME_BYTES_MAX`] bytes of JSON. The first one is always
-    /// included, with as many of its steps as fit. `open` is the number of all open executions.
+    /// included, with as many of its steps as fit. `open_count` is the number of all open executions.
     pub fn from_open_executions(executions: Vec<OpenExecution>, open_count: usize) -> Self {
         let mut bytes_left = limits::RESUME_BYTES_MAX;
         let mut entries = Vec::new();
@@ -181,7 +181,7 @@ pub fn build_open_execution(context: &ViewContext<'_>) -> OpenExecution {
 }
 
 impl OpenExecution {
-    /// Keeps the first step, and those after it that fit into `room` bytes of JSON.
+    /// Keeps the first step, and those after it that fit into `bytes_max` bytes of JSON.
     fn keep_steps_that_fit(&mut self, bytes_max: usize) {
         let steps = std::mem::take(&mut self.current_steps);
         let mut bytes_left = bytes_max.saturating_sub(json_length(self));

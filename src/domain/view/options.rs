@@ -19,7 +19,7 @@ pub(super) struct NextSteps {
 }
 
 impl NextSteps {
-    /// The options, by descending priority. `next` is the step that continues the workflow, with its token.
+    /// The options, by descending priority. `next_step` is the step that continues the workflow, with its token.
     pub(super) fn collect_options(
         context: &ViewContext<'_>,
         next_step: Option<(&str, &str)>,

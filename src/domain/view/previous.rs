@@ -132,7 +132,7 @@ pub(super) fn decisions_before_step(
     previous_decisions(context, steps, bytes_max)
 }
 
-/// The positions of the steps that were completed last, the latest first, at most `most` of them.
+/// The positions of the steps that were completed last, the latest first, at most `count_max` of them.
 fn last_completed_steps(execution: &Execution, count_max: usize) -> Vec<usize> {
     let all = 0..execution.steps().len();
     let mut done: Vec<_> =
@@ -165,7 +165,7 @@ fn entry_bytes(entry: &PreviousOutput) -> usize {
     json_length(entry) + 1
 }
 
-/// The entry with its output: whole if its size `want` fits into `share`, else shortened.
+/// The entry with its output: whole if its size `needed_bytes` fits into `share`, else shortened.
 fn fill_entry_output(
     (entry, output): (PreviousOutput, TruncatedValue),
     needed_bytes: usize,

@@ -212,7 +212,7 @@ const fn one() -> u32 {
     1
 }
 
-/// The reply to the call that made the transition `row`. The execution of `subject` is the state after that transition.
+/// The reply to the call that made the transition `row`. The execution of `context` is the state after that transition.
 pub fn build_advance_reply(context: &ViewContext<'_>, row: &Row, replayed: bool) -> AdvanceReply {
     let turns = turns_opened_by_row(context, row);
     let resent = turns.iter().filter(|turn| was_item_sent(context, turn));
@@ -367,7 +367,7 @@ pub(super) fn steps_after_the_first(
     build_ready_steps(context, turns, shown)
 }
 
-/// The state after the singular fields. `read` are the steps whose resources the client got with an earlier item.
+/// The state after the singular fields. `listed_resources` are the steps whose resources the client got with an earlier item.
 fn shown_by_first_turn<'a>(
     context: &ViewContext<'a>,
     turns: &[Turn<'_>],

@@ -1,4 +1,4 @@
-//! The input of views, and lazy lookup of stored values. A view reads values from its [`Subject`], which records each
+//! The input of views, and lazy lookup of stored values. A view reads values from its [`ViewContext`], which records each
 //! value that is missing. The engine looks those up and builds the view again, until nothing is missing.
 
 use std::{

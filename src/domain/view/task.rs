@@ -198,7 +198,7 @@ fn item_instructions(context: &ViewContext<'_>, turn: &Turn<'_>, input: &Value) 
     Some(format!("The item:\n{fence}\n{text}\n{fence}"))
 }
 
-/// The part of the instructions that says where the persona is. [`leave_out_persona`] replaces it.
+/// The part of the instructions that says where the persona is. [`omit_persona`] replaces it.
 const PERSONA_LOCATION_TEXT: &str =
     "as agent_content says (else read agent_uri with workflow.read)";
 

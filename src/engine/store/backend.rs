@@ -28,7 +28,7 @@ use midex_domain::{error::Result, limits};
 /// Disk space is reserved in multiples of this size.
 const RESERVE_UNIT_BYTES: u64 = 1 << 20;
 
-/// An operation on the data file or on its redo log, as a [`Hook`] sees it before it is done.
+/// An operation on the data file or on its redo log, as a [`FileHook`] sees it before it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileOperation<'a> {
     /// Create a draft of the data file. Writes go to the draft until it is renamed to the data file.
@@ -361,7 +361,7 @@ pub(super) struct Backend {
 }
 
 impl Backend {
-    /// The backend of `disk`. It shares the file, and locks it while the database is open.
+    /// The backend of `data_file`. It shares the file, and locks it while the database is open.
     pub(super) fn new(data_file: &Arc<DataFile>) -> io::Result<Self> {
         let inner = FileBackend::new(data_file.file.try_clone()?).map_err(io::Error::other)?;
         Ok(Self { inner, data_file: Arc::clone(data_file) })

@@ -149,7 +149,7 @@ pub(super) fn count_stored_bytes(
     Ok(bytes)
 }
 
-/// Writes `refusals` into `transaction`, and then `works`, each after comparing it with the stored revision. Every
+/// Writes `refusals` into `transaction`, and then `requests`, each after comparing it with the stored revision. Every
 /// write is also recorded in `changes`. After an error neither the transaction nor the ledger may be used again.
 pub(super) fn apply_writes<'a>(
     transaction: &WriteTransaction,

@@ -39,7 +39,7 @@ pub(super) struct ChangeBuffer {
 }
 
 impl ChangeBuffer {
-    /// No changes yet, after the bytes of `before`. Once all bytes exceed `most`, nothing is kept.
+    /// No changes yet, after the bytes of `prefix`. Once all bytes exceed `max_bytes`, nothing is kept.
     pub(super) fn new_after_prefix(prefix: Vec<u8>, max_bytes: usize) -> Self {
         Self { bytes: (max_bytes > prefix.len()).then_some(prefix), max_bytes }
     }

@@ -113,7 +113,7 @@ impl PageScan<'_> {
         }
     }
 
-    /// Visits `places` until the page is full, and returns how many were visited.
+    /// Visits `positions` until the page is full, and returns how many were visited.
     fn visit_positions(&mut self, positions: &[RowPosition]) -> Result<usize> {
         let shared = self.shared;
         let heads = shared.uncovered_heads(positions.iter().map(|place| &place.id));
@@ -229,7 +229,7 @@ impl PositionSource for OpenIndexSource {
     }
 }
 
-/// The newest rows before `before`, at most `most`.
+/// The newest rows before `before`, at most `max_rows`.
 fn read_newest_rows(
     transaction: &ReadTransaction,
     before: u64,
@@ -248,7 +248,7 @@ fn read_newest_rows(
         .collect()
 }
 
-/// Every open execution; `None` where there are more than `most`.
+/// Every open execution; `None` where there are more than `max_entries`.
 fn read_open_ids(
     transaction: &ReadTransaction,
     max_entries: usize,

@@ -127,7 +127,7 @@ pub(super) fn damaged_database_error(detail: &str) -> Error {
     Error::new(Code::StoreCorrupt, format!("the database is damaged: {detail}"))
 }
 
-/// The version as `u8`, then each number as `u64`, in a buffer with a capacity of `room` bytes.
+/// The version as `u8`, then each number as `u64`, in a buffer with a capacity of `capacity` bytes.
 fn encode_prefix<const N: usize>(version: u8, numbers: [u64; N], capacity: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(capacity);
     bytes.push(version);

@@ -56,7 +56,7 @@ pub(super) struct RedoLog {
 }
 
 impl RedoLog {
-    /// No log yet for the data file at `path`. With `unfolded`, there is the log of an earlier process, which needs
+    /// No log yet for the data file at `path`. With `unfolded_bytes`, there is the log of an earlier process, which needs
     /// this many bytes.
     pub(super) fn new(path: &Path, options: &Options, unfolded_bytes: Option<u64>) -> Self {
         Self {

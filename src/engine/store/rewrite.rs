@@ -2,7 +2,7 @@
 //!
 //! After a failed sync, the system may treat pages as written that never reached the disk. Reads show what was written,
 //! and further syncs succeed, but a power cut brings back old pages beside new ones. Only another file whose sync
-//! succeeded can be trusted. So nothing more is acknowledged from the old file. The [`Lock`] records that its content
+//! succeeded can be trusted. So nothing more is acknowledged from the old file. The [`DirectoryLock`] records that its content
 //! must be rewritten first, for this process and for the next.
 //!
 //! Why a copy of what reads show holds everything that was acknowledged:

@@ -442,7 +442,7 @@ impl Writer {
     }
 }
 
-/// Commits to the data file, together with all earlier commits that are only in the log. `next` is the log that follows
+/// Commits to the data file, together with all earlier commits that are only in the log. `next_log` is the log that follows
 /// this commit, if any.
 fn fold_log(
     mut transaction: WriteTransaction,

@@ -171,7 +171,7 @@ impl Preamble {
         (config, self.env.clone())
     }
 
-    /// The activities of the client's program that are missing in `owned`.
+    /// The activities of the client's program that are missing in `owner_activities`.
     pub(super) fn find_missing_activities<'a>(
         &'a self,
         owner_activities: &'a BTreeSet<String>,

@@ -122,7 +122,7 @@ impl PromptOffer {
     /// The text of a prompt.
     ///
     /// # Errors
-    /// `PROMPT_NOT_FOUND`, `ARGUMENTS_INVALID`; as [`App::valid_definition`].
+    /// `PROMPT_NOT_FOUND`, `ARGUMENTS_INVALID`; as [`App::find_valid_definition`].
     pub(super) async fn build_prompt_text(
         self,
         app: &App,

@@ -81,7 +81,7 @@ impl PendingCalls {
         calls.any(|call| !call.is_sent && !call.is_store_needed)
     }
 
-    /// Records a line of the client. `sent` tells whether it is sent now, or to the next owner.
+    /// Records a line of the client. `is_sent` tells whether it is sent now, or to the next owner.
     ///
     /// # Errors
     /// The id of the call, if a call with this id is pending already.
@@ -138,7 +138,7 @@ impl PendingCalls {
         Some(call)
     }
 
-    /// Handles a response or a notification of the owner. `ends` tells that the relay is ending, so that there is no
+    /// Handles a response or a notification of the owner. `is_ending` tells that the relay is ending, so that there is no
     /// next owner.
     pub(super) fn handle_owner_message(
         &mut self,

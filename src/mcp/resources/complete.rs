@@ -7,7 +7,7 @@ use crate::tools::Toolsets;
 use midex_domain::{ExecutionId, error::Result, limits, telemetry::EventType, view::ExecutionPage};
 use midex_server::app::{App, ListRequest};
 
-/// Completions for the variable `name` of the template `reference` that begin with `begun`. `given` has the known
+/// Completions for the variable `name` of the template `reference` that begin with `prefix`. `known_values` has the known
 /// values of other variables.
 ///
 /// # Errors

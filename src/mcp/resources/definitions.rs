@@ -19,7 +19,7 @@ pub(super) fn list_all_workflows(registry: &Registry) -> Value {
     registry.workflows().map(summarize_workflow).collect()
 }
 
-/// A page of the workflows, nearest source first, each formatted by `shown`, for the list at this address.
+/// A page of the workflows, nearest source first, each formatted by `format_entry`, for the list at this address.
 pub(super) fn build_workflow_page(
     registry: &Registry,
     page: &WorkflowPageFilter,

@@ -133,7 +133,7 @@ impl WatchedLists {
 }
 
 impl NoticeReceiver {
-    /// A taker that also reports changes of the lists in `tells`.
+    /// A taker that also reports changes of the lists in `reported_lists`.
     pub(super) fn new(feed: Arc<ChangeFeed>, reported_lists: WatchedLists) -> Self {
         Self {
             version: feed.app.definitions().change_counter(),

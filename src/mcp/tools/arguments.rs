@@ -171,7 +171,7 @@ fn find_nearest_value(schema: &Value, value: &Value) -> Value {
     nearest.map_or_else(|| value.clone(), |meant| json!(meant))
 }
 
-/// The name among `free` for which other systems use `name`.
+/// The name among `unused_names` for which other systems use `name`.
 fn find_argument_alias<'a>(
     name: &str,
     mut unused_names: impl Iterator<Item = &'a str>,

@@ -168,7 +168,7 @@ pub(super) fn shallow_view_schema<T: JsonSchema>() -> Value {
     outline_schema::<T>(outline_field)
 }
 
-/// The schema of a view, each of whose fields `shown` describes.
+/// The schema of a view, each of whose fields `describe_field` describes.
 fn outline_schema<T: JsonSchema>(describe_field: impl Fn(&Value, &Value) -> Value) -> Value {
     let mut schema = view_schema::<T>();
     let definitions = schema["$defs"].take();

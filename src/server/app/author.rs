@@ -195,7 +195,7 @@ impl App {
     /// Plans an execution of this definition with these inputs, without starting it.
     ///
     /// # Errors
-    /// As [`App::valid_definition`]; `LIMIT_EXCEEDED` if the inputs are too large.
+    /// As [`App::find_valid_definition`]; `LIMIT_EXCEEDED` if the inputs are too large.
     pub async fn plan_execution(
         &self,
         subject: DefinitionSubject,
@@ -234,7 +234,7 @@ impl App {
         Ok(ExecutionPlan { definition, rehearsal })
     }
 
-    /// Starts an execution. Returns when it has ended, waits for something other than the server, or `longest` has
+    /// Starts an execution. Returns when it has ended, waits for something other than the server, or `timeout` has
     /// passed.
     ///
     /// # Errors
@@ -249,7 +249,7 @@ impl App {
         self.wait_for_outcome(&start.execution_id, timeout).await
     }
 
-    /// Waits until an execution has ended or waits for something other than the server, at most `longest`. Returns its
+    /// Waits until an execution has ended or waits for something other than the server, at most `timeout`. Returns its
     /// state.
     pub(super) async fn wait_for_outcome(&self, id: &str, timeout: Duration) -> Result<RunOutcome> {
         let id = ExecutionId::parse(id)?;

@@ -122,7 +122,7 @@ impl App {
         .await
     }
 
-    /// Calls an operation. Returns the state of its execution when it has ended, or after `longest`.
+    /// Calls an operation. Returns the state of its execution when it has ended, or after `timeout`.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` if the arguments are too large, and the errors of a start.
@@ -221,7 +221,7 @@ fn is_name_char(character: char) -> bool {
 /// The id of the one step of a call.
 const CALL_STEP_ID: &str = "call";
 
-/// The class of a workflow: the strictest class of its operations, and at least [`Class::Standard`], since it starts an
+/// The class of a workflow: the strictest class of its operations, and at least [`OperationClass::Standard`], since it starts an
 /// execution.
 fn compute_workflow_class(
     definition: &Definition,

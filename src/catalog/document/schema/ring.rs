@@ -23,7 +23,7 @@ pub(super) fn cut_schema_cycles(shared: &mut BTreeMap<String, Value>) -> Vec<Str
 }
 
 /// Computes the length of the longest chain of references from a schema, without recursion. Adds the schemas to
-/// replace to `cut`; a chain ends at them. A length is `None` while the targets of its schema are being measured, so a
+/// replace to `cut_schemas`; a chain ends at them. A length is `None` while the targets of its schema are being measured, so a
 /// target with `None` closes a cycle.
 fn measure_reference_chain<'a>(
     first: &'a str,

@@ -92,13 +92,13 @@ impl FlowGraph<'_> {
         }
     }
 
-    /// Whether the step at `then` is the `on_error` handler of the step at `failing`.
+    /// Whether the step at `position` is the `on_error` handler of the step at `failing`.
     pub(in super::super) fn is_on_error_handler(&self, position: usize, failing: usize) -> bool {
         let handler = self.steps[failing].field("on_error");
         handler.and_then(|field| self.step_position(field.value.as_text()?)) == Some(position)
     }
 
-    /// Whether the step at `then` runs only after a failure of the step at `failing`.
+    /// Whether the step at `position` runs only after a failure of the step at `failing`.
     pub(in super::super) fn runs_on_failure(&self, position: usize, failing: usize) -> bool {
         let is_for_failures = run_when(&self.steps[position]) == Some("failed");
         // Dependencies that were added for references do not count: they delay the step but do not release it.

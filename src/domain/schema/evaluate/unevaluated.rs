@@ -70,7 +70,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Marks the parts that a schema evaluates. The `unevaluated…` of the schema that `asks` is left out.
+    /// Marks the parts that a schema evaluates. The `unevaluated…` of the schema that `is_requesting_node` is left out.
     fn collect_evaluated_parts(
         &mut self,
         id: NodeId,

@@ -98,7 +98,7 @@ fn completed_message(execution: &Execution) -> String {
     text + &parent_call_suffix(execution, ". ")
 }
 
-/// The call to make in the parent after a child has ended, prefixed with `joint`; empty if there is no parent.
+/// The call to make in the parent after a child has ended, prefixed with `separator`; empty if there is no parent.
 fn parent_call_suffix(execution: &Execution, separator: &str) -> String {
     format_parent_call(execution).map_or_else(String::new, |look| format!("{separator}{look}"))
 }

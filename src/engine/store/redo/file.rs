@@ -78,7 +78,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// Makes the file four times as long, up to `most` bytes. On a full disk its length does not change.
+    /// Makes the file four times as long, up to `max_bytes` bytes. On a full disk its length does not change.
     pub(super) fn grow(&mut self, max_bytes: u64) -> io::Result<()> {
         if !self.is_in_place() {
             return Err(io::ErrorKind::NotFound.into());

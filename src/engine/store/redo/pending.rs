@@ -178,7 +178,7 @@ fn is_dropped(log: &[u8]) -> bool {
     log.trim_ascii() == DROPPED_LOG_CONTENT
 }
 
-/// The first page of the log beside `path`, or its first `most` bytes if that is more. `None` if there is no log.
+/// The first page of the log beside `path`, or its first `max_bytes` bytes if that is more. `None` if there is no log.
 fn read_log_start(path: &Path, max_bytes: u64, options: &Options) -> Result<Option<Vec<u8>>> {
     let log = redo_log_path(path);
     check_regular(&log)?;
