@@ -3,8 +3,8 @@
 mod catalogs;
 mod clients;
 mod copies;
+mod creatable;
 mod executions;
-mod making;
 mod space;
 
 use std::{
@@ -207,7 +207,7 @@ fn directory_finding(config: &Config) -> CheckResult {
             return unusable_finding("is a link to nothing".into());
         }
         Err(error) => {
-            if let Some(reason) = making::explain_not_creatable(&config.data_dir, &error) {
+            if let Some(reason) = creatable::explain_not_creatable(&config.data_dir, &error) {
                 return unusable_finding(reason);
             }
             let message = format!(

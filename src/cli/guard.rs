@@ -37,7 +37,7 @@ pub(super) struct GuardArgs {
 
 /// Runs the command and returns its exit code, or 128 plus the number of the signal that ended it.
 pub(super) async fn run_guard(args: GuardArgs) -> u8 {
-    match run_command(&args).await {
+    match run_agent_command(&args).await {
         Ok(status) => exit_code(status),
         Err(error) => {
             let _ = writeln!(io::stderr(), "midex agent-guard: {}", describe_io_error(&error));
@@ -46,7 +46,7 @@ pub(super) async fn run_guard(args: GuardArgs) -> u8 {
     }
 }
 
-async fn run_command(args: &GuardArgs) -> io::Result<ExitStatus> {
+async fn run_agent_command(args: &GuardArgs) -> io::Result<ExitStatus> {
     // A SIGTERM to the process group ends the command. This process ignores it, to report how the command ended.
     let _terminations = signal(SignalKind::terminate())?;
     let _lock = args.record.as_deref().map(lock_record).transpose()?;

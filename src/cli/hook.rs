@@ -3,7 +3,7 @@
 //! code 0.
 
 mod host;
-mod said;
+mod reminders;
 
 use std::{fmt::Write as _, path::Path};
 
@@ -168,7 +168,7 @@ impl OpenExecutions {
     /// reminded of all of them before.
     fn write_reminder(&self, data_dir: &Path, session: &str) -> Result<Option<String>> {
         let steps: Vec<_> = self.executions.iter().flat_map(actionable_steps).collect();
-        let new_steps = said::filter_new_reminders(data_dir, session, steps)?;
+        let new_steps = reminders::filter_new_reminders(data_dir, session, steps)?;
         if new_steps.is_empty() {
             return Ok(None);
         }

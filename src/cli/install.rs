@@ -2,9 +2,9 @@
 
 mod file;
 mod flags;
-mod found;
 mod hooks;
 mod hosts;
+mod installed;
 mod json;
 mod toml;
 
@@ -17,7 +17,7 @@ use clap::{ArgMatches, ValueEnum};
 use serde::{Serialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
-pub(super) use self::found::{HostEntry, HostReach, find_host_entries};
+pub(super) use self::installed::{HostEntry, HostReach, find_host_entries};
 use self::{
     file::HostFile,
     flags::{collect_forwarded_flags, is_local_url, parse_server_url, shared_arguments},
@@ -155,12 +155,12 @@ fn write_host_file(host: &HostDefinition, file: &HostFile, text: &str) -> Result
     // A file that holds only hooks has no block.
     let [old_block, new_block] =
         [&file.text, text].map(|text| read_midex_block(text, host).ok().flatten());
-    let args = new_block.as_ref().and_then(found::parse_program).map(|run| run.args);
+    let args = new_block.as_ref().and_then(installed::parse_program).map(|run| run.args);
     let loses_arguments = |old_program: &HookProgram| {
         let args = args.as_deref().unwrap_or_default();
         old_program.args.iter().any(|arg| arg != "serve" && !args.contains(arg))
     };
-    let old_program = old_block.as_ref().and_then(found::parse_program).filter(loses_arguments);
+    let old_program = old_block.as_ref().and_then(installed::parse_program).filter(loses_arguments);
     Ok(FileResult {
         path: file.path.display().to_string(),
         changed,
@@ -278,7 +278,7 @@ fn build_server_args(
         let file = HostFile::read(path, project)?;
         let block =
             read_midex_block(&file.text, host).map_err(|error| file.locate_error(&error))?;
-        let program = block.as_ref().and_then(found::parse_program);
+        let program = block.as_ref().and_then(installed::parse_program);
         let is_server = |program: &HookProgram| {
             program.is_midex() && program.args.first().is_some_and(|it| it == "serve")
         };

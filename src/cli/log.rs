@@ -7,8 +7,8 @@
 //!
 //! Logging never blocks: lines are queued ([`queue`]), and each kind of line has a limit ([`kinds`]).
 
-mod kinds;
 mod queue;
+mod rate_limit;
 
 use std::{
     any::Any,

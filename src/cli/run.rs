@@ -2,12 +2,10 @@
 
 mod agent;
 mod answer;
-mod begin;
 mod draft;
 mod editor;
 mod field;
 mod form;
-mod hand_in;
 pub(super) mod input;
 pub(super) mod inputs;
 mod lines;
@@ -15,7 +13,9 @@ mod page;
 mod person;
 mod progress;
 mod source;
+mod start;
 mod submission;
+mod submit;
 mod words;
 
 use std::path::PathBuf;
@@ -258,7 +258,7 @@ impl WorkflowRunner<'_> {
     async fn work_on_steps(&mut self) -> Result<RunEnd> {
         let mut complaint: Option<(String, Error)> = None;
         loop {
-            let steps = match self.wait_for_open_steps().await? {
+            let steps = match self.wait_until_steps_open().await? {
                 Ok(steps) => steps,
                 Err(RunEnd::Paused(pause))
                     if pause.is_at_gate && self.ask_gate_at_prompt().await? =>
@@ -302,7 +302,7 @@ impl WorkflowRunner<'_> {
 
     /// Waits until steps are open and returns them with live tokens, or returns how the run ended. While the execution
     /// waits for a child execution, the steps are those of the child.
-    async fn wait_for_open_steps(&mut self) -> Result<Result<Vec<OpenStep>, RunEnd>> {
+    async fn wait_until_steps_open(&mut self) -> Result<Result<Vec<OpenStep>, RunEnd>> {
         loop {
             // Registered before `wait` prints anything, so that a Ctrl-Z after that always releases the store.
             let mut stop_request = StopRequest::new();

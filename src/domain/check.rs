@@ -2,26 +2,26 @@
 //! workflow or persona only if all findings are warnings.
 
 mod answer;
-mod asking;
-mod beside;
 mod change;
 mod commands;
-mod doubt;
+mod environment;
 mod expression;
 mod fault;
 mod flow;
+mod hooks;
 mod input;
 mod kind;
-mod known;
-mod lookalike;
 mod names;
+mod not_evaluated;
 mod order;
-mod quoted;
+mod questions;
+mod quotes;
 mod schema;
 mod section;
 mod shape;
 mod site;
 mod step;
+mod suspicions;
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,9 @@ pub use self::{
         Argument, BodyFields, OperationLookup, OperationLookupResult, OperationSignature,
         enable_catalog_call, is_argument_required,
     },
-    known::{AgentFileState, KnownAgents, KnownNames, OperationsSnapshot, ServerCapabilities},
+    environment::{
+        AgentFileState, KnownAgents, KnownNames, OperationsSnapshot, ServerCapabilities,
+    },
     shape::{unknown_key_finding, wrong_type_finding},
 };
 use super::{
@@ -58,7 +60,7 @@ pub fn check_workflow(
     input::provider::check_providers(sink, draft, known.abilities.operation_lookup());
     commands::check_requirements(sink, draft, known.abilities.operation_lookup());
     let steps = check_steps(sink, draft, known, &mut quota);
-    let hooks = beside::check_hooks(sink, draft, known);
+    let hooks = hooks::check_hooks(sink, draft, known);
     keep_one_finding_per_template(sink);
     let accepted: Vec<String> =
         draft.document.deserialize_key(grammar::ACCEPT_KEY).unwrap_or_default();
@@ -91,7 +93,7 @@ pub fn check_workflow(
         max_steps: limit("max_steps"),
         requires: commands::parse_required_catalogs(draft),
         bodies: hooks,
-        compensate_when: beside::read_compensate_when(draft),
+        compensate_when: hooks::read_compensate_when(draft),
     });
     debug_assert!(workflow.is_some(), "a draft without errors is a workflow");
     (workflow, findings)
@@ -180,16 +182,16 @@ fn check_steps(
     let order = order::resolve_dependencies(findings, &list, draft.form);
     let mut flow = flow::FlowGraph::from_steps(findings, &list, order);
     flow.check_arms_and_reachability(findings);
-    beside::check_joins_and_run_when(findings, &list, &flow);
-    asking::check_requested_inputs(findings, draft, &list);
+    hooks::check_joins_and_run_when(findings, &list, &flow);
+    questions::check_requested_inputs(findings, draft, &list);
     schema::check_result_schemas(findings, &list, quota);
     let calls =
         commands::check_run_steps(findings, draft, &list, known.abilities.operation_lookup());
     let secrets = known.abilities.secrets.as_ref();
     let uses = expression::check_expressions(findings, draft, &list, (secrets, &calls), &mut flow);
     change::check_side_effects(findings, &list, (&calls, known.abilities), &flow);
-    doubt::warn_unused_inputs(findings, draft, &list, &uses);
-    doubt::warn_short_loops(findings, draft, &list, &flow);
+    suspicions::warn_unused_inputs(findings, draft, &list, &uses);
+    suspicions::warn_short_loops(findings, draft, &list, &flow);
     let steps: Vec<_> = list
         .iter()
         .zip(flow.dependencies())
@@ -198,7 +200,7 @@ fn check_steps(
                 dependencies.iter().filter_map(|before| step_id_at(&list, before.position));
             let checked =
                 step::check_step(findings, step, draft.form, predecessors.collect(), known);
-            checked.map(|made| beside::set_run_when_failing(made, step))
+            checked.map(|made| hooks::set_run_when_failing(made, step))
         })
         .collect();
     steps.into_iter().collect()

@@ -190,7 +190,7 @@ impl WorkflowDraft {
         let steps = self.steps.iter().flatten();
         let bodies = steps.flat_map(StepDraft::all_bodies_and_hooks);
         let hooks = self.hooks.iter().map(|(_, hook)| hook);
-        bodies.chain(hooks).filter_map(|step| step.field(CHILD_KEY))
+        bodies.chain(hooks).filter_map(|step| step.find_field(CHILD_KEY))
     }
 }
 
@@ -267,13 +267,13 @@ impl StepDraft {
     }
 
     /// The field with this key.
-    pub fn field(&self, key: &str) -> Option<&RawField> {
+    pub fn find_field(&self, key: &str) -> Option<&RawField> {
         self.fields.iter().find(|field| field.key.name == key)
     }
 
     /// The value under this key.
     pub fn value(&self, key: &str) -> Option<&DocumentNode> {
-        self.field(key).map(|field| &field.value)
+        self.find_field(key).map(|field| &field.value)
     }
 
     /// The value under this key as a `T`, where it is one.

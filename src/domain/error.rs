@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 mod code;
 mod failure;
 mod next;
-mod plain;
+mod os_error;
 mod violation;
 
 pub use self::next::{
     address, call_tool, double_quotes, quote_for_shell, read_resource, repeat_call,
 };
-pub use self::plain::describe_io_error;
+pub use self::os_error::describe_io_error;
 pub use self::violation::format_count;
 pub use self::{
     code::{Category, Code, Stage},

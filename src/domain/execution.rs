@@ -19,7 +19,7 @@ mod hooks;
 mod invariants;
 mod items;
 mod join;
-mod judged;
+mod judge;
 mod lifecycle;
 mod list;
 mod offers;

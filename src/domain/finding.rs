@@ -294,7 +294,7 @@ impl Finding {
 
     /// The same about the text at another place, for which there are no edits.
     #[must_use]
-    pub fn move_to(self, path: impl Into<String>, place: Place) -> Self {
+    pub fn with_place(self, path: impl Into<String>, place: Place) -> Self {
         let moved = Self::new(self.rule, path, place, self.message);
         Self {
             severity: self.severity,

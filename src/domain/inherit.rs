@@ -1,11 +1,11 @@
 //! Merges a manifest with the one that it extends, before anything is checked: what comes out is checked as one document. Each
 //! part keeps its place, and the place says of which file it is.
 
-mod says;
+mod findings;
 
 use std::collections::BTreeMap;
 
-pub use self::says::HeirOrigins;
+pub use self::findings::HeirOrigins;
 use super::{
     check::wrong_type_finding,
     draft::{StepSection, WorkflowFormat},

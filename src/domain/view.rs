@@ -1,7 +1,6 @@
 //! What callers are shown: replies and resources, as pure functions of an execution, its
 //! definition and its journal. Clients rely on their field names, and on which fields are null.
 
-mod alike;
 mod artifacts;
 mod execution;
 mod failure;
@@ -13,6 +12,7 @@ mod options;
 mod previous;
 mod question;
 mod reply;
+mod same_keys;
 mod status;
 mod subject;
 mod task;

@@ -69,7 +69,7 @@ impl InstructionBuilder {
     }
 
     fn push_inline_code(&mut self, value: &str) -> usize {
-        let ticks = "`".repeat(longest_run_length(value, '`') + 1);
+        let ticks = "`".repeat(longest_repeat_length(value, '`') + 1);
         let (before, after) = match (value.starts_with('`'), value.ends_with('`')) {
             (false, false) => ("", ""),
             _ => (" ", " "),
@@ -98,10 +98,10 @@ impl InstructionBuilder {
 
 /// A fence of backticks that is longer than any run of backticks in the text.
 pub(crate) fn make_fence(text: &str) -> String {
-    "`".repeat(longest_run_length(text, '`').max(2) + 1)
+    "`".repeat(longest_repeat_length(text, '`').max(2) + 1)
 }
 
-fn longest_run_length(text: &str, sign: char) -> usize {
+fn longest_repeat_length(text: &str, sign: char) -> usize {
     text.split(|c| c != sign).map(str::len).max().unwrap_or(0)
 }
 

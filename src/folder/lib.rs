@@ -5,7 +5,7 @@
 //! or a symlink has no effect. No symlink below the directory is followed.
 
 mod follower;
-mod regular;
+mod regular_file;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -33,7 +33,7 @@ use rustix::{
 
 pub use self::{
     follower::ChangePoller,
-    regular::{describe_special_file, open_regular, read_regular, read_up_to},
+    regular_file::{describe_special_file, open_regular, read_regular, read_up_to},
 };
 use midex_domain::limits;
 

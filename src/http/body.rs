@@ -17,8 +17,8 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use super::{
     budget::{BudgetKind, BudgetShare},
     connections::{Connection, ReplyGuards, RequestGuard},
+    memory::MemoryBudget,
     refusal::{HttpError, Reply},
-    room::MemoryBudget,
 };
 use midex_domain::{
     error::{Code, Error},

@@ -7,9 +7,9 @@ pub mod access;
 pub mod body;
 pub mod budget;
 pub mod connections;
+pub mod memory;
 mod origin;
 pub mod refusal;
-pub mod room;
 mod token;
 
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
     connections::{Connection, Connections, Evictable, WatchedStream},
+    memory::MemoryBudget,
     refusal::Reply,
-    room::MemoryBudget,
 };
 pub use self::{origin::Host, token::BearerToken};
 use midex_domain::{

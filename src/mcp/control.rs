@@ -4,8 +4,8 @@
 //! The process that owns the store also owns the socket next to it. A socket without a listener was left behind by a
 //! process that was killed.
 
-mod places;
 mod preamble;
+mod slots;
 mod socket;
 
 use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc};
@@ -19,14 +19,14 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{
-    places::{ClientSlots, SlotHolder},
-    preamble::{read_line, to_milliseconds, write_line},
-    socket::{SocketFileIdentity, SocketPath, check_peer_user, preamble_refused_error},
-};
 pub use self::{
     preamble::{CONTROL_PROTOCOL_VERSION, ClientInfo, ClientRole, Greeting, Preamble},
     socket::SOCKET_FILE_NAME,
+};
+use self::{
+    preamble::{read_line, to_milliseconds, write_line},
+    slots::{ClientSlots, SlotHolder},
+    socket::{SocketFileIdentity, SocketPath, check_peer_user, preamble_refused_error},
 };
 use super::{LineTransport, Server, serve};
 use midex_domain::{

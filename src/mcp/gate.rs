@@ -128,7 +128,7 @@ impl CallLimiter {
     }
 
     /// Registers that `lines` lines with `bytes` bytes were written.
-    pub(super) fn record_sent_lines(&self, bytes: usize, lines: usize) {
+    pub(super) fn count_written_lines(&self, bytes: usize, lines: usize) {
         self.update_state(|inner| {
             inner.bytes -= bytes;
             inner.unsent_lines -= lines;
@@ -223,7 +223,7 @@ mod tests {
             "the answer counts until it is sent"
         );
         let again = gate.register_call(request_id(1), 5, false).expect("the id is free");
-        gate.record_sent_lines(30, 1);
+        gate.count_written_lines(30, 1);
         assert_eq!(outstanding_calls_and_lines(&gate), (1, 5));
         drop(again);
     }
@@ -237,11 +237,11 @@ mod tests {
         let _other = gate.register_call(request_id(2), 10, false).expect("a new id");
         assert!(idle().await.is_err());
         gate.record_queued_line(0, Some(&request_id(2)));
-        gate.record_sent_lines(0, 1);
+        gate.count_written_lines(0, 1);
         assert!(idle().await.is_ok());
         gate.record_queued_line(1, None);
         assert!(idle().await.is_err(), "something is not sent yet");
-        gate.record_sent_lines(1, 1);
+        gate.count_written_lines(1, 1);
         drop(endless);
         assert!(idle().await.is_err(), "its last answer is on the way");
     }
@@ -256,9 +256,9 @@ mod tests {
             !gate.wait_until_readable().await,
             "a client that takes nothing is given up in the end"
         );
-        gate.record_sent_lines(1, 1);
+        gate.count_written_lines(1, 1);
         gate.record_queued_line(0, Some(&request_id(1)));
-        gate.record_sent_lines(0, 1);
+        gate.count_written_lines(0, 1);
         assert!(gate.wait_until_readable().await);
         for call in (0..).take(limits::CLIENT_CALLS_MAX) {
             assert!(gate.register_call(request_id(call), 0, false).is_some());
@@ -270,7 +270,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
         gate.record_queued_line(0, Some(&request_id(7)));
-        gate.record_sent_lines(0, 1);
+        gate.count_written_lines(0, 1);
         assert!(waiting.await.expect("no panic"));
     }
 }

@@ -1,10 +1,10 @@
 #![doc = include_str!("README.md")]
 
 mod answer;
-mod asking;
 mod channel;
 pub mod client;
 pub mod control;
+mod elicitation;
 mod frame;
 mod gate;
 mod guard;

@@ -4,11 +4,11 @@
 //! All clients on standard streams are served through a relay, even if their own process owns the directory, so that
 //! the process can hand the directory over.
 
-mod backlog;
+mod liveness;
 mod message;
+mod output_queue;
 mod pending;
 mod questions;
-mod silence;
 
 use std::{future::pending, io, pin::Pin, sync::Arc, time::Duration};
 
@@ -21,11 +21,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    backlog::OutputBacklog,
+    liveness::SilenceTimer,
     message::Message,
+    output_queue::OutputBacklog,
     pending::{OwnerLineAction, PendingCalls},
     questions::OwnerRequests,
-    silence::SilenceTimer,
 };
 use super::{
     frame::{self, Frame, FrameReader},

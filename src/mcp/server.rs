@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use self::methods::is_known_method;
 use super::{
     answer,
-    asking::{
+    elicitation::{
         CallOutcome, ConfirmationOutcome, InteractiveCall, ask_pending_questions,
         build_trust_confirmation,
     },

@@ -301,7 +301,7 @@ async fn write_lines(
             tracing::debug!(%error, "the client takes no more replies");
             is_broken = true;
         }
-        gate.record_sent_lines(bytes.len(), on_written.len());
+        gate.count_written_lines(bytes.len(), on_written.len());
         if !is_broken {
             for written_sender in on_written.into_iter().flatten() {
                 // The sender may have stopped waiting.

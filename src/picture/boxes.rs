@@ -150,7 +150,7 @@ impl NodeBox {
     }
 
     /// The gap between the cap and the box.
-    pub(super) fn second_frame_gap(&self) -> i64 {
+    pub(super) fn double_border_inset(&self) -> i64 {
         match self.shape {
             Shape::Each => SECOND_FRAME_OFFSET,
             _ => 0,
@@ -160,8 +160,8 @@ impl NodeBox {
     /// The size of the box with its cap.
     pub(super) fn size(&self) -> (i64, i64) {
         let (cap, high) = self.cap_size();
-        let wide = (self.body_size.0 + self.second_frame_gap() * 2).max(cap);
-        (wide, high + self.second_frame_gap() + self.body_size.1)
+        let wide = (self.body_size.0 + self.double_border_inset() * 2).max(cap);
+        (wide, high + self.double_border_inset() + self.body_size.1)
     }
 
     /// The distance of a port from the middle of its side, and the distance from that side to the outline there.

@@ -4,8 +4,8 @@
 //! never overlap: an edge is vertical inside a row, and a curve between two rows, where no cell is. Separate parts of a
 //! graph stand below each other.
 
+mod coordinates;
 pub(super) mod paths;
-mod place;
 pub(super) mod rows;
 
 use self::rows::LayoutRows;
@@ -56,7 +56,7 @@ impl Layout {
 
     /// Adds a part of the graph with its left upper corner, and returns the opposite one.
     fn add_part(&mut self, mut rows: LayoutRows, corner: (i64, i64)) -> (i64, i64) {
-        place::assign_x(&mut rows);
+        coordinates::assign_x(&mut rows);
         let end = rows.assign_y(corner);
         self.parts.push(rows);
         end

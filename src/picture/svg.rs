@@ -140,7 +140,7 @@ impl NodeBox {
             *text += &format_rectangle((x - cap_width / 2, y), (cap_width, cap_height), "c", 3);
             draw_text_lines(text, &self.condition_lines, "i", (x, y + 3, SMALL_LINE_HEIGHT));
         }
-        let y = y + cap_height + self.second_frame_gap();
+        let y = y + cap_height + self.double_border_inset();
         *text += &format_outline(self, (x - self.body_size.0 / 2, y), state_class(node));
         let first = y + (self.body_size.1 - to_i64(self.lines.len()) * LINE_HEIGHT) / 2 - 1;
         let (name, rest) = self.lines.split_at(self.name_line_count);

@@ -13,7 +13,7 @@ impl Bases for Registry {
         self.read_workflow_file(self.workflow(name)?)
     }
 
-    fn contains(&self, name: &str) -> bool {
+    fn has_workflow(&self, name: &str) -> bool {
         self.workflow(name).is_some()
     }
 
@@ -74,7 +74,7 @@ impl Bases for DefinitionLevels<'_> {
         Some(self.levels[*level].1[*index].clone())
     }
 
-    fn contains(&self, name: &str) -> bool {
+    fn has_workflow(&self, name: &str) -> bool {
         self.files_by_name().contains_key(name)
     }
 
@@ -110,8 +110,8 @@ impl<F: Fn() -> Vec<DefinitionFile>> Bases for NearerFiles<'_, F> {
         nearer.or_else(|| self.registry.find_file(name))
     }
 
-    fn contains(&self, name: &str) -> bool {
-        self.nearer_levels().contains(name) || self.registry.contains(name)
+    fn has_workflow(&self, name: &str) -> bool {
+        self.nearer_levels().has_workflow(name) || self.registry.has_workflow(name)
     }
 
     fn workflow_names(&self) -> Vec<String> {

@@ -22,7 +22,7 @@ pub(super) trait Bases {
     fn find_file(&self, name: &str) -> Option<DefinitionFile>;
 
     /// Whether there is a workflow of this name.
-    fn contains(&self, name: &str) -> bool;
+    fn has_workflow(&self, name: &str) -> bool;
 
     /// The names of all workflows.
     fn workflow_names(&self) -> Vec<String>;
@@ -53,7 +53,7 @@ impl NameLookup {
             BaseMatch::Base(version) => {
                 bases.find_file(&self.name).map(|file| file.version) == version
             }
-            BaseMatch::Child(was_there) => bases.contains(&self.name) == was_there,
+            BaseMatch::Child(was_there) => bases.has_workflow(&self.name) == was_there,
         }
     }
 }
@@ -152,7 +152,7 @@ fn check_merged_draft(
         let Some(name) = field.value.as_text().filter(is_name) else {
             continue;
         };
-        let exists = context.bases.contains(name);
+        let exists = context.bases.has_workflow(name);
         name_lookups
             .push(NameLookup { name: name.to_owned(), base_match: BaseMatch::Child(exists) });
         if !exists {
@@ -273,7 +273,7 @@ fn check_base(
     let checked = check_draft(draft, &names, context);
     name_lookups.extend(checked.name_lookups.iter().cloned());
     if let Some(base_chain_finding) = &checked.chain_finding {
-        let finding = base_chain_finding.clone().move_to(EXTENDS_KEY, extends.place);
+        let finding = base_chain_finding.clone().with_place(EXTENDS_KEY, extends.place);
         let is_too_deep = finding.rule == Rule::LimitExceeded;
         let hint = finding.suggestion.clone().filter(|_| !is_too_deep);
         let finding = finding.suggest(hint.unwrap_or(hint_nearer_base));

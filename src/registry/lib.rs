@@ -4,11 +4,11 @@ mod author;
 mod bases;
 mod cache;
 mod difference;
+mod entries;
 mod entry;
 mod extend;
 mod files;
 mod format;
-mod gather;
 mod last_good;
 mod lenient;
 mod live;
@@ -22,13 +22,13 @@ mod recover;
 mod schema;
 mod sections;
 mod shipped;
-mod slips;
 mod source;
 mod stamps;
 mod template;
 mod validate;
 mod write;
 mod yaml;
+mod yaml_fixes;
 
 use std::{path::Path, sync::Arc};
 
@@ -96,19 +96,19 @@ impl Registry {
         previous: Option<&Self>,
     ) -> Self {
         let previous_agents = previous.map(|before| &before.agents);
-        let agents = gather::load_agents(&sources.agents, previous_agents);
-        let names = gather::collect_known_agents(&agents);
+        let agents = entries::load_agents(&sources.agents, previous_agents);
+        let names = entries::collect_known_agents(&agents);
         // A workflow is checked against the known agents and the abilities. If either differs, check all workflows
         // again.
         let is_same = |before: &&Self| {
-            before.abilities == *abilities && gather::collect_known_agents(&before.agents) == names
+            before.abilities == *abilities && entries::collect_known_agents(&before.agents) == names
         };
         let previous_workflows = previous.map(|before| &before.workflows);
         let reusable = previous.filter(is_same).and(previous_workflows);
         let known = KnownNames { agents: &names, abilities };
         let directories = &sources.workflows;
         let workflows =
-            gather::load_workflows(directories, &agents, known, (previous_workflows, reusable));
+            entries::load_workflows(directories, &agents, known, (previous_workflows, reusable));
         let registry =
             Self { sources: sources.clone(), abilities: abilities.clone(), workflows, agents };
         registry.mark_project_definitions();
@@ -239,8 +239,8 @@ impl Registry {
         if let Some(loaded) = self.workflows.cache.result_for_file(&file) {
             return has_current_lookups(loaded).then(|| definition.clone());
         }
-        let agents = gather::collect_known_agents(&self.agents);
-        let loaded = gather::load_definition(file, &self.agents, self.check_context(&agents));
+        let agents = entries::collect_known_agents(&self.agents);
+        let loaded = entries::load_definition(file, &self.agents, self.check_context(&agents));
         if !loaded.name_lookups.is_empty() {
             return None;
         }

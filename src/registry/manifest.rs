@@ -5,10 +5,9 @@ use std::{path::PathBuf, slice, sync::Arc};
 use serde_json::Value;
 
 use super::{
-    Format, Registry, WorkflowEntry,
+    Format, Registry, WorkflowEntry, entries,
     extend::{self, CheckContext},
     files::{self, DefinitionFile},
-    gather,
     load::LoadResult,
     markdown, read, shipped,
     template::Template,
@@ -104,10 +103,10 @@ impl Registry {
     }
 
     fn load_manifest(&self, manifest: &Manifest) -> LoadResult<Arc<Definition>> {
-        let agents = gather::collect_known_agents(&self.agents);
+        let agents = entries::collect_known_agents(&self.agents);
         let path = PathBuf::from(format!("workflow.{}", manifest.format.extension()));
         let file = DefinitionFile::from_text(path, manifest.text.clone()).limit_file_size();
-        let loaded = gather::load_definition(file, &self.agents, self.check_context(&agents));
+        let loaded = entries::load_definition(file, &self.agents, self.check_context(&agents));
         if let Some(definition) = &loaded.value {
             self.mark_project_definition(None, definition, &loaded.name_lookups);
         }
@@ -129,7 +128,7 @@ impl Registry {
             let format = Format::from_path(&file.path);
             return Ok(Manifest::from_text(file.text_with_bom(), Some(format)));
         }
-        let agents = gather::collect_known_agents(&self.agents);
+        let agents = entries::collect_known_agents(&self.agents);
         let merged =
             extend::check_draft(draft, slice::from_ref(&entry.name), self.check_context(&agents));
         let document = inherit::remove_inheritance_keys(&merged.document);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{
     files::{DefinitionFile, lowercase_extension},
     markdown::{self, Markdown},
-    recover, slips, yaml,
+    recover, yaml, yaml_fixes,
 };
 use midex_domain::{
     draft::{PersonaDraft, WorkflowDraft, WorkflowFormat},
@@ -49,7 +49,7 @@ pub(super) fn read_draft(
     // Collecting the path of every text is expensive and most files have no trailing comments, so look for a `#` first.
     if text.contains(" #") || text.contains("\t#") {
         document.for_each_text("", &mut |node, said, path| {
-            findings.extend(slips::comment_cut_warning(text, node.place, said, path));
+            findings.extend(yaml_fixes::comment_cut_warning(text, node.place, said, path));
         });
     }
     Ok((draft, findings))

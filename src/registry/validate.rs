@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::{
     DefinitionDirectory, Registry, Source,
     bases::{DefinitionLevels, NearerFiles},
+    entries::{collect_known_agents, is_readme, read_levels},
     extend::{Bases, CheckContext},
     files::{self, DefinitionFile, is_definition_file},
-    gather::{collect_known_agents, is_readme, read_levels},
     load::{self, LoadResult},
     shipped,
 };

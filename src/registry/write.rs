@@ -1,7 +1,7 @@
 //! Saves, renames and deletes workflow files. The text is stored byte for byte, an id has one file in the directory,
 //! and of two concurrent writers with the same expected version exactly one succeeds, even across processes.
 
-mod held;
+mod directory;
 mod refusal;
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::held::{LockedDirectory, LockedFile, write_error};
+use self::directory::{LockedDirectory, LockedFile, write_error};
 use super::{
     DefinitionDirectory, Format, LiveDefinitions, Manifest, Registry, WorkflowEntry,
     author::unusable_path_error,
@@ -116,7 +116,7 @@ pub fn save_workflow(
         // Refuse before the directory is created, so that a refused save leaves nothing behind.
         refuse_replacing(id, registry.workflow(id), &target.path, save)?;
     }
-    held::open_target_folder(target)?;
+    directory::open_target_folder(target)?;
     let seen_directory = LockedDirectory::open_unlocked(definitions, target)?.find_file(id)?;
     let locked_directory = LockedDirectory::open_locked(definitions, target)?;
     let locked_file = locked_directory.find_file(id)?;

@@ -10,7 +10,7 @@ use serde_saphyr::{
     options::{DuplicateKeyPolicy, MergeKeyPolicy},
 };
 
-use super::slips;
+use super::yaml_fixes;
 use midex_domain::{
     finding::{Finding, Place, Rule, first_line_end},
     limits,
@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> Result<DocumentNode, Box<Finding>> {
     };
     parse_text(text).map_err(|finding| {
         let check_text = |text: &str| parse_text(text).map(|_| ());
-        Box::new(slips::suggest_syntax_fix(text, *finding, check_text))
+        Box::new(yaml_fixes::suggest_syntax_fix(text, *finding, check_text))
     })
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use super::{body, fields, write::escape_pointer_key};
+use super::{body, fields, serialize::escape_pointer_key};
 use crate::operation::{
     BodyContent, CONTENT_TYPE_ARGUMENT, Operation, Parameter, ParameterLocation,
 };

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
-use super::write::{escape_pointer_key, serialize_content, serialize_pairs};
+use super::serialize::{escape_pointer_key, serialize_content, serialize_pairs};
 use crate::{
     media_type::BodyFormat,
     operation::{BodyContent, ParameterStyle, ValueStyle},

@@ -18,7 +18,9 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use super::{
     address,
-    reach::{AddressPolicy, ConnectionRoute, get_host_and_port, redact_url, refused_address_error},
+    address_policy::{
+        AddressPolicy, ConnectionRoute, get_host_and_port, redact_url, refused_address_error,
+    },
     request::Request,
 };
 use crate::operation::{Method, OperationClass};

@@ -4,9 +4,9 @@ use reqwest::{Url, header::HeaderMap};
 
 use super::{
     Caller,
+    address_policy::{AddressPolicy, redact_url},
     answer::read_body,
     client::exchange_error,
-    reach::{AddressPolicy, redact_url},
     request::Request,
 };
 use crate::operation::Method;

@@ -5,6 +5,7 @@
 //! request is sent if the address is allowed ([`AddressPolicy`], `client`). Only this module uses the HTTP client library.
 
 mod address;
+mod address_policy;
 mod answer;
 mod arguments;
 mod body;
@@ -12,13 +13,12 @@ mod client;
 mod fetch;
 mod fields;
 mod pages;
+mod pagination;
 mod payload;
-mod reach;
 mod request;
 mod secret;
 mod security;
-mod signs;
-mod write;
+mod serialize;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,22 +31,22 @@ use std::{
 use reqwest::Url;
 use serde_json::Value;
 
+use self::{
+    address_policy::ConnectionRoute,
+    client::{ConnectionPools, FinalResponse, SystemResolver},
+    pages::ListProgress,
+    security::{SecuredRequest, secure_request},
+};
 pub use self::{
+    address_policy::{AddressPolicy, normalize_allowed_host, normalize_secret_host, parse_origin},
     answer::Answer,
     arguments::PreparedOperation,
     client::Resolver,
     pages::ItemsPage,
     payload::Payload,
-    reach::{AddressPolicy, normalize_allowed_host, normalize_secret_host, parse_origin},
     request::{CallArguments, Request, is_connection_header},
     secret::{SecretSources, find_references, has_reference, parse_secrets_file},
     security::is_secret_header,
-};
-use self::{
-    client::{ConnectionPools, FinalResponse, SystemResolver},
-    pages::ListProgress,
-    reach::ConnectionRoute,
-    security::{SecuredRequest, secure_request},
 };
 use super::{
     operation::{Operation, OperationClass, SecurityScheme},
@@ -78,7 +78,7 @@ pub struct CallTarget {
     /// Credentials by the name of their scheme. They may refer to secrets too. For basic authentication:
     /// `user:password`.
     pub credentials: BTreeMap<String, String>,
-    /// The parse_origins that may receive headers and credentials, as [`parse_origin`] writes them.
+    /// The origins that may receive headers and credentials, as [`parse_origin`] writes them.
     pub origins: BTreeSet<String>,
     /// The origins that the user approved. Secrets of steps are sent only there, unless the user listed hosts for a
     /// secret.
@@ -335,7 +335,7 @@ impl Call<'_> {
             format!("it was redirected to `{origin}`, which got no headers and credentials of the catalog")
         }));
         if !response.status().is_success() {
-            let call_name = format!("`{} {}`", method.as_str(), reach::redact_url(url));
+            let call_name = format!("`{} {}`", method.as_str(), address_policy::redact_url(url));
             let mut failure = answer::read_failure(&mut response, &call_name, mask).await;
             let status = response.status().as_u16();
             failure.is_retryable &=

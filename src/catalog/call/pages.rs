@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Answer, Call, PageRequest, Payload, answer::failure_from_error, client::redirect_error,
-    secret::has_reference, signs::PaginationHints,
+    pagination::PaginationHints, secret::has_reference,
 };
 use crate::operation::{Operation, Pagination};
 use midex_domain::{

@@ -8,7 +8,7 @@ use reqwest::{
 };
 use serde_json::{Value, json};
 
-use super::write::is_json;
+use super::serialize::is_json;
 use midex_domain::{
     SecretMask,
     document::count_json_values,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{
     arguments::{self, BoundArguments, PreparedOperation},
     body,
-    write::{
+    serialize::{
         Encoding, escape_pointer_key, is_json, serialize_content, serialize_pairs,
         serialize_segment,
     },

@@ -12,7 +12,7 @@ use std::{
 use reqwest::Url;
 use rustix::fs::{Mode, OFlags, open};
 
-use super::reach::get_host_and_port;
+use super::address_policy::get_host_and_port;
 use midex_domain::{FailureCode, execution::OperationFailure, limits};
 
 /// The sources of secrets: listed environment variables, and a file.

@@ -4,7 +4,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 
 use super::{
     CallTarget,
-    reach::redact_url,
+    address_policy::redact_url,
     request::Request,
     secret::{SecretSources, SecretValues, has_reference},
 };

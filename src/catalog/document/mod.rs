@@ -4,8 +4,8 @@
 //! The document is walked as untyped JSON. Each crate with types for the parts of OpenAPI fails to read some
 //! published documents, and refuses a whole document for a single error.
 
-mod book;
 mod class;
+mod compiled;
 mod content;
 mod entry;
 mod head;
@@ -29,7 +29,7 @@ use serde_json::Value;
 
 pub(super) use self::page::{HAS_MORE_FLAGS, NEXT_URL_FIELDS, PAGINATION_OBJECTS, normalize_name};
 pub use self::{
-    book::{ByteSource, DocumentHead, DocumentNotes, DocumentReader},
+    compiled::{ByteSource, DocumentHead, DocumentNotes, DocumentReader},
     entry::OperationEntry,
     name::NameCollision,
     provider::{Provider, ProviderField, ProviderParameter, ProviderUse, Providers, SelectFields},

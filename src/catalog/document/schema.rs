@@ -2,7 +2,7 @@
 //! translated or dropped, and an invalid schema becomes one that accepts anything. A schema that references point to
 //! is converted once, and shared.
 
-mod ring;
+mod cycles;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -101,7 +101,7 @@ impl<'a> SchemaConverter<'a> {
         mut self,
         warnings: &mut Warnings,
     ) -> BTreeMap<String, Value> {
-        for name in ring::cut_schema_cycles(&mut self.shared_schemas) {
+        for name in cycles::cut_schema_cycles(&mut self.shared_schemas) {
             let words = format!(
                 "the schema `{name}` refers to itself for the same value, or through too many schemas: it accepts anything"
             );

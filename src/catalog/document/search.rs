@@ -6,7 +6,7 @@
 use std::{cmp::Ordering, collections::HashSet};
 
 use super::{
-    book::DocumentReader,
+    compiled::DocumentReader,
     entry::OperationEntry,
     name::to_kebab_case,
     words::{SEGMENT_WEIGHT, SUMMARY_WEIGHT, split_into_stems, stem_word},

@@ -10,7 +10,7 @@ const CELL_GAP: usize = 2;
 /// The indentation of a last cell that is printed below its row.
 const LAST_CELL_INDENT: usize = 2;
 /// The minimum width of a cell of several words beside the others.
-const WORDS_COLUMNS_MIN: usize = 24;
+const TEXT_COLUMN_WIDTH_MIN: usize = 24;
 
 /// A table of at most `N` columns.
 pub(super) struct Table<const N: usize> {
@@ -83,7 +83,7 @@ impl<const N: usize> Table<N> {
         for (column, sharers) in wrappable.iter().zip((1..=wrappable.len()).rev()) {
             let share = remaining / sharers;
             if widths[*column] > share {
-                widths[*column] = Some(share).filter(|share| *share >= WORDS_COLUMNS_MIN)?;
+                widths[*column] = Some(share).filter(|share| *share >= TEXT_COLUMN_WIDTH_MIN)?;
             }
             remaining -= widths[*column];
         }

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::kinds::LineKindCounts;
+use super::rate_limit::LineKindCounts;
 use crate::visible::replace_hidden_chars;
 use midex_domain::limits;
 

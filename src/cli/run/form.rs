@@ -89,7 +89,8 @@ impl FieldForm<'_, '_> {
             &field.describe_in_line(),
         ))?;
         loop {
-            let line = match self.prompt_line(&field.prompt_text(), &field.typed_choices()).await? {
+            let line = match self.ask_for_line(&field.prompt_text(), &field.typed_choices()).await?
+            {
                 PromptInput::Line(line) => line.trim().to_owned(),
                 input => return Ok(FieldAnswer::Command(exit_command(&input))),
             };
@@ -218,7 +219,7 @@ impl FieldForm<'_, '_> {
     /// anything.
     async fn ask_failure_reason(&mut self) -> Result<LineMeaning> {
         loop {
-            let line = match self.prompt_line("why> ", &[]).await? {
+            let line = match self.ask_for_line("why> ", &[]).await? {
                 PromptInput::Line(line) => line.trim().to_owned(),
                 input => return Ok(LineMeaning::Command(exit_command(&input))),
             };
@@ -305,12 +306,12 @@ impl FieldForm<'_, '_> {
         loop {
             let count = self.draft.item_count();
             let too_short_message = field.too_few_items_message(count).filter(|_| count > 0);
-            let line = match (self.prompt_line(CONTINUATION_PROMPT, &[]).await?, &too_short_message)
-            {
-                (PromptInput::Line(line), _) => line.trim().to_owned(),
-                (PromptInput::End, None) => return Ok(Ok(None)),
-                (input, _) => return Ok(Err(exit_command(&input))),
-            };
+            let line =
+                match (self.ask_for_line(CONTINUATION_PROMPT, &[]).await?, &too_short_message) {
+                    (PromptInput::Line(line), _) => line.trim().to_owned(),
+                    (PromptInput::End, None) => return Ok(Ok(None)),
+                    (input, _) => return Ok(Err(exit_command(&input))),
+                };
             if line.is_empty() {
                 let Some(reason) = too_short_message else {
                     return Ok(Ok(None));
@@ -339,7 +340,7 @@ impl FieldForm<'_, '_> {
         let mut text = first_text;
         while is_incomplete_json(&text) {
             update_draft(self.draft, &text);
-            match self.prompt_line(CONTINUATION_PROMPT, &[]).await? {
+            match self.ask_for_line(CONTINUATION_PROMPT, &[]).await? {
                 PromptInput::Line(line) if line.trim().is_empty() => break,
                 PromptInput::Line(line) if is_value_continuation(&line) => {
                     text.extend(["\n", &line]);
@@ -356,7 +357,7 @@ impl FieldForm<'_, '_> {
         Ok(Ok(text))
     }
 
-    pub(super) async fn prompt_line(
+    pub(super) async fn ask_for_line(
         &mut self,
         question: &str,
         choices: &[String],

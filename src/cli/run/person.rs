@@ -176,7 +176,7 @@ impl FieldForm<'_, '_> {
         prompt_text: &str,
     ) -> Result<std::result::Result<String, PersonAction>> {
         loop {
-            let line = match self.prompt_line(prompt_text, &[]).await? {
+            let line = match self.ask_for_line(prompt_text, &[]).await? {
                 PromptInput::Line(line) => line.trim_end().to_owned(),
                 input => return Ok(Err(exit_command(&input))),
             };
@@ -194,7 +194,7 @@ impl FieldForm<'_, '_> {
     /// Reads further lines until an empty one.
     async fn read_more_lines(&mut self) -> Result<Option<PersonAction>> {
         while self.draft.text.len() <= limits::FRAME_BYTES_MAX {
-            match self.prompt_line(CONTINUATION_PROMPT, &[]).await? {
+            match self.ask_for_line(CONTINUATION_PROMPT, &[]).await? {
                 PromptInput::Line(line) if line.trim_end().is_empty() => break,
                 PromptInput::Line(line) => self.draft.text.extend(["\n", line.trim_end()]),
                 PromptInput::End => break,

@@ -269,7 +269,7 @@ pub(super) fn undeclared_path_finding(
     step: &StepDraft,
     answer: &ResponsePathResult<'_>,
 ) -> Option<Finding> {
-    let operation = step.field("run")?.value.as_text()?;
+    let operation = step.find_field("run")?.value.as_text()?;
     match answer {
         ResponsePathResult::Possible | ResponsePathResult::Resolved(_) => None,
         // The author provides a default value, and so knows that the value may be missing.
@@ -294,7 +294,7 @@ pub(super) fn undeclared_path_finding(
             );
             let rule = Rule::StepTemplateArrayOutputMissingIndex;
             let finding = site.reference_finding(rule, reference, message);
-            let is_list = *place == 0 && step.field("paginate").is_some();
+            let is_list = *place == 0 && step.find_field("paginate").is_some();
             let hint = match &step.id {
                 Some(id) if is_list => format!(
                     "with `paginate` the output is the list of all items: write `steps.{}`",

@@ -54,18 +54,18 @@ fn side_effect_field<'a>(
     calls: &OperationCalls,
     abilities: &ServerCapabilities,
 ) -> Option<(&'a RawField, OperationClass)> {
-    if let Some(field) = step.field("run") {
+    if let Some(field) = step.find_field("run") {
         let class = calls.operation_of_step(step)?.class;
         return (class > OperationClass::Safe).then_some((field, class));
     }
-    let field = step.field("activity")?;
+    let field = step.find_field("activity")?;
     let is_known = abilities.activities.contains(field.value.as_text()?);
     let may_repeat = step.read_value("idempotent") == Some(true);
     (is_known && !may_repeat).then_some((field, OperationClass::Standard))
 }
 
 fn has_kind(step: &StepDraft, kind: &str) -> bool {
-    step.step_and_foreach_body().any(|body| body.field(kind).is_some())
+    step.step_and_foreach_body().any(|body| body.find_field(kind).is_some())
 }
 
 /// Warns once for each chain of changes: a gate before the first also covers the later ones, so a step is skipped if an
@@ -115,7 +115,7 @@ fn warn_change_before_read(
     changes: &[SideEffectStep<'_>],
 ) {
     let count_run_bodies = |step: &StepDraft| {
-        step.step_and_foreach_body().filter(|body| body.field("run").is_some()).count()
+        step.step_and_foreach_body().filter(|body| body.find_field("run").is_some()).count()
     };
     let changes = || changes.iter().filter(|change| change.field.key.name == "run");
     let is_first = |change: &&SideEffectStep<'_>| {
@@ -127,7 +127,7 @@ fn warn_change_before_read(
     let mut earlier_bodies =
         first.predecessors.iter().flat_map(|at| steps[*at].step_and_foreach_body());
     let may_only_read = |step: &StepDraft| {
-        step.field("run").is_some()
+        step.find_field("run").is_some()
             && calls
                 .operation_of_step(step)
                 .is_none_or(|callable| callable.class == OperationClass::Safe)

@@ -211,7 +211,8 @@ pub(super) fn check_run_steps(
             OperationLookupResult::Operation(callable) => {
                 let count_before = findings.len();
                 check_arguments(findings, step, field, &callable);
-                if let Some(paginate) = step.field("paginate").filter(|_| !callable.has_pages) {
+                if let Some(paginate) = step.find_field("paginate").filter(|_| !callable.has_pages)
+                {
                     let message = "the document of the operation shows no way to a further page: the first one alone may come";
                     let finding = paginate.key_finding(Rule::NoEffect, message).as_warning();
                     let hint = "leave it out, and ask for the next page with the operation's own arguments";
@@ -235,7 +236,7 @@ pub(super) fn check_run_steps(
 
 /// The `run` field of a step with its catalog and operation.
 fn parse_run_field(step: &StepDraft) -> Option<(&RawField, &str, String)> {
-    let field = step.field("run")?;
+    let field = step.find_field("run")?;
     let (catalog, operation) = split_operation_name(field.value.as_text()?)?;
     Some((field, catalog, operation))
 }
@@ -304,10 +305,10 @@ fn check_arguments(
         findings.push(run.value_finding(Rule::UnknownOperation, message));
         return;
     }
-    let with = step.field("with");
+    let with = step.find_field("with");
     let arguments = with.and_then(|field| field.value.entries()).unwrap_or_default();
-    let has_body = step.field("body").is_some();
-    if let Some(body) = step.field("body").filter(|_| callable.body.is_none()) {
+    let has_body = step.find_field("body").is_some();
+    if let Some(body) = step.find_field("body").filter(|_| callable.body.is_none()) {
         let message = "the operation takes no body";
         findings.push(body.key_finding(Rule::NoEffect, message).suggest("leave it out".to_owned()));
     }

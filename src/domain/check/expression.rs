@@ -1,9 +1,9 @@
 //! Checks the expressions of a manifest: they must parse, and the values that they refer to must be able to exist. A
 //! reference to a step that might run concurrently adds a dependency on that step.
 
+mod existence;
 mod failure;
 mod reference;
-mod sure;
 
 use std::{
     borrow::Cow,
@@ -21,13 +21,12 @@ use super::super::{
 };
 use super::{
     commands::{OperationCalls, join_first_names},
-    doubt::InputUses,
     fault,
     flow::{FlowGraph, is_conditional},
-    lookalike,
     names::{self, UnknownName},
-    quoted,
+    not_evaluated, quotes,
     site::{ExpressionSite, collect_sites},
+    suspicions::InputUses,
 };
 use reference::{collect_references, first_segment, suggest_memory_key};
 
@@ -90,7 +89,7 @@ pub(super) fn check_expressions(
         memory: names::memory_keys(draft, steps),
         secrets,
         calls,
-        types: quoted::input_types(draft),
+        types: quotes::input_types(draft),
         undeclared_finding: None,
         steps,
     };
@@ -150,7 +149,7 @@ struct ExpressionChecker<'f, 'a, 'd> {
 
 impl ExpressionChecker<'_, '_, '_> {
     fn check_step(&mut self, position: usize, step: &StepDraft, alias: Option<&str>) {
-        if let Some(finding) = lookalike::description_expression_finding(step) {
+        if let Some(finding) = not_evaluated::description_expression_finding(step) {
             self.findings.retain(|one| one.path != finding.path);
             self.findings.push(finding);
         }
@@ -165,7 +164,7 @@ impl ExpressionChecker<'_, '_, '_> {
                 owner,
                 is_hook_or_compensation: matches!(field.key.name, "hooks" | "compensate"),
                 alias,
-                is_stored: field.key.name == "with" && step.field("workflow").is_some(),
+                is_stored: field.key.name == "with" && step.find_field("workflow").is_some(),
             };
             self.check_field_expressions(field, scope);
         }
@@ -181,7 +180,7 @@ impl ExpressionChecker<'_, '_, '_> {
                 field.key.shape,
                 ValueShape::Value | ValueShape::Values | ValueShape::Memory(_)
             ) {
-                self.findings.extend(quoted::quoted_expression_finding(&site, &self.types));
+                self.findings.extend(quotes::quoted_expression_finding(&site, &self.types));
             }
         }
     }
@@ -190,7 +189,7 @@ impl ExpressionChecker<'_, '_, '_> {
         if !site.is_condition && !has_template(site.text) {
             return;
         }
-        if let Some(finding) = lookalike::braced_condition_finding(site, scope.item_names()) {
+        if let Some(finding) = not_evaluated::braced_condition_finding(site, scope.item_names()) {
             return self.findings.push(finding);
         }
         let (references, faults) = collect_references(site, scope.item_names());
@@ -247,7 +246,7 @@ impl ExpressionChecker<'_, '_, '_> {
         if site.is_condition {
             return;
         }
-        for candidate in lookalike::find_lookalikes(site.text, scope.item_names()) {
+        for candidate in not_evaluated::find_lookalikes(site.text, scope.item_names()) {
             let source = &site.text[candidate.start..candidate.end];
             let is_bare = !source.starts_with(['{', '$', '=']);
             let references = &candidate.references;

@@ -1,9 +1,9 @@
 //! Checks control flow: jump targets (`next`, branch arms, `on_error`) exist, arms do not fall through into each other,
 //! and every step is reachable.
 
-mod ways;
+mod loops;
 
-pub(super) use self::ways::run_when;
+pub(super) use self::loops::run_when;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -197,7 +197,7 @@ impl<'a> FlowGraph<'a> {
     /// Adds a finding for each arm that falls through into another one or is never taken, and for each unreachable step.
     pub(super) fn check_arms_and_reachability(&self, findings: &mut Vec<Finding>) {
         for step in self.steps {
-            let Some(branch) = step.field("branch") else {
+            let Some(branch) = step.find_field("branch") else {
                 continue;
             };
             check_untaken_arms(findings, branch);
@@ -307,10 +307,10 @@ fn reachable_positions(
 
 fn step_jumps(step: &StepDraft) -> Vec<Jump<'_>> {
     let parse_field_jump = |key: &str, words| {
-        let field = step.field(key)?;
+        let field = step.find_field(key)?;
         parse_jump(field.path.clone(), &field.value, words)
     };
-    let branch = step.field("branch").map(branch_jumps).unwrap_or_default();
+    let branch = step.find_field("branch").map(branch_jumps).unwrap_or_default();
     let fields = [
         parse_field_jump("next", &[grammar::END_TARGET]),
         parse_field_jump("on_error", grammar::ON_ERROR_WORDS),
@@ -364,15 +364,15 @@ fn cross_list_jump_finding(jump: &Jump<'_>) -> Finding {
 
 /// Whether control never continues with the next step of the list.
 fn never_falls_through(step: &StepDraft) -> bool {
-    let branch = step.field("branch").and_then(|field| field.value.items());
+    let branch = step.find_field("branch").and_then(|field| field.value.items());
     let has_default_arm = branch.is_some_and(|arms| arms.iter().any(|arm| arm.get("if").is_none()));
-    let has_jump = step.field("next").is_some() || step.field("fail").is_some();
+    let has_jump = step.find_field("next").is_some() || step.find_field("fail").is_some();
     !is_conditional(step) && (has_jump || has_default_arm)
 }
 
 /// Whether the step has a condition, and so may be skipped.
 pub(super) fn is_conditional(step: &StepDraft) -> bool {
-    ["if", "when"].iter().any(|key| step.field(key).is_some())
+    ["if", "when"].iter().any(|key| step.find_field(key).is_some())
 }
 
 fn check_untaken_arms(findings: &mut Vec<Finding>, branch: &RawField) {

@@ -25,7 +25,7 @@ pub(super) fn memory_keys<'a>(
     let mut names = BTreeSet::from([WORKFLOW_INPUT]);
     let bodies = steps.iter().flat_map(StepDraft::all_bodies_and_hooks);
     let bodies = bodies.chain(draft.hooks.iter().map(|(_, hook)| hook));
-    let sets = bodies.filter_map(|step| step.field("set"));
+    let sets = bodies.filter_map(|step| step.find_field("set"));
     for field in draft.field("memory").into_iter().chain(sets) {
         let entries = field.value.entries()?.iter();
         names.extend(entries.map(|entry| entry.key.as_str()));

@@ -231,7 +231,7 @@ fn check_allow_parallel(
         dependents[edge.position].push(position);
     }
     for (position, step) in steps.iter().enumerate() {
-        let field = step.field("allowParallel");
+        let field = step.find_field("allowParallel");
         let Some(field) = field.filter(|field| field.value.content == NodeContent::Bool(false))
         else {
             continue;

@@ -20,12 +20,12 @@ pub(super) fn check_result_schemas(
 }
 
 fn check_result(findings: &mut Vec<Finding>, draft: &StepDraft, quota: &mut PatternQuota) {
-    let Some(field) = draft.field("result") else {
+    let Some(field) = draft.find_field("result") else {
         return;
     };
     let (schema, faults) = Schema::compile_with_faults(&field.value.to_json(), quota);
     findings.extend(faults.iter().map(|fault| schema_fault_finding(fault, field)));
-    if let Some(example) = draft.field("example").filter(|_| faults.is_empty()) {
+    if let Some(example) = draft.find_field("example").filter(|_| faults.is_empty()) {
         findings.extend(validate_example(&schema, field, example));
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn add_section_instructions<'a>(
             findings.push(finding);
             continue;
         };
-        let instructions = steps[position].field("instructions");
+        let instructions = steps[position].find_field("instructions");
         let previous_line = section_lines.get(step_id.value.as_str()).copied();
         let previous_line = previous_line.or_else(|| instructions.map(|field| field.place.line));
         if let Some(line) = previous_line {

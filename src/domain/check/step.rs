@@ -119,7 +119,7 @@ fn check_foreach_body_fields(findings: &mut Vec<Finding>, draft: &StepDraft) {
             findings.push(finding.suggest(alternative.to_owned()));
         }
     }
-    let jump = draft.field("on_error").and_then(|field| Some((field, field.value.as_text()?)));
+    let jump = draft.find_field("on_error").and_then(|field| Some((field, field.value.as_text()?)));
     if let Some((field, text)) = jump.filter(|(_, text)| !grammar::ON_ERROR_WORDS.contains(text)) {
         let message = format!("`on_error` cannot lead to `{text}` from inside a `foreach`");
         let hint = "write fail or continue here, and the step at the `foreach`";
@@ -139,7 +139,7 @@ fn check_and_build_kind(
     let kind_field = find_kind_field(findings, draft, form);
     let idle_finding = |field| idle_field_finding(field, kind_field?);
     findings.extend(draft.fields.iter().filter_map(idle_finding));
-    if let Some(field) = draft.field("activity") {
+    if let Some(field) = draft.find_field("activity") {
         findings.extend(unknown_activity_finding(field, known.abilities));
     }
     check_field_pairs(findings, draft);
@@ -173,16 +173,16 @@ fn idle_field_finding(field: &RawField, kind: &RawField) -> Option<Finding> {
 /// Checks the rules between pairs of fields.
 fn check_field_pairs(findings: &mut Vec<Finding>, draft: &StepDraft) {
     for (one, other) in grammar::EXCLUSIVE_FIELD_PAIRS {
-        if draft.field(one).is_some()
-            && let Some(other) = draft.field(other)
+        if draft.find_field(one).is_some()
+            && let Some(other) = draft.find_field(other)
         {
             let message = format!("`{}` and `{one}` cannot both be given", other.key.name);
             let finding = other.key_finding(Rule::ConflictingKeys, message);
             findings.push(finding.suggest("keep one of them".to_owned()));
         }
     }
-    if draft.field("depends_on").is_some()
-        && let Some(other) = draft.field("dependsOn")
+    if draft.find_field("depends_on").is_some()
+        && let Some(other) = draft.find_field("dependsOn")
     {
         let message = "`dependsOn` says again what another key says";
         findings.push(other.key_finding(Rule::DuplicateKey, message));
@@ -191,7 +191,7 @@ fn check_field_pairs(findings: &mut Vec<Finding>, draft: &StepDraft) {
 }
 
 fn check_backoff_bounds(findings: &mut Vec<Finding>, draft: &StepDraft) {
-    let Some(retry) = draft.field("retry") else {
+    let Some(retry) = draft.find_field("retry") else {
         return;
     };
     let span = |key: &str| retry.value.deserialize_key::<HumanDuration>(key);

@@ -7,7 +7,7 @@ use super::{
     Report, State, StepState, Submission, Visit, VisitEnd,
     choice::TakenOption,
     decision::DecideResult,
-    judged::{ExhaustionAction, HELD_STEP_NEXT_CALL, OpenTurn, ReportJudgement},
+    judge::{ExhaustionAction, HELD_STEP_NEXT_CALL, OpenTurn, ReportJudgement},
     transition::TransitionBuilder,
 };
 use crate::{

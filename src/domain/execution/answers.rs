@@ -11,7 +11,7 @@ use super::{
     Event, Execution, Failure, ValueReference, Visit, VisitId,
     decide::not_an_object_violation,
     decision::DecideResult,
-    judged::{AcceptedOutput, OpenTurn, ReportJudgement},
+    judge::{AcceptedOutput, OpenTurn, ReportJudgement},
     transition::{TransitionBuilder, make_payload},
 };
 use crate::{
@@ -259,7 +259,7 @@ impl Execution {
         let is_elicited =
             matches!(&step.kind, StepKind::Input { via, .. } if *via == InputChannel::Elicitation);
         if is_elicited && !turn.is_user_answer {
-            return Err(self.user_alone_error(&turn.step.id).into());
+            return Err(self.only_user_may_answer_error(&turn.step.id).into());
         }
         let mut question = builder.load_question(turn.visit)?;
         if let Some(words) = parse_utterance(step, &question, value) {
@@ -292,7 +292,7 @@ impl Execution {
         Ok(ReportJudgement::Accepted(Box::new(AcceptedOutput::without_artifacts(output, payload))))
     }
 
-    fn user_alone_error(&self, step: &StepId) -> Error {
+    fn only_user_may_answer_error(&self, step: &StepId) -> Error {
         let message = format!("step '{step}' is answered by the user alone, whom the client asks");
         let error = self.step_error(Code::UserAlone, step, message);
         error.with_context("workflow", self.workflow.as_str())

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{
     Decision, Event, Execution, Outcome, State, ValueReference, VisitId,
     decision::{DecideResult, Interrupt},
-    judged::OpenTurn,
+    judge::OpenTurn,
     transition::TransitionBuilder,
 };
 use crate::{

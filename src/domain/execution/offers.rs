@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     BodyKind, Event, Execution, VisitId,
     decision::{DecideResult, Interrupt},
-    judged::OpenTurn,
+    judge::OpenTurn,
     scope::VisitScope,
     transition::TransitionBuilder,
 };

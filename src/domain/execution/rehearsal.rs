@@ -2,7 +2,7 @@
 //! code that enters steps in a real execution. Outputs of models, people, children and operations are unknown, and so
 //! is everything that depends on them. It assumes that every such step completes.
 
-mod doubt;
+mod corrections;
 mod unknown;
 
 use std::collections::{BTreeMap, BTreeSet};

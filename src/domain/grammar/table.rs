@@ -1,12 +1,12 @@
 //! The table itself: every mapping of a definition file, from its top down to the bodies of kinds.
 
-mod beside;
 mod bodies;
+mod hooks;
 mod step;
 
 pub use self::{
-    beside::{COMPENSATION_SHAPE, HOOK_SHAPE},
     bodies::BRANCH_ARM_SHAPE,
+    hooks::{COMPENSATION_SHAPE, HOOK_SHAPE},
     step::{EXCLUSIVE_FIELD_PAIRS, PHASE_SHAPE, STEP_SHAPE},
 };
 #[cfg(test)]
@@ -405,7 +405,7 @@ pub static MANIFEST_SHAPE: MappingShape = new_mapping_shape(
         ),
         optional_key(
             "hooks",
-            ValueShape::Record(&beside::HOOKS_SHAPE),
+            ValueShape::Record(&hooks::HOOKS_SHAPE),
             "What the server does at the end of the execution, before its final state",
         ),
         optional_key(

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ArtifactView, CurrentStep, GraphView, HistoryRow, StatusView, alike::deserialize_if_known,
+    ArtifactView, CurrentStep, GraphView, HistoryRow, StatusView, same_keys::deserialize_if_known,
 };
 
 /// An execution at one revision, as `midex show` prints it.

@@ -1,14 +1,14 @@
 //! The graph of a workflow: its steps and dependencies as data. The crate `midex-picture` draws it.
 
-mod of;
-mod standing;
+mod build;
+mod progress;
 #[cfg(test)]
 mod tests;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::standing::NodeProgress;
+pub use self::progress::NodeProgress;
 
 /// The steps of a workflow and the order between them.
 ///

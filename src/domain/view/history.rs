@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{FailureView, alike::deserialize_if_known};
+use super::{FailureView, same_keys::deserialize_if_known};
 use crate::{
     clock::Timestamp,
     document::Digest,

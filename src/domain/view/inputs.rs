@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ViewContext, alike::deserialize_if_known};
+use super::{ViewContext, same_keys::deserialize_if_known};
 use crate::{
     input::{Input, InputDefault, Inputs},
     truncate::truncate_value,

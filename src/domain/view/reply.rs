@@ -10,12 +10,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    FailureView, InputsView, PreviousOutput, ViewContext,
-    alike::{deserialize_known_entries, null_as_default, serialize_later_steps, serialize_steps},
-    continuation_token, definition_step, format_progress,
+    FailureView, InputsView, PreviousOutput, ViewContext, continuation_token, definition_step,
+    format_progress,
     options::NextSteps,
     persona_of,
     previous::{deciding_predecessors, final_output, previous_decisions},
+    same_keys::{
+        deserialize_known_entries, null_as_default, serialize_later_steps, serialize_steps,
+    },
     task::{
         Turn, build_task, omit_persona, open_turns, remove_sources, step_description,
         turns_opened_by_row,

@@ -5,13 +5,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    FailureView, InputsView, PreviousOutput, ReadyStep, ViewContext, WaitView,
-    alike::{deserialize_known_entries, serialize_later_steps},
-    definition_step,
+    FailureView, InputsView, PreviousOutput, ReadyStep, ViewContext, WaitView, definition_step,
     options::NextSteps,
     persona_of,
     previous::{decisions_before_step, final_output},
     reply::{StepView, steps_after_the_first},
+    same_keys::{deserialize_known_entries, serialize_later_steps},
     task::{self, open_turns},
     waits::{
         SignalView, actions_for_people, describe_wait, format_child_call, format_parent_call,

@@ -173,7 +173,7 @@ impl Writer {
             let opened = slot.open_database()?;
             opened.data_file.check_names_and_length(&self.shared.path)?;
             let transaction = opened.database.begin_write().map_err(redb_error)?;
-            fold_log(transaction, &mut self.log, opened, None)
+            checkpoint_log(transaction, &mut self.log, opened, None)
         });
         if let Err(error) = result {
             let error = batch_failed_error(&self.shared.path, error);
@@ -342,7 +342,7 @@ impl Writer {
                 transaction.commit().map_err(redb_error)?;
             } else {
                 let next_log = if has_ample_space { self.log.prepare_next_log() } else { None };
-                fold_log(transaction, &mut self.log, opened, next_log)?;
+                checkpoint_log(transaction, &mut self.log, opened, next_log)?;
             }
             // If the file was removed during the commit, the batch was not stored: check before the callers are
             // answered.
@@ -423,7 +423,7 @@ impl Writer {
                 if self.log.is_open() && opened.data_file.reserve(self.log.unfolded_bytes()).is_ok()
                 {
                     let transaction = opened.database.begin_write().map_err(redb_error)?;
-                    fold_log(transaction, &mut self.log, &opened, None)?;
+                    checkpoint_log(transaction, &mut self.log, &opened, None)?;
                 }
                 if let Err(error) = opened.data_file.release_reserved_space() {
                     tracing::warn!(%error, "room behind the database was not given back");
@@ -444,7 +444,7 @@ impl Writer {
 
 /// Commits to the data file, together with all earlier commits that are only in the log. `next_log` is the log that follows
 /// this commit, if any.
-fn fold_log(
+fn checkpoint_log(
     mut transaction: WriteTransaction,
     log: &mut RedoLog,
     opened: &OpenDatabase,

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ENDPOINT_PATH, Options, direct,
+    ENDPOINT_PATH, Options, fast_path,
     refusal::{self, RequestError},
     sessions::{ActiveCallId, HttpSession, HttpSessions, OpenStream, SessionSlot},
 };
@@ -34,8 +34,8 @@ use midex_http::{
     body::{self, RequestBody},
     budget::{Budget, BudgetKind, BudgetShare},
     connections::{Connection, Connections, RequestGuard},
+    memory::MemoryBudget,
     refusal::{HttpError, Reply},
-    room::MemoryBudget,
 };
 
 const SESSION_ID_HEADER: &str = "mcp-session-id";
@@ -100,7 +100,7 @@ impl<H: ServerHandler> Endpoint<H> {
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(stream_token.clone());
         let handler: Arc<dyn Fn() -> H + Send + Sync> = Arc::new(handler);
-        let peer = options.direct_calls.then(|| direct::build_detached_peer(handler()));
+        let peer = options.direct_calls.then(|| fast_path::build_detached_peer(handler()));
         let make_handler = handler.clone();
         let service =
             StreamableHttpService::new(move || Ok(make_handler()), sessions.manager(), config);
@@ -167,12 +167,16 @@ impl<H: ServerHandler> Endpoint<H> {
         body: &[u8],
     ) -> Result<Response<Reply>, RequestError> {
         if let Some(peer) = &self.peer
-            && let Some(call) = direct::parse_fast_path_call(request.headers(), body)
+            && let Some(call) = fast_path::parse_fast_path_call(request.headers(), body)
         {
             let (parts, _) = request.into_parts();
-            return Ok(
-                direct::answer_fast_path_call((self.handler)(), peer.clone(), parts, call).await?
-            );
+            return Ok(fast_path::answer_fast_path_call(
+                (self.handler)(),
+                peer.clone(),
+                parts,
+                call,
+            )
+            .await?);
         }
         Ok(Box::pin(self.service.handle(request)).await)
     }

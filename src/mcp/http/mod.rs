@@ -1,8 +1,8 @@
 //! Streamable HTTP at `/mcp`, for protocol versions with and without handshakes, over `midex_http`. rmcp implements the
 //! protocol. This module adds limits on sessions, and makes all errors midex errors.
 
-mod direct;
 mod endpoint;
+mod fast_path;
 mod refusal;
 mod sessions;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{listed::is_template, unknown_resource_error};
+use super::{lists::is_template, unknown_resource_error};
 use crate::tools::Toolsets;
 use midex_domain::{ExecutionId, error::Result, limits, telemetry::EventType, view::ExecutionPage};
 use midex_server::app::{App, ListRequest};

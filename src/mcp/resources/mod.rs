@@ -5,13 +5,13 @@ mod address;
 mod authors;
 mod complete;
 mod definitions;
+mod dependencies;
 mod figures;
-mod listed;
-mod meant;
-mod part;
+mod lists;
+mod parts;
 mod skills;
+mod suggestions;
 mod table;
-mod watched;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -19,9 +19,9 @@ use serde_json::Value;
 use self::address::ResourceAddress;
 pub(super) use self::{
     complete::{complete_variable, filter_by_prefix},
-    listed::{list_resource_templates, list_resources, list_static_resources},
+    dependencies::{DefinitionTopic, WatchedAddress, needs_no_store},
+    lists::{list_resource_templates, list_resources, list_static_resources},
     skills::{get_skill, list_skills},
-    watched::{DefinitionTopic, WatchedAddress, needs_no_store},
 };
 use super::{
     metadata::{CacheHint, find_suggested_tool},
@@ -97,8 +97,7 @@ impl ContentBody {
 /// # Errors
 /// `RESOURCE_NOT_FOUND`.
 pub(super) fn check_resource_offered(address: &str, sets: Toolsets) -> Result<()> {
-    let Some(set) = listed::find_resource_toolset(address).filter(|set| !sets.contains(*set))
-    else {
+    let Some(set) = lists::find_resource_toolset(address).filter(|set| !sets.contains(*set)) else {
         return Ok(());
     };
     let (short_address, set) = (shorten_address(address), set.as_str());
@@ -134,7 +133,7 @@ pub(super) async fn read_resource(
         Err(error) => error,
     };
     let error = error.with_context("uri", shorten_address(address));
-    let error = meant::add_nearest_resource(app, address, error).await;
+    let error = suggestions::add_nearest_resource(app, address, error).await;
     Err(error.with_context("tool", "resources/read"))
 }
 

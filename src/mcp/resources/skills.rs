@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     address::{ResourceAddress, SkillName},
-    check_resource_offered, meant, shorten_address, unknown_resource_error,
+    check_resource_offered, shorten_address, suggestions, unknown_resource_error,
 };
 use crate::{
     page::{CursorPage, paginate},
@@ -86,7 +86,7 @@ pub(crate) async fn get_skill(app: &App, sets: Toolsets, uri: &str) -> Result<Sk
 
 async fn skill_not_found_error(app: &App, uri: &str) -> Error {
     let error = unknown_resource_error(uri).with_context("uri", shorten_address(uri));
-    meant::add_nearest_resource(app, uri, error).await
+    suggestions::add_nearest_resource(app, uri, error).await
 }
 
 /// The text of a skill's file, if the skill exists.

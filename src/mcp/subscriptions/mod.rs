@@ -1,7 +1,7 @@
 //! Change notifications. Clients with a handshake subscribe to single resources; clients without one send a listen
 //! request with a filter.
 
-mod feed;
+mod pending;
 mod session;
 
 use std::{
@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use self::{
-    feed::{ChangeFeed, NoticeReceiver, PendingNotice, WatchedLists},
+    pending::{ChangeFeed, NoticeReceiver, PendingNotice, WatchedLists},
     session::SessionNotifier,
 };
 use midex_domain::{
@@ -127,7 +127,7 @@ impl Subscriptions {
     ) -> Result<(ListenState, SubscriptionFilter)> {
         let uris = requested.resource_subscriptions.as_deref().unwrap_or_default();
         if uris.len() > limits::SUBSCRIPTION_ADDRESSES_MAX {
-            return Err(feed::too_many_addresses_error());
+            return Err(pending::too_many_addresses_error());
         }
         let permit = self.listens.listen_slots.clone().try_acquire_owned();
         let permit = permit.map_err(|_| too_many_listens_error(self.listens.max))?;

@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     super::channel::NotificationChannel,
-    feed::{ChangeFeed, NoticeReceiver, PendingNotice, WatchedLists},
+    pending::{ChangeFeed, NoticeReceiver, PendingNotice, WatchedLists},
 };
 use midex_server::app::App;
 

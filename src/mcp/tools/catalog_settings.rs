@@ -12,7 +12,7 @@ use super::{
     argument_rule_error,
     catalog::{CatalogSelection, list_header_sources, list_security_schemes},
 };
-use crate::asking::{Confirmation, ConfirmationFallback};
+use crate::elicitation::{Confirmation, ConfirmationFallback};
 use midex_catalog::{Requester, call};
 use midex_domain::{
     OperationClass,

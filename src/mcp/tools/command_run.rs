@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{argument_rule_error, schemas::fields_schema};
-use crate::asking::{Confirmation, ConfirmationFallback};
+use crate::elicitation::{Confirmation, ConfirmationFallback};
 use midex_domain::{
     OperationClass, State,
     error::{Code, Error, FailureCode, NextCall, Result, repeat_call},

@@ -61,7 +61,7 @@ pub use self::{
     spelling::ToolNames,
     toolset::{Toolset, Toolsets},
 };
-use crate::asking::Confirmation;
+use crate::elicitation::Confirmation;
 use midex_domain::{
     ExecutionId, OperationClass, Token,
     error::{Code, Error, Result, Violation, format_count},

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::asking::{Confirmation, ConfirmationFallback};
+use crate::elicitation::{Confirmation, ConfirmationFallback};
 use midex_domain::{error::Result, limits};
 use midex_registry::DeletedWorkflow;
 use midex_server::app::{App, WithReferences};

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::author::parse_manifest_argument;
-use crate::asking::{Confirmation, ConfirmationFallback};
+use crate::elicitation::{Confirmation, ConfirmationFallback};
 use midex_domain::error::Result;
 use midex_registry::{Format, Manifest, SaveRequest, SavedWorkflow};
 use midex_server::app::App;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{super::WorkflowEntry, describe_location, held::LockedFile};
+use super::{super::WorkflowEntry, describe_location, directory::LockedFile};
 use midex_domain::{
     error::{Code, Error, NextCall, call_tool, repeat_call},
     limits,

@@ -21,7 +21,7 @@ pub(super) fn check_constant_values(
     lookup: &dyn OperationLookup,
     operation_name: (&str, &str),
 ) {
-    let [with, body] = ["with", "body"].map(|key| step.field(key));
+    let [with, body] = ["with", "body"].map(|key| step.find_field(key));
     let json = |field: Option<&RawField>| field.map(|field| field.value.to_json());
     let arguments = json(with).unwrap_or(Value::Null);
     let violations = lookup.validate_call(operation_name, &arguments, json(body).as_ref());

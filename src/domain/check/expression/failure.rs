@@ -46,7 +46,7 @@ impl ExpressionChecker<'_, '_, '_> {
 
     /// Whether the path refers to the failure of a step. If no failure is implied, `error` is a field of the output.
     fn is_step_error_path(&self, scope: Scope<'_>, reference: &Reference, step: usize) -> bool {
-        let result = self.steps[step].field("result");
+        let result = self.steps[step].find_field("result");
         let declared = result.and_then(|field| field.value.get("properties")?.get(ERROR_KEY));
         let is_after_failures = |reader: usize| {
             let draft = &self.steps[reader];

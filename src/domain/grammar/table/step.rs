@@ -2,13 +2,14 @@
 
 use super::{
     END_TARGET, IdKind, KeyRole, MappingKey, MappingShape, ON_ERROR_WORDS, ValueShape,
-    beside::{COMPENSATION_SHAPE, EFFECT_KINDS, HOOKS_SHAPE},
     bodies::{
         BRANCH_ARM_SHAPE, EXTRACT_SHAPE, FAIL_SHAPE, FOREACH_SHAPE, GATE_SHAPE, INPUT_SHAPE,
         NAME_SHAPE, OFFERED_BRANCH_SHAPE, OUTPUT_CONTRACT_SHAPE, PAGINATE_SHAPE, REPEAT_SHAPE,
         RETRY_SHAPE, STEP_TEXT_SHAPE, WAIT_SHAPE,
     },
-    field_key, kind_key, new_mapping_shape, optional_key, planned_key, required_key,
+    field_key,
+    hooks::{COMPENSATION_SHAPE, EFFECT_KINDS, HOOKS_SHAPE},
+    kind_key, new_mapping_shape, optional_key, planned_key, required_key,
 };
 use crate::limits;
 

@@ -32,7 +32,7 @@ fn jumps_are_edges_besides_the_dependencies() {
             ..set("help")
         },
     ];
-    let edges = of::build_edges(&steps);
+    let edges = build::build_edges(&steps);
     let edges = edges.iter().map(|edge| {
         let label = edge.label.as_deref().unwrap_or_default();
         (&*edge.from, &*edge.to, edge.kind, label)
@@ -60,7 +60,7 @@ fn steps_stand_in_waves() {
     };
     let mut graph = GraphView {
         name: "w".to_owned(),
-        nodes: ["a", "b", "c"].map(|id| of::build_node(&set(id))).into(),
+        nodes: ["a", "b", "c"].map(|id| build::build_node(&set(id))).into(),
         edges: vec![
             edge("a", "b", EdgeKind::DependsOn),
             edge("a", "c", EdgeKind::DependsOn),

@@ -82,6 +82,6 @@ impl HeirOrigins {
             "`{base}` by itself is sound: change what this file says otherwise, or replace that step too"
         );
         finding.suggestion = Some(finding.suggestion.unwrap_or(hint));
-        finding.move_to(path, place)
+        finding.with_place(path, place)
     }
 }

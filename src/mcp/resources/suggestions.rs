@@ -1,6 +1,6 @@
 //! Suggestions for resource URIs that do not exist.
 
-use super::{AUTHORING_URI_PREFIX, SKILL_URI_PREFIX, WORKFLOW_URI_PREFIX, listed};
+use super::{AUTHORING_URI_PREFIX, SKILL_URI_PREFIX, WORKFLOW_URI_PREFIX, lists};
 use midex_domain::{
     error::{Code, Error, NextCall, read_resource},
     nearest::find_nearest,
@@ -31,9 +31,9 @@ pub(super) async fn add_nearest_resource(app: &App, address: &str, error: Error)
     }
     if let Some(path) = address.strip_prefix(AUTHORING_URI_PREFIX) {
         let kind = path.split(['?', '/']).next().unwrap_or(path);
-        let kinds = listed::list_resource_kinds(AUTHORING_URI_PREFIX).into_iter();
+        let kinds = lists::list_resource_kinds(AUTHORING_URI_PREFIX).into_iter();
         let near =
-            find_nearest(kind, kinds.filter(|kind| listed::is_fixed(AUTHORING_URI_PREFIX, kind)));
+            find_nearest(kind, kinds.filter(|kind| lists::is_fixed(AUTHORING_URI_PREFIX, kind)));
         return error
             .with_context("address", near.unwrap_or("manifests"))
             .with_next(AUTHOR_RESOURCE_CALL);
@@ -47,7 +47,7 @@ pub(super) async fn add_nearest_resource(app: &App, address: &str, error: Error)
             let id = rest.split('/').next().unwrap_or_default();
             Some(format!("workflow_artifacts/{id}"))
         }
-        (Some(kind), _) if listed::is_fixed(WORKFLOW_URI_PREFIX, kind) => Some(kind.to_owned()),
+        (Some(kind), _) if lists::is_fixed(WORKFLOW_URI_PREFIX, kind) => Some(kind.to_owned()),
         (Some(kind), Some(rest)) => Some(format!("{kind}/{rest}")),
         // The name or id is missing.
         (Some("agent" | "workflow_details"), None) => Some("available_workflows".to_owned()),
@@ -65,7 +65,7 @@ fn guess_resource_kind(address: &str) -> (Option<&'static str>, Option<&str>) {
     let path = path.strip_prefix("workflow/").unwrap_or(path);
     let path = path.split(['?', '#']).next().unwrap_or(path);
     let (name, rest) = path.split_once('/').map_or((path, None), |(name, rest)| (name, Some(rest)));
-    let kinds = || listed::list_resource_kinds(WORKFLOW_URI_PREFIX).into_iter();
+    let kinds = || lists::list_resource_kinds(WORKFLOW_URI_PREFIX).into_iter();
     let exact_kind = kinds().find(|kind| *kind == name);
     let alias_kind = || {
         let mut table = RESOURCE_KIND_ALIASES.iter();

@@ -59,12 +59,12 @@ pub(super) fn check_joins_and_run_when(
         let join = step.read_value::<String>("join");
         let join = join.and_then(|text| JoinRule::parse(&text)).unwrap_or_default();
         check_quorum(findings, step, join, flow.dependencies()[position].len());
-        if let Some(field) = step.field("losers").filter(|_| join == JoinRule::All) {
+        if let Some(field) = step.find_field("losers").filter(|_| join == JoinRule::All) {
             let message = "`losers` has no effect on a step that waits for all before it";
             let finding = field.key_finding(Rule::NoEffect, message);
             findings.push(finding.suggest("write `join: any` or `join: quorum(N)` too".to_owned()));
         }
-        if let Some(field) = step.field("run_when").filter(|_| step.is_failure_step) {
+        if let Some(field) = step.find_field("run_when").filter(|_| step.is_failure_step) {
             let message = "`run_when` has no effect in `on_failure`, whose steps run once the execution is failing";
             findings.push(field.key_finding(Rule::NoEffect, message));
         }
@@ -77,7 +77,7 @@ fn check_quorum(
     join: JoinRule,
     dependency_count: usize,
 ) {
-    let (JoinRule::Quorum(quorum), Some(field)) = (join, step.field("join")) else {
+    let (JoinRule::Quorum(quorum), Some(field)) = (join, step.find_field("join")) else {
         return;
     };
     if quorum as usize <= dependency_count {

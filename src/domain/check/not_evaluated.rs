@@ -74,14 +74,14 @@ pub(super) fn braced_condition_finding(
 
 /// A warning for an expression in the description of a step, where it is not evaluated.
 pub(super) fn description_expression_finding(step: &StepDraft) -> Option<Finding> {
-    let field = step.field("description")?;
+    let field = step.find_field("description")?;
     if !has_template(field.value.as_text()?) {
         return None;
     }
     let message = "`description` is shown as it is: an expression in it has no value";
     let place = field.value.place;
     let finding = Finding::new(Rule::LooksLikeExpression, &field.path, place, message);
-    let is_task = step.field("agent").is_some() && step.field("instructions").is_none();
+    let is_task = step.find_field("agent").is_some() && step.find_field("instructions").is_none();
     Some(if is_task {
         finding.suggest_replacement(field.place, "description", "instructions")
     } else {

@@ -62,9 +62,10 @@ impl FlowGraph<'_> {
         let is_exit = |jump: &Jump<'_>| {
             jump.keywords.contains(&jump.to) || self.step_position(jump.to).is_none()
         };
-        let mut can_end = jumps.iter().any(is_exit) || step.field("fail").is_some();
-        let on_error = step.field("on_error").and_then(|field| field.value.as_text());
-        let continues_on_error = step.field("optional").is_some() || on_error == Some("continue");
+        let mut can_end = jumps.iter().any(is_exit) || step.find_field("fail").is_some();
+        let on_error = step.find_field("on_error").and_then(|field| field.value.as_text());
+        let continues_on_error =
+            step.find_field("optional").is_some() || on_error == Some("continue");
         // After a tolerated failure, or if its condition skips the step, control continues with its dependents.
         if continues_on_error || !never_falls_through(step) {
             let dependents: Vec<_> = self.dependents(position).map(|(next, _)| next).collect();
@@ -78,8 +79,9 @@ impl FlowGraph<'_> {
     pub(super) fn check_failure_handlers(&self, findings: &mut Vec<Finding>) {
         let mut checked = BTreeSet::new();
         for (failing, step) in self.steps.iter().enumerate() {
-            let handler =
-                step.field("on_error").and_then(|field| self.step_position(field.value.as_text()?));
+            let handler = step
+                .find_field("on_error")
+                .and_then(|field| self.step_position(field.value.as_text()?));
             let Some(handler) = handler.filter(|handler| {
                 let is_other = *handler != failing && !self.steps[*handler].is_failure_step;
                 is_other && !self.has_dependency(failing, *handler)
@@ -94,7 +96,7 @@ impl FlowGraph<'_> {
 
     /// Whether the step at `position` is the `on_error` handler of the step at `failing`.
     pub(in super::super) fn is_on_error_handler(&self, position: usize, failing: usize) -> bool {
-        let handler = self.steps[failing].field("on_error");
+        let handler = self.steps[failing].find_field("on_error");
         handler.and_then(|field| self.step_position(field.value.as_text()?)) == Some(position)
     }
 
@@ -120,7 +122,7 @@ impl FlowGraph<'_> {
             return jump_count == 1 && (is_for_failures || !is_reached_in_order);
         }
         let is_failure_tolerated = |at: usize| {
-            ["optional", "on_error"].iter().any(|key| self.steps[at].field(key).is_some())
+            ["optional", "on_error"].iter().any(|key| self.steps[at].find_field(key).is_some())
         };
         let has_tolerated_failure = (0..self.steps.len())
             .any(|at| self.has_dependency(failing, at) && is_failure_tolerated(at));
@@ -166,7 +168,7 @@ impl FlowGraph<'_> {
             None => (step.id.as_ref(), "run_when", "failed"),
         };
         match at {
-            Some(at) if step.field("run_when").is_none() => {
+            Some(at) if step.find_field("run_when").is_none() => {
                 finding.insert_key(at.place, &at.value, key, value)
             }
             _ => finding,
@@ -179,21 +181,21 @@ impl FlowGraph<'_> {
         let next = grammar::STEP_SHAPE.find_key("next");
         let applies_to = |kind: &str| next.is_some_and(|next| next.applies_to_kind(kind));
         !is_conditional(step)
-            && step.field("next").is_none()
+            && step.find_field("next").is_none()
             && step.kind_fields().all(|field| applies_to(field.key.name))
     }
 }
 
 /// The `run_when` of the step, as written.
 pub(in super::super) fn run_when(step: &StepDraft) -> Option<&str> {
-    step.field("run_when")?.value.as_text()
+    step.find_field("run_when")?.value.as_text()
 }
 
 /// The first jump of the step after success.
 fn first_success_jump(step: &StepDraft) -> Option<Jump<'_>> {
-    if let Some(branch) = step.field("branch") {
+    if let Some(branch) = step.find_field("branch") {
         return branch_jumps(branch).into_iter().next();
     }
-    let field = step.field("next")?;
+    let field = step.find_field("next")?;
     parse_jump(field.path.clone(), &field.value, &[grammar::END_TARGET])
 }

@@ -90,7 +90,7 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
             return;
         };
         let prefix_len = reference.path.len() - path.len();
-        let has_kind = |kind: &&str| step.field(kind).is_some();
+        let has_kind = |kind: &&str| step.find_field(kind).is_some();
         let has_only_summary =
             ["agent", "guidance", "tool"].iter().any(has_kind) && !has_kind(&"result");
         let name = path.first().map(Segment::as_key);
@@ -189,7 +189,7 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
         if step_position == position
             || !is_skippable(step)
             || reader.is_some_and(is_conditional_reader)
-            || reader.is_some() && between.iter().any(|step| step.field("branch").is_some())
+            || reader.is_some() && between.iter().any(|step| step.find_field("branch").is_some())
             || references.iter().any(is_guarded)
         {
             return;
@@ -217,11 +217,11 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
         reference: &Reference,
     ) {
         let answer = self.find_referenced_step(reference).and_then(|(_, step, path)| {
-            let is_gathered = step.field("paginate").is_some();
+            let is_gathered = step.find_field("paginate").is_some();
             let answer =
                 ResponsePathResult::new(self.calls.operation_of_step(step)?, is_gathered, path)?;
             // With a declared `result`, that schema decides which fields exist.
-            step.field("result").is_none().then_some((step, answer))
+            step.find_field("result").is_none().then_some((step, answer))
         });
         if let Some((step, answer)) = answer {
             let finding = answer::undeclared_path_finding(site, reference, step, &answer);
@@ -235,7 +235,7 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
         reference: &'r Reference,
     ) -> Option<(String, &'d DocumentNode, &'r [Segment])> {
         let (id, step, path) = self.find_referenced_step(reference)?;
-        Some((id.into_owned(), &step.field("result")?.value, path))
+        Some((id.into_owned(), &step.find_field("result")?.value, path))
     }
 
     /// The step whose output a reference reads, with its id and the path below the output. The output of a `foreach` is

@@ -36,12 +36,13 @@ pub(super) fn warn_unused_inputs(
     let declared = draft.field("inputs").and_then(|field| field.value.entries());
     let has_kind = |kinds: &[&str]| {
         let mut bodies = steps.iter().flat_map(StepDraft::step_and_foreach_body);
-        bodies.any(|step| kinds.iter().any(|kind| step.field(kind).is_some()))
+        bodies.any(|step| kinds.iter().any(|kind| step.find_field(kind).is_some()))
     };
     // An activity without `with` gets all inputs.
     let mut bodies = steps.iter().flat_map(StepDraft::step_and_foreach_body);
-    let receives_all_inputs =
-        |step: &StepDraft| step.field("activity").is_some() && step.field("with").is_none();
+    let receives_all_inputs = |step: &StepDraft| {
+        step.find_field("activity").is_some() && step.find_field("with").is_none()
+    };
     // An input in a text that is not evaluated has a finding of its own there.
     let is_unparsed_expression =
         |one: &Finding| matches!(one.rule, Rule::NotATemplate | Rule::LooksLikeExpression);
