@@ -116,7 +116,7 @@ impl CodeMeaning {
         match (self.refusal, self.failure) {
             (Some(code), Some(failure)) => {
                 let mut row = refusal_code_json(code);
-                row["into_failure"] = failure_code_json(failure);
+                row["as_failure"] = failure_code_json(failure);
                 row
             }
             (Some(code), None) => refusal_code_json(code),

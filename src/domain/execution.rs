@@ -289,7 +289,7 @@ impl Execution {
     pub fn open_visits(&self) -> impl Iterator<Item = (usize, &StepState, &Visit)> {
         let steps = self.steps.iter().chain(&self.whole).enumerate();
         steps
-            .filter(|(_, step)| step.status == StepStatus::Running || !step.beside.is_empty())
+            .filter(|(_, step)| step.status == StepStatus::Running || !step.hook_visits.is_empty())
             .flat_map(|(at, step)| {
                 let latest_visit = step.latest_visit().filter(|visit| visit.awaiting.is_some());
                 let open = latest_visit.into_iter().chain(step.items.open_items());

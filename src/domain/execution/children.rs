@@ -77,7 +77,7 @@ impl Execution {
         // Most workflows have no children, and every status call asks for them.
         let steps = steps.take_while(|_| definition.has_children());
         let visits = steps.flat_map(|(at, step)| {
-            let step_visits = step.visits.iter().chain(&step.beside).map(|visit| &**visit);
+            let step_visits = step.visits.iter().chain(&step.hook_visits).map(|visit| &**visit);
             let all = step_visits.chain(step.items.iter());
             all.map(move |visit| (at, &**step, visit))
         });

@@ -139,7 +139,7 @@ impl TransitionBuilder<'_> {
     /// The next hook of the workflow to run before the execution becomes `to`.
     pub(super) fn find_due_workflow_hook(&self, to: State) -> Option<VisitId> {
         let bodies = &self.context.definition.workflow.bodies;
-        let visits = self.execution.whole.iter().flat_map(|whole| &whole.beside);
+        let visits = self.execution.whole.iter().flat_map(|whole| &whole.hook_visits);
         let has_run = |hook: &BodyKind| visits.clone().any(|visit| visit.body == *hook);
         let mut remaining_hooks =
             BodyKind::hooks_for_state(to).iter().filter(|hook| !has_run(hook));

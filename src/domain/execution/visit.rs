@@ -34,7 +34,7 @@ pub struct StepState {
     /// How many of its visits came before the last jump back that reset the step.
     pub past_visits: u32,
     /// The visits of its hooks and of its compensation, oldest first: only the latest may be open.
-    pub beside: Vec<Arc<Visit>>,
+    pub hook_visits: Vec<Arc<Visit>>,
 }
 
 /// A call that ended a visit, or an attempt of it. A repeat of the call gets the reply of its revision.
@@ -117,13 +117,13 @@ impl StepState {
             items: ItemVisits::default(),
             past: Vec::new(),
             past_visits: 0,
-            beside: Vec::new(),
+            hook_visits: Vec::new(),
         }
     }
 
     /// The open visit of one of its hooks or of its compensation.
     pub(super) fn open_hook_visit(&self) -> Option<&Visit> {
-        let latest = self.beside.last().map(|visit| &**visit);
+        let latest = self.hook_visits.last().map(|visit| &**visit);
         latest.filter(|visit| visit.awaiting.is_some())
     }
 
@@ -133,7 +133,7 @@ impl StepState {
         let visits = match (visit_id.body, visit_id.item) {
             (BodyKind::Work, None) => &self.visits,
             (BodyKind::Work, Some(item)) => return self.items.get(item).filter(is_same_visit),
-            _ => &self.beside,
+            _ => &self.hook_visits,
         };
         let mut newest_first = visits.iter().rev().map(|visit| &**visit);
         newest_first.find(is_same_visit)
@@ -203,7 +203,7 @@ impl StepState {
                 }
                 return;
             }
-            _ => &mut self.beside,
+            _ => &mut self.hook_visits,
         };
         let mut newest_first = visits.iter_mut().rev();
         if let Some(visit) = newest_first.find(|visit| visit.has_id(visit_id)) {

@@ -400,7 +400,7 @@ fn uncompensated_views(context: &ViewContext<'_>) -> Vec<NotCompensatedView> {
 
 fn hook_failure_views(execution: &Execution) -> Vec<HookFailureView> {
     let steps = execution.steps.iter().chain(&execution.whole);
-    let hooks = steps.flat_map(|step| step.beside.iter().map(move |visit| (step, visit)));
+    let hooks = steps.flat_map(|step| step.hook_visits.iter().map(move |visit| (step, visit)));
     let failed = hooks.filter_map(|(step, visit)| {
         let failure = visit.closed.as_ref()?.failure.as_ref()?;
         (visit.body != BodyKind::Compensation).then(|| HookFailureView {
