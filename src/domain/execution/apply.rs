@@ -297,7 +297,8 @@ impl Execution {
     fn push_visit(&mut self, visit_id: &VisitId, mut visit: Visit) {
         visit.paused_ms = self.paused_ms;
         if visit_id.body != BodyKind::Work {
-            return self.update_step_of_visit(visit_id, |state| state.hook_visits.push(Arc::new(visit)));
+            return self
+                .update_step_of_visit(visit_id, |state| state.hook_visits.push(Arc::new(visit)));
         }
         if visit_id.item.is_none() {
             self.visits += 1;
