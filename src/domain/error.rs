@@ -26,7 +26,7 @@ pub use self::{
     violation::{Edit, Suggestion, Violation},
 };
 use self::{
-    code::{EXECUTION_ENDED_NEXT_CALL, EXECUTION_ID_ARGUMENT},
+    code::{EXECUTION_ENDED_NEXT_CALL, EXECUTION_ID_ARGUMENT, RETRY_NEXT_CALL},
     next::fill_template_or_name,
 };
 
@@ -233,13 +233,23 @@ impl Error {
             Next::Words(words) => return fill_template_or_name(words, context),
             Next::Verbatim(words) => return words,
             Next::WhileOpen(_) | Next::ByPause if self.is_for_ended_execution() => {
-                EXECUTION_ENDED_NEXT_CALL
+                self.ended_execution_call()
             }
             Next::ByState(_, call) if self.is_for_ended_execution() => call,
             Next::Call(call) | Next::WhileOpen(call) | Next::ByState(call, _) => call,
             Next::ByPause => self.pause_lifting_call(),
         };
         call.print(context).or_else(|| FALLBACK_NEXT_CALL.print(context)).unwrap_or_default()
+    }
+
+    /// The next call for an execution that has ended.
+    fn ended_execution_call(&self) -> NextCall {
+        if self.is_for_failed_execution() { RETRY_NEXT_CALL } else { EXECUTION_ENDED_NEXT_CALL }
+    }
+
+    /// Whether the error is about an execution that has failed.
+    pub fn is_for_failed_execution(&self) -> bool {
+        self.context("workflow_state").and_then(Value::as_str) == Some("failed")
     }
 
     /// The stage of the error. A definition that does not parse fails at [`Stage::Parse`], although its code belongs to

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 mod parts;
 
 pub use self::parts::{
-    AttemptEnded, Channel, ChildOrder, GateAnswered, OptionChosen, OrderKind, Parent, VisitClosed,
+    AttemptEnded, Channel, ChildOrder, ForkOrigin, Forked, GateAnswered, InheritedChild,
+    InheritedCompensation, InheritedStep, OptionChosen, OrderKind, Parent, Rewound, VisitClosed,
     VisitOpened,
 };
 pub use super::body::BodyKind;
@@ -449,9 +450,26 @@ pub enum Event {
         /// The cursor of the next page, with the marks of this one.
         cursor: PageCursor,
     },
+    /// The execution continues from the past of another one.
+    Forked(Box<Forked>),
+    /// A step that another execution did is kept by its fork.
+    StepInherited(Box<InheritedStep>),
+    /// A person or a model rewound the execution to a step.
+    Rewound(Box<Rewound>),
+    /// The compensations that a rewind waits for have ended.
+    RewindCompensated,
 }
 
 impl Row {
+    /// The execution that was forked, if this row begins a fork.
+    pub fn fork_origin(&self) -> Option<&ForkOrigin> {
+        let mut events = self.events.iter().take(2);
+        events.find_map(|event| match event {
+            Event::Forked(forked) => Some(&forked.origin),
+            _ => None,
+        })
+    }
+
     /// The outputs of visits that this row holds itself, by digest.
     pub fn outputs(&self) -> impl Iterator<Item = (Digest, &JsonText)> {
         let outputs = self.events.iter().filter_map(Event::output);
@@ -465,6 +483,7 @@ impl Event {
         let (visit_id, outcome) = match self {
             Self::VisitClosed(closed) => (&closed.visit_id, &closed.outcome),
             Self::StepDone { visit_id, outcome } => (visit_id, outcome),
+            Self::StepInherited(step) => (&step.visit_id, &step.outcome),
             _ => return None,
         };
         match outcome {

@@ -15,6 +15,7 @@ mod effect;
 mod ending;
 mod enter;
 mod flow;
+mod fork;
 mod hooks;
 mod invariants;
 mod items;
@@ -26,6 +27,7 @@ mod offers;
 mod pages;
 mod people;
 mod rehearsal;
+mod rewind;
 mod scope;
 mod signal;
 mod time;
@@ -40,10 +42,11 @@ use serde::{Deserialize, Serialize};
 pub use self::answers::{Question, UTTERANCE_FIELD};
 pub use self::{
     command::{
-        Command, GateAnswer, LifecycleAction, LifecycleChange, Report, Resolution, SignalRequest,
-        StartArguments, Submission, Verdict,
+        Command, GateAnswer, LifecycleAction, LifecycleChange, PastValues, Report, Resolution,
+        RewindRequest, SignalRequest, StartArguments, Submission, Verdict,
     },
     decision::{Decision, DecisionContext, Transition, ValueReference, Values},
+    fork::{ForkArguments, ForkDecision, ForkPlan, ForkSource, PlannedStep, StepFate},
     list::ItemVisits,
     offers::Offer,
     pages::FetchedPages,
@@ -58,9 +61,9 @@ pub use super::state::StepStatus;
 use super::{
     document::Digest,
     event::{
-        BodyKind, ChildOrder, ConsumedCall, Event, Failure, OrderKind, Outcome, OutputFailure,
-        OwnerEpoch, Parent, PauseReason, Payload, ReportedOutcome, Row, SkipReason, VisitId,
-        WaitCondition,
+        BodyKind, ChildOrder, ConsumedCall, Event, Failure, ForkOrigin, OrderKind, Outcome,
+        OutputFailure, OwnerEpoch, Parent, PauseReason, Payload, ReportedOutcome, Row, SkipReason,
+        VisitId, WaitCondition,
     },
     id::{ExecutionId, StepId, WorkflowName},
     state::State,
@@ -127,9 +130,14 @@ pub struct Execution {
     pub(super) offers: Vec<Offer>,
     /// The digest of its [`super::WorkflowLookup`], the directories in which it finds the workflows that it names.
     pub(super) lookup: Option<Digest>,
-    /// The pages of lists that open visits fetched so far. The last field that is stored: snapshots of earlier versions
-    /// end before it.
+    /// The pages of lists that open visits fetched so far. Snapshots of version 1 end before this field.
     pub(super) pages: BTreeMap<VisitId, Arc<FetchedPages>>,
+    /// The execution that it was forked from. Snapshots of version 2 end before this field.
+    pub(super) origin: Option<Arc<ForkOrigin>>,
+    /// The step that a rewind waits to enter until the compensations have ended.
+    pub(super) rewinding_to: Option<StepId>,
+    /// The visits of each step before the last rewind that reset it. They do not count against `max_visits`.
+    pub(super) uncounted_visits: BTreeMap<StepId, u32>,
     /// Where the search for a step begins.
     #[serde(skip)]
     pub(super) hint: SearchHint,
@@ -251,6 +259,21 @@ impl Execution {
                 step.clone_from(shared);
             }
         }
+    }
+
+    /// The digest of the call that created it.
+    pub fn call(&self) -> Digest {
+        self.call
+    }
+
+    /// The execution that it was forked from, if it is a fork.
+    pub fn origin(&self) -> Option<&ForkOrigin> {
+        self.origin.as_deref()
+    }
+
+    /// The step that a rewind waits to enter until the compensations have ended.
+    pub fn rewinding_to(&self) -> Option<&StepId> {
+        self.rewinding_to.as_ref()
     }
 
     /// The state that it will end in, if its end began. Steps that run after a failure, compensations, hooks of the

@@ -360,6 +360,8 @@ pub const TELEMETRY_SCANNED_MAX: usize = 100_000;
 /// Largest number of telemetry events in one reply.
 pub const TELEMETRY_LIMIT_MAX: usize = 1000;
 
+/// Forks of an execution that its status lists.
+pub const FORKS_SHOWN_MAX: usize = 100;
 /// Journal rows examined for one page of executions; the next page continues from there. Up to this many open
 /// executions are found by their index.
 pub const LIST_SCANNED_MAX: usize = 100_000;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     artifact::Artifact,
-    event::{BodyKind, ConsumedCall, Event, Failure, Outcome, Row, VisitId},
+    event::{BodyKind, ConsumedCall, Event, Failure, ForkOrigin, Outcome, Row, VisitId},
     id::{AgentName, StepId},
     state::State,
 };
@@ -42,6 +42,8 @@ event_types! {
     TokenExpired = "token_expired",
     ArtifactStored = "artifact_stored",
     Error = "error",
+    ExecutionForked = "execution_forked",
+    ExecutionRewound = "execution_rewound",
 }
 
 impl EventType {
@@ -131,6 +133,16 @@ fn push_event_telemetry(
         Event::ArtifactStored { visit_id, agent, artifact } => {
             telemetry.push(artifact_telemetry(visit_id.step(), agent.as_ref(), artifact));
         }
+        Event::Forked(forked) => {
+            let ForkOrigin { execution_id, revision, .. } = &forked.origin;
+            let metadata = json!({ "forked_from": execution_id, "revision": revision });
+            telemetry.push(execution_telemetry(EventType::ExecutionForked, metadata));
+        }
+        Event::Rewound(rewound) => {
+            let metadata = json!({ "steps": rewound.steps, "reason": rewound.reason });
+            let step = &rewound.to_step;
+            telemetry.push(step_telemetry(EventType::ExecutionRewound, step, None, metadata));
+        }
         // These events have no telemetry. The state change that comes with some of them has; reasons that people give
         // are shown in the status.
         Event::PauseAdded { .. }
@@ -138,6 +150,8 @@ fn push_event_telemetry(
         | Event::ReasonGiven { .. }
         | Event::StepSkipped { .. }
         | Event::StepsReset { .. }
+        | Event::StepInherited(_)
+        | Event::RewindCompensated
         | Event::MemoryWritten { .. }
         | Event::InputsChanged { .. }
         | Event::TaskChanged { .. }

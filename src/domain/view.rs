@@ -4,6 +4,7 @@
 mod artifacts;
 mod execution;
 mod failure;
+mod fork;
 mod graph;
 mod history;
 mod inputs;
@@ -22,6 +23,7 @@ pub use self::{
     artifacts::{ArtifactContent, ArtifactView, artifact_views, slice_artifact_content},
     execution::ExecutionView,
     failure::FailureView,
+    fork::{ForkView, RewindView},
     graph::{EdgeKind, GraphBody, GraphEdge, GraphNode, GraphView, NodeProgress, ON_FAILURE_TITLE},
     history::{GateAnswerView, HistoryRow, TelemetryEvent, build_history, telemetry_event},
     inputs::{InputView, InputsView, input_views},
@@ -32,8 +34,8 @@ pub use self::{
     previous::{PreviousOutput, full_output},
     reply::{AdvanceReply, ReadyStep, StepView, build_advance_reply, build_current_reply},
     status::{
-        ChildView, CurrentStep, Reader, StatusView, StepCounts, build_status, current_step,
-        current_step_for_people,
+        ChildView, CurrentStep, DefinitionView, ForkOriginView, Reader, StatusView, StepCounts,
+        build_status, current_step, current_step_for_people,
     },
     subject::{LoadedValues, TruncatedValue, ValueRequest, ViewContext},
     waits::{GateView, SignalView, WaitView},

@@ -13,13 +13,13 @@ use tokio::sync::watch;
 
 use super::{
     DurableExecution, Shared, execution_not_found,
-    message::{ActorMessage, Answer},
+    message::{ActorMessage, Answer, PreparedFork},
     runner::Runner,
     value_lookup::ValueLookup,
 };
 use crate::store::{Commit, Position};
 use midex_domain::{
-    Command, Decision, Definition, Execution, ExecutionId, Row, State, Transition,
+    Command, Decision, Definition, Digest, Execution, ExecutionId, Row, State, Transition,
     error::{Code, Error, Result},
     execution::{AttemptId, AttemptRequest, Effect, StartArguments, Values},
     expression::RenderedValue,
@@ -100,6 +100,7 @@ impl Actor for ExecutionActor {
             ActorMessage::Start { start, definition, named_workflows, reply } => {
                 (reply, Box::pin(state.start(start, definition, &named_workflows)).await)
             }
+            ActorMessage::Fork { fork, reply } => (reply, Box::pin(state.create_fork(&fork)).await),
             ActorMessage::Command { command, reply } => {
                 (reply, Box::pin(state.run_command(&command)).await)
             }
@@ -146,7 +147,9 @@ impl ActorState {
     ) -> (Result<Answer>, AfterAnswer) {
         match self.load_execution().await {
             Err(error) => (Err(error), AfterAnswer::Stop),
-            Ok(true) => (self.repeat_start(&definition, &start).await, AfterAnswer::Continue),
+            Ok(true) => {
+                (self.repeat_creation(start.call_digest(&definition)).await, AfterAnswer::Continue)
+            }
             Ok(false) => {
                 let definition = self.shared.definitions.intern(definition);
                 let is_long = start.inputs.as_ref();
@@ -167,6 +170,20 @@ impl ActorState {
                         self.persist(transition, definition, Position::default()).await
                     }
                 }
+            }
+        }
+    }
+
+    /// Stores the first transition of a fork.
+    async fn create_fork(&mut self, fork: &PreparedFork) -> (Result<Answer>, AfterAnswer) {
+        match self.load_execution().await {
+            Err(error) => (Err(error), AfterAnswer::Stop),
+            Ok(true) => (self.repeat_creation(fork.call).await, AfterAnswer::Continue),
+            Ok(false) => {
+                let definition = self.shared.definitions.intern(fork.definition.clone());
+                let mut transition = fork.transition.clone();
+                self.shared.definitions.share_pending_steps(&mut transition.execution);
+                self.persist(transition, definition, Position::default()).await
             }
         }
     }
@@ -257,13 +274,8 @@ impl ActorState {
         }
     }
 
-    async fn repeat_start(
-        &self,
-        definition: &Definition,
-        start: &StartArguments,
-    ) -> Result<Answer> {
-        let live = self.live()?;
-        let revision = live.durable.execution.check_repeated_start(definition, start)?;
+    async fn repeat_creation(&self, call: Digest) -> Result<Answer> {
+        let revision = self.live()?.durable.execution.check_repeated_start(call)?;
         self.replay(revision).await
     }
 

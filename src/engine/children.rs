@@ -272,6 +272,9 @@ impl Engine {
         parent_link: Parent,
         begin: &AttemptRequest,
     ) -> Result<()> {
+        if self.continue_child(id, parent_execution, &parent_link, begin).await? {
+            return Ok(());
+        }
         let name = begin.workflow().unwrap_or_default();
         let lookup = self.load_workflow_lookup(parent_execution).await?;
         let definition = self.find_workflow(lookup.as_ref(), name).await?;
@@ -319,7 +322,10 @@ impl Engine {
     }
 
     /// Where an execution looks up workflows.
-    async fn load_workflow_lookup(&self, execution: &Execution) -> Result<Option<WorkflowLookup>> {
+    pub(super) async fn load_workflow_lookup(
+        &self,
+        execution: &Execution,
+    ) -> Result<Option<WorkflowLookup>> {
         let Some(digest) = execution.lookup() else {
             return Ok(None);
         };
@@ -332,7 +338,7 @@ impl Engine {
     }
 
     /// The workflow of this name: from its present file, else as it was when the execution that names it started.
-    async fn find_workflow(
+    pub(super) async fn find_workflow(
         &self,
         lookup: Option<&WorkflowLookup>,
         name: &str,
@@ -357,7 +363,7 @@ impl Engine {
         definition: &Definition,
         lookup: Option<WorkflowLookup>,
     ) -> (Option<Box<WorkflowLookup>>, Vec<Arc<Definition>>) {
-        let Some(mut lookup) = lookup.filter(|_| definition.has_children()) else {
+        let Some(mut lookup) = lookup else {
             return (None, Vec::new());
         };
         lookup.kept.clear();

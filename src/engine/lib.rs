@@ -13,6 +13,7 @@ mod dispatch;
 mod environments;
 mod examine;
 mod execution;
+mod fork;
 mod message;
 mod notifier;
 mod reads;
@@ -54,6 +55,7 @@ pub use self::{
     children::{NoWorkflows, Workflows},
     environments::{Environment, Environments},
     examine::{Examination, StuckExecution},
+    fork::ForkRequest,
     notifier::{Listener, Notifier, Topic, TopicName},
     secrets::Secrets,
 };

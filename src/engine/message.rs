@@ -6,7 +6,7 @@ use ractor::RpcReplyPort;
 
 use super::DurableExecution;
 use midex_domain::{
-    Command, Definition, Row,
+    Command, Definition, Digest, Row, Transition,
     error::Result,
     execution::{StartArguments, Values},
 };
@@ -33,8 +33,18 @@ pub(super) enum ActorMessage {
         named_workflows: Vec<Arc<Definition>>,
         reply: ReplyPort,
     },
+    /// Store a fork, or repeat the answer of its creation.
+    Fork { fork: Arc<PreparedFork>, reply: ReplyPort },
     /// Apply a command to the execution.
     Command { command: Command, reply: ReplyPort },
+}
+
+/// The first transition of a fork.
+pub(super) struct PreparedFork {
+    /// The digest of the call, by which a repeated call is recognised.
+    pub(super) call: Digest,
+    pub(super) transition: Transition,
+    pub(super) definition: Arc<Definition>,
 }
 
 impl ActorMessage {

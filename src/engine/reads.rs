@@ -92,6 +92,8 @@ impl Engine {
             }
         }
         status.children = children;
+        let forks = self.shared.store.load_forks(durable.execution.id()).await?;
+        status.forks = forks.iter().map(ToString::to_string).collect();
         if self.shared.wake_failures.is_faulted(durable.execution.id()) && !state.is_final() {
             // An execution that cannot be woken cannot be moved. This pause is not durable: only this process knows it.
             status.state = State::Paused.as_str().into();
@@ -412,7 +414,7 @@ impl Engine {
         Ok(stored.map(|stored| Arc::new(stored.execution)))
     }
 
-    async fn load_row(&self, id: &ExecutionId, revision: u64) -> Result<Option<Row>> {
+    pub(super) async fn load_row(&self, id: &ExecutionId, revision: u64) -> Result<Option<Row>> {
         let rows = self.shared.store.load_rows(id, [revision].into());
         Ok(rows.await?.pop())
     }

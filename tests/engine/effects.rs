@@ -10,6 +10,7 @@ mod control;
 mod corners;
 mod crash;
 mod fence;
+mod forks;
 mod hooks;
 mod known_faults;
 mod offered;

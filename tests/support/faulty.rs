@@ -107,6 +107,13 @@ impl Store for Faulty {
         self.inner.load_history(id)
     }
 
+    fn load_forks<'a>(
+        &'a self,
+        source: &'a ExecutionId,
+    ) -> BoxFuture<'a, Result<Vec<ExecutionId>>> {
+        self.inner.load_forks(source)
+    }
+
     fn load_content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
         if self.forgets.load(Ordering::SeqCst) {
             let missed = self.missed.fetch_add(1, Ordering::SeqCst);

@@ -111,6 +111,12 @@ pub(super) const EXECUTION_ENDED_NEXT_CALL: NextCall = read_resource(
     address!("step_history/{execution_id}"),
     "it shows the result of every step; workflow.start starts a new execution",
 );
+/// The next call for an execution that failed.
+pub(super) const RETRY_NEXT_CALL: NextCall = call_tool(
+    "execution.retry",
+    EXECUTION_ID_ARGUMENT,
+    "it continues in a new execution: finished steps are kept, and the step that failed is open again",
+);
 codes! {
     /// The token does not have the form of a midex token.
     TokenMalformed = "TOKEN_MALFORMED", Validation, Parse, false,
@@ -143,7 +149,7 @@ codes! {
         Next::ByPause;
     /// The execution has ended.
     ExecutionFinished = "EXECUTION_FINISHED", Conflict, Engine, false,
-        Next::Call(EXECUTION_ENDED_NEXT_CALL);
+        Next::WhileOpen(EXECUTION_ENDED_NEXT_CALL);
     /// The state of the execution does not allow this change.
     StateTransitionRefused = "STATE_TRANSITION_REFUSED", Conflict, Engine, false,
         Next::ByPause;

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConsumedCall, Failure, Outcome, Payload, VisitId, WaitCondition};
 use crate::{
+    clock::Timestamp,
     document::Digest,
-    id::{AgentName, ExecutionId},
+    id::{AgentName, ExecutionId, StepId},
 };
 
 /// The offered option that a client chose.
@@ -141,4 +142,84 @@ pub enum OrderKind {
     Abandon,
     /// Fail.
     Fail,
+}
+
+/// The past that a fork continues from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Forked {
+    /// The execution that was forked.
+    pub origin: ForkOrigin,
+    /// The inherited visits that a compensation can undo, in order of completion.
+    pub compensations: Vec<InheritedCompensation>,
+}
+
+/// The execution that a fork was made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkOrigin {
+    /// Its id.
+    pub execution_id: ExecutionId,
+    /// The revision that was forked.
+    pub revision: u64,
+    /// Whether the fork follows another definition.
+    pub has_new_definition: bool,
+    /// The approvals of the source. They are asked for again before the steps that follow them are entered.
+    pub gates: Vec<StepId>,
+    /// The children of the source that the children of the fork continue.
+    pub children: Vec<InheritedChild>,
+}
+
+/// A child of a forked execution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InheritedChild {
+    /// The step that began it.
+    pub step: StepId,
+    /// Its id.
+    pub child: ExecutionId,
+}
+
+/// An inherited visit that a compensation can undo.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InheritedCompensation {
+    /// The visit of the work.
+    pub visit_id: VisitId,
+    /// Its output, stored by digest.
+    pub output: Option<Digest>,
+    /// The list of the `foreach`, if the visit is one of its items.
+    pub list: Option<Digest>,
+}
+
+/// A step that another execution did, with its latest visit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InheritedStep {
+    /// The visit.
+    pub visit_id: VisitId,
+    /// The agent that worked in it, if the step has one.
+    pub agent: Option<AgentName>,
+    /// The number of its last attempt, from 1.
+    pub attempt: u32,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// When it was closed.
+    pub closed_at: Timestamp,
+    /// How it ended; its output is stored by digest, whatever its size.
+    pub outcome: Outcome,
+}
+
+/// A rewind to a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rewound {
+    /// The step.
+    pub to_step: StepId,
+    /// The steps that are pending again, in authoring order.
+    pub steps: Vec<StepId>,
+    /// Why, in the caller's words.
+    pub reason: Option<String>,
+    /// The memory when the step was last entered: names and digests.
+    pub memory: Vec<(String, Digest)>,
+    /// The inputs when the step was last entered.
+    pub inputs: Option<Digest>,
+    /// Whether compensations come before the step is entered again.
+    pub compensates: bool,
+    /// The visits whose effects stay in the world.
+    pub not_undone: Vec<VisitId>,
 }

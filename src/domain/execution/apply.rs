@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     BodyKind, Compensation, Event, Execution, Failure, Offer, Outcome, PauseReason, Row,
-    SearchHint, Signal, State, StepState, StepStatus, UncompensatedVisit, VisitEnd, WaitCondition,
-    visit::Visit,
+    SearchHint, Signal, State, StepState, StepStatus, UncompensatedVisit, ValueReference, VisitEnd,
+    WaitCondition, visit::Visit,
 };
 use crate::{
     clock::Timestamp,
     document::Digest,
-    event::{VisitId, VisitOpened},
+    event::{Forked, InheritedStep, Rewound, VisitId, VisitOpened},
     id::StepId,
 };
 
@@ -76,6 +76,9 @@ impl Execution {
             whole: None,
             offers: Vec::new(),
             pages: BTreeMap::new(),
+            origin: None,
+            rewinding_to: None,
+            uncounted_visits: BTreeMap::new(),
             hint: SearchHint::default(),
         })
     }
@@ -119,6 +122,10 @@ impl Execution {
                     self.update_step(step, StepState::reset);
                 }
             }
+            Event::Forked(forked) => self.take_over(forked),
+            Event::StepInherited(step) => self.inherit_step(row, step),
+            Event::Rewound(rewound) => self.rewind(rewound),
+            Event::RewindCompensated => self.rewinding_to = None,
             Event::VisitOpened(opened) => self.open_visit(row, opened),
             Event::StepDone { visit_id, outcome } => {
                 self.record_instant_visit(row, visit_id, outcome);
@@ -206,6 +213,41 @@ impl Execution {
         self.end_step(visit_id, outcome);
     }
 
+    fn take_over(&mut self, forked: &Forked) {
+        let compensations = forked.compensations.iter().map(|inherited| Compensation {
+            visit_id: inherited.visit_id.clone(),
+            output: inherited.output.map(ValueReference::by_digest),
+            list: inherited.list,
+        });
+        self.compensations = compensations.collect();
+        self.origin = Some(Arc::new(forked.origin.clone()));
+    }
+
+    fn inherit_step(&mut self, row: &Row, inherited: &InheritedStep) {
+        let mut visit = Visit::open(row, &inherited.visit_id, None);
+        visit.close(row, &inherited.outcome, None);
+        if let Some(closed) = &mut visit.closed {
+            closed.at = inherited.closed_at;
+        }
+        (visit.attempt, visit.opened_at) = (inherited.attempt, inherited.opened_at);
+        self.push_visit(&inherited.visit_id, visit);
+        self.end_step(&inherited.visit_id, &inherited.outcome);
+    }
+
+    fn rewind(&mut self, rewound: &Rewound) {
+        self.memory = rewound.memory.iter().cloned().collect();
+        self.inputs = rewound.inputs;
+        self.rewinding_to = rewound.compensates.then(|| rewound.to_step.clone());
+        self.reason.clone_from(&rewound.reason);
+        for id in &rewound.steps {
+            self.update_step(id, StepState::reset);
+            let visit = self.find_step(id).and_then(|(_, step)| step.latest_visit());
+            if let Some(number) = visit.map(|visit| visit.number) {
+                self.uncounted_visits.insert(id.clone(), number);
+            }
+        }
+    }
+
     /// Gives a step the status of its work that ended, and updates the list of compensations when one ended. The end of
     /// an item or a hook does not change the status.
     fn end_step(&mut self, visit_id: &VisitId, outcome: &Outcome) {
@@ -289,7 +331,7 @@ impl Execution {
         }
         if to.is_final() {
             self.pauses.clear();
-            (self.failing, self.ending) = (None, None);
+            (self.failing, self.ending, self.rewinding_to) = (None, None, None);
             self.compensations.clear();
         }
     }

@@ -1,6 +1,9 @@
 //! Commands: everything that can move an execution.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde_json::{Value, json};
 
@@ -41,6 +44,8 @@ pub enum Command {
         /// The output or error of the step, and the option that the client chose.
         submission: Arc<Submission>,
     },
+    /// Go back to a step.
+    Rewind(Arc<RewindRequest>),
     /// Replace the tokens that have expired.
     RenewTokens,
     /// Change the state.
@@ -81,6 +86,12 @@ pub enum Command {
         /// The limit on open executions.
         open_max: usize,
     },
+}
+
+impl From<RewindRequest> for Command {
+    fn from(request: RewindRequest) -> Self {
+        Self::Rewind(Arc::new(request))
+    }
 }
 
 impl From<LifecycleChange> for Command {
@@ -243,6 +254,26 @@ impl SignalRequest {
     pub fn new(name: impl Into<String>, payload: Value) -> Self {
         Self { name: name.into(), payload: Arc::new(payload) }
     }
+}
+
+/// A request to rewind an execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RewindRequest {
+    /// The step to do again, with everything after it.
+    pub to_step: StepId,
+    /// Why, in the caller's words.
+    pub reason: Option<String>,
+    /// Whether the compensations of the steps to do again run first.
+    pub compensates: bool,
+    /// Memory and inputs when the step was last entered: see [`Execution::needs_past_to_rewind`]. `None`: as they are.
+    pub past: Option<PastValues>,
+}
+
+/// The memory and the inputs of an execution in the past, by digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastValues {
+    pub(super) memory: BTreeMap<String, Digest>,
+    pub(super) inputs: Option<Digest>,
 }
 
 /// A person's answer to a gate.

@@ -26,8 +26,13 @@ use crate::{
 impl StartArguments {
     /// The digest by which a repeated start is recognised: of the arguments as they were given, without the id.
     /// Defaults are left out, because they may differ when the start is repeated.
-    fn start_call_digest(&self, definition: &Definition) -> Digest {
-        canonical_digest(&json!([definition.workflow.name, self.inputs]))
+    pub fn call_digest(&self, definition: &Definition) -> Digest {
+        Self::call_digest_of(definition, self.inputs.as_ref())
+    }
+
+    /// The digest of a start of this definition with these inputs.
+    pub fn call_digest_of(definition: &Definition, inputs: Option<&Value>) -> Digest {
+        canonical_digest(&json!([definition.workflow.name, inputs]))
     }
 
     /// The inputs of the execution: those that the workflow declares, with their defaults; if it declares none, the
@@ -35,7 +40,7 @@ impl StartArguments {
     ///
     /// # Errors
     /// `INPUTS_INVALID` with every violation.
-    fn resolve_start_inputs(&self, definition: &Definition) -> Result<Option<Value>> {
+    pub(super) fn resolve_start_inputs(&self, definition: &Definition) -> Result<Option<Value>> {
         let Some(declared) = &definition.workflow.inputs else {
             return Ok(self.inputs.clone());
         };
@@ -75,7 +80,7 @@ fn invalid_inputs_error(definition: &Definition, violations: Vec<Violation>) -> 
 
 /// Checks the number of events in a row. Loops over items and steps stop at a part of the limit, so this is a safety
 /// net.
-fn check_event_count(transition: &Transition) -> Result<()> {
+pub(super) fn check_event_count(transition: &Transition) -> Result<()> {
     let (events, max_events) = (transition.row.events.len(), limits::EVENTS_PER_ROW_MAX);
     if events <= max_events {
         return Ok(());
@@ -86,7 +91,7 @@ fn check_event_count(transition: &Transition) -> Result<()> {
 }
 
 /// A failure outside of any step fails the call as an internal error.
-fn failure_to_internal_error(failure: &Failure) -> Error {
+pub(super) fn failure_to_internal_error(failure: &Failure) -> Error {
     Error::internal(format!("{}: {}", failure.code, failure.message))
 }
 
@@ -95,10 +100,10 @@ impl<'a> TransitionBuilder<'a> {
     pub(super) fn for_new_execution(
         context: DecisionContext<'a>,
         start: StartArguments,
+        call: Digest,
         inputs: Option<Value>,
         (now, ids): (Timestamp, &'a dyn IdSource),
     ) -> Result<Self> {
-        let call = start.start_call_digest(context.definition);
         let mut contents = Vec::new();
         let inputs_payload = inputs.as_ref().map(|inputs| {
             let payload = make_payload(inputs, limits::INPUTS_BYTES_MAX, "inputs")?;
@@ -149,7 +154,9 @@ impl Execution {
         ids: &dyn IdSource,
     ) -> Result<Transition> {
         let inputs = start.resolve_start_inputs(context.definition)?;
-        let mut builder = TransitionBuilder::for_new_execution(context, start, inputs, (now, ids))?;
+        let call = start.call_digest(context.definition);
+        let mut builder =
+            TransitionBuilder::for_new_execution(context, start, call, inputs, (now, ids))?;
         match builder.begin_execution() {
             Ok(()) => {
                 let transition = builder.into_transition(None);
@@ -165,16 +172,12 @@ impl Execution {
         }
     }
 
-    /// The revision to reply with if `start` repeats the call that created this execution.
+    /// The revision to reply with if `call` is the digest of the call that created this execution.
     ///
     /// # Errors
     /// `EXECUTION_ID_TAKEN` where the arguments differ or something has happened since.
-    pub fn check_repeated_start(
-        &self,
-        definition: &Definition,
-        start: &StartArguments,
-    ) -> Result<u64> {
-        let is_same_call = self.call == start.start_call_digest(definition);
+    pub fn check_repeated_start(&self, call: Digest) -> Result<u64> {
+        let is_same_call = self.call == call;
         if is_same_call && self.revision == 1 {
             return Ok(1);
         }
@@ -199,6 +202,7 @@ impl Execution {
         let now = self.compute_transition_time(now);
         let builder = TransitionBuilder::from_execution(self, now, context, ids);
         let decision = match command {
+            Command::Rewind(request) => self.decide_rewind(builder, request),
             Command::Advance { token, submission } => {
                 self.decide_advance(builder, token, submission)
             }

@@ -29,7 +29,7 @@ use crate::{
 
 impl StepKind {
     /// Whether the author declares the work idempotent; `None` if nothing is declared.
-    const fn declared_idempotence(&self) -> Option<bool> {
+    pub(super) const fn declared_idempotence(&self) -> Option<bool> {
         match self {
             Self::Run { idempotent, .. } | Self::Activity { idempotent, .. } => *idempotent,
             _ => None,

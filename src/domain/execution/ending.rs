@@ -167,7 +167,7 @@ impl TransitionBuilder<'_> {
         compensation.filter(|_| when.contains(&to))
     }
 
-    fn begin_compensation(&mut self, compensation: &Compensation) -> DecideResult<()> {
+    pub(super) fn begin_compensation(&mut self, compensation: &Compensation) -> DecideResult<()> {
         let output = self.load_compensated_output(compensation)?;
         let scope = VisitScope {
             own_output: output.as_deref(),

@@ -127,7 +127,8 @@ impl TransitionBuilder<'_> {
         self.check_compensations(step, 1)?;
         let workflow = &self.context.definition.workflow;
         let max_visits = step.max_visits.or(workflow.max_visits).unwrap_or(limits::VISITS_DEFAULT);
-        if visit_id.visit > max_visits {
+        let uncounted = self.execution.uncounted_visits.get(&step.id).copied().unwrap_or_default();
+        if visit_id.visit - uncounted > max_visits {
             let message = format!(
                 "step '{}' may be entered {max_visits} times and was to be entered once more",
                 step.id
@@ -177,7 +178,7 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// Fills memory with the initial values of the workflow.
+    /// Fills memory with the initial values of the workflow, except for the names that a fork took over.
     pub(super) fn initialize_memory(&mut self) -> DecideResult<()> {
         let scope = VisitScope::default();
         let memory =
@@ -187,7 +188,9 @@ impl TransitionBuilder<'_> {
             memory => memory?,
         };
         for (name, value) in memory.as_object().into_iter().flatten() {
-            self.write_memory(name, value.clone())?;
+            if !self.execution.memory.contains_key(name) {
+                self.write_memory(name, value.clone())?;
+            }
         }
         Ok(())
     }

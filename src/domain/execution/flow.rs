@@ -79,6 +79,9 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     fn compute_readiness(&self, position: usize) -> Readiness {
+        if self.waits_for_rewind(position) || self.waits_for_approval(position) {
+            return Readiness::Waits;
+        }
         let step = self.step(position);
         let graph = self.context.definition.graph();
         let status = |at: &usize| self.execution.steps[*at].status;
@@ -222,6 +225,7 @@ impl<'a> TransitionBuilder<'a> {
         let jump = jump.filter(|_| is_on_failure_step || self.execution.failing.is_none());
         match jump {
             _ if self.is_late_loser(from) => self.handle_late_loser(from, jump),
+            _ if self.is_inherited_gate(from) => self.queue_steps_after_approval(from),
             Some(next) => self.jump_to_step(from, next),
             None => self.queue_dependents(from),
         }
@@ -365,6 +369,9 @@ impl<'a> TransitionBuilder<'a> {
     /// Ends the execution if nothing is open, or updates the pauses that depend on which steps are open. Returns true
     /// if there may be more to schedule.
     fn conclude_transition(&mut self) -> DecideResult<bool> {
+        if self.continue_rewind()? {
+            return Ok(true);
+        }
         if self.execution.open_visits().next().is_none() {
             // Safety net: nothing is open, so enter any step that is still eligible. Scheduling should never have
             // missed one.
@@ -403,7 +410,7 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// The pending steps that need not wait: those that can be entered or skipped now.
-    fn find_decidable_steps(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn find_decidable_steps(&self) -> impl Iterator<Item = usize> {
         let steps = self.execution.steps.iter().enumerate();
         let pending = steps.filter(|(_, step)| step.status == StepStatus::Pending);
         pending

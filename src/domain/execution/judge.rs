@@ -27,7 +27,7 @@ use crate::{
 /// The next call to suggest after a step failed for good.
 const STEP_FAILED_NEXT_CALL: NextCall = read_resource(
     address!("workflow_status/{execution_id}"),
-    "it says what came of the execution; workflow.start begins anew",
+    "it says what came of the execution; execution.retry continues one that failed",
 );
 
 /// The next call to suggest for a held step.

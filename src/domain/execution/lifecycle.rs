@@ -17,7 +17,7 @@ impl Execution {
         mut builder: TransitionBuilder<'_>,
         change: &LifecycleChange,
     ) -> DecideResult<Decision> {
-        check_reason(change)?;
+        check_reason(change.reason.as_deref())?;
         match change.action {
             LifecycleAction::Pause => self.decide_pause(&mut builder)?,
             LifecycleAction::Resume => self.decide_resume(&mut builder)?,
@@ -105,8 +105,8 @@ impl TransitionBuilder<'_> {
     }
 }
 
-fn check_reason(change: &LifecycleChange) -> Result<()> {
-    let length = change.reason.as_ref().map_or(0, |reason| reason.chars().count());
+pub(super) fn check_reason(reason: Option<&str>) -> Result<()> {
+    let length = reason.map_or(0, |reason| reason.chars().count());
     if length <= limits::REASON_CHARS_MAX {
         return Ok(());
     }

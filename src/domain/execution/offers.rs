@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    BodyKind, Event, Execution, VisitId,
+    BodyKind, Event, Execution, StepStatus, VisitId,
     decision::{DecideResult, Interrupt},
     judge::OpenTurn,
     scope::VisitScope,
@@ -181,6 +181,14 @@ impl TransitionBuilder<'_> {
         let followed_steps: Vec<_> =
             followed_offers.map(|offer| offer.visit_id.step().clone()).collect();
         self.withdraw_offers(followed_steps);
+    }
+
+    /// Withdraws the offers of steps that are pending again.
+    pub(super) fn withdraw_offers_of_pending_steps(&mut self) {
+        let steps = self.execution.steps.iter();
+        let pending = steps.filter(|step| step.status == StepStatus::Pending);
+        let pending: Vec<_> = pending.map(|step| step.id.clone()).collect();
+        self.withdraw_offers(pending);
     }
 
     fn withdraw_offers(&mut self, mut steps: Vec<StepId>) {

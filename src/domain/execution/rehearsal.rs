@@ -74,7 +74,9 @@ impl DryRun {
             lookup: None,
         };
         let inputs = Some(Value::Object(inputs));
-        let mut builder = TransitionBuilder::for_new_execution(context, start, inputs, (now, ids))?;
+        let call = start.call_digest(context.definition);
+        let mut builder =
+            TransitionBuilder::for_new_execution(context, start, call, inputs, (now, ids))?;
         builder.become_state(State::Running, None)?;
         builder.is_dry_run = true;
         let losers = builder.find_all_losers();

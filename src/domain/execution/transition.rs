@@ -220,7 +220,7 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// The agent that works in a visit, if the step has one.
-    fn find_agent(&self, visit_id: &VisitId) -> Option<AgentName> {
+    pub(super) fn find_agent(&self, visit_id: &VisitId) -> Option<AgentName> {
         let is_work = visit_id.body == BodyKind::Work;
         let step = is_work.then(|| self.context.definition.step(visit_id.step()))?;
         step?.agent_name().cloned()

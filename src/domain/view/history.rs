@@ -64,6 +64,9 @@ pub struct HistoryRow {
     /// Whether the visit ended after its join had been satisfied by others, so that its end had no effect.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub late: bool,
+    /// Whether a forked execution did it, and this fork kept it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inherited: bool,
     /// The hook, or `compensate`; absent for the work of the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
@@ -142,7 +145,7 @@ fn apply_event(
         }
         Event::AttemptEnded(ended) => {
             if let Some(entry) = latest_row_of_visit(visits, &ended.visit_id) {
-                entry.set_end_time(row);
+                entry.set_end_time(row.at);
                 let status = match ended.failure {
                     None => StepStatus::Completed,
                     Some(_) => StepStatus::Failed,
@@ -171,8 +174,17 @@ fn apply_event(
         }
         Event::StepDone { visit_id, outcome } => {
             let mut entry = HistoryRow::new_running(row, visit_id, 1, None);
-            entry.set_end_time(row);
+            entry.set_end_time(row.at);
             close_row(&mut entry, outcome, load_content);
+            visits.push(entry);
+        }
+        Event::StepInherited(step) => {
+            let (agent, opened_at) = (step.agent.as_ref().map(ToString::to_string), step.opened_at);
+            let mut entry = HistoryRow::new_running(row, &step.visit_id, step.attempt, agent);
+            (entry.opened_at, entry.started_at) = (opened_at, opened_at.to_string());
+            entry.set_end_time(step.closed_at);
+            close_row(&mut entry, &step.outcome, load_content);
+            entry.inherited = true;
             visits.push(entry);
         }
         Event::CameLate { visit_id } => {
@@ -189,7 +201,7 @@ fn apply_event(
         Event::StepSkipped { step, .. } => {
             let visit_id = VisitId::for_step_work(step.clone(), 0, None);
             let mut entry = HistoryRow::new_running(row, &visit_id, 0, None);
-            entry.set_end_time(row);
+            entry.set_end_time(row.at);
             entry.status = StepStatus::Skipped.as_str().into();
             visits.push(entry);
         }
@@ -200,7 +212,7 @@ fn apply_event(
             };
             let entry = latest_row_of_visit(visits, &closed.visit_id);
             if let Some(entry) = entry.filter(|entry| !is_between_attempts(entry)) {
-                entry.set_end_time(row);
+                entry.set_end_time(row.at);
                 close_row(entry, &closed.outcome, load_content);
             }
         }
@@ -265,6 +277,7 @@ impl HistoryRow {
             attempt,
             item: visit_id.item,
             late: false,
+            inherited: false,
             body: visit_id.body.name_unless_work().map(str::to_owned),
             opened_at: row.at,
         }
@@ -277,9 +290,9 @@ impl HistoryRow {
             && self.body.as_deref() == visit_id.body.name_unless_work()
     }
 
-    fn set_end_time(&mut self, row: &Row) {
-        let duration = row.at.since(self.opened_at).as_millis();
-        self.completed_at = Some(row.at.to_string());
+    fn set_end_time(&mut self, at: Timestamp) {
+        let duration = at.since(self.opened_at).as_millis();
+        self.completed_at = Some(at.to_string());
         self.duration_ms = u64::try_from(duration).ok();
     }
 }

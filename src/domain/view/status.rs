@@ -18,12 +18,14 @@ use super::{
     },
 };
 use crate::{
+    definition::Definition,
     error::double_quotes,
     event::{BodyKind, OutputFailure, PauseReason, VisitId},
     execution::{Execution, StepStatus, UncompensatedVisit},
     id::ExecutionId,
     limits,
     offer::StepOption,
+    state::State,
     truncate::{truncate_to_chars, truncate_value},
 };
 
@@ -246,13 +248,62 @@ fn describe_waiting_state(context: &ViewContext<'_>) -> Option<String> {
         let state = execution.state();
         let parent = format_parent_call(execution).filter(|_| state.is_final());
         let parent = parent.map_or_else(String::new, |look| format!(". {look}"));
-        return Some(format!("No active step: the execution is {state}{reason_suffix}{parent}"));
+        let retry = match (state, execution.parent()) {
+            (State::Failed, None) => {
+                let id = double_quotes(execution.id().as_str());
+                format!(
+                    ". Call execution.retry with execution_id '{id}': it goes on in a new execution"
+                )
+            }
+            _ => String::new(),
+        };
+        return Some(format!(
+            "No active step: the execution is {state}{reason_suffix}{parent}{retry}"
+        ));
     }
     let call = format_child_call(execution).unwrap_or_else(|| {
         let wait = format_wait_call(execution.id(), execution.revision());
         format!("{wait}: it answers when that changes")
     });
     Some(format!("No step is a model's now: {}. {call}", waits.join("; ")))
+}
+
+/// The definition that an execution keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DefinitionView {
+    /// Its digest.
+    pub digest: String,
+    /// The version that its file declares.
+    pub version: Option<String>,
+    /// The definition that a new execution would follow, if the file has changed since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newer: Option<Box<DefinitionView>>,
+}
+
+impl DefinitionView {
+    /// The view of a definition.
+    pub fn new(definition: &Definition) -> Self {
+        let (digest, version) = (definition.digest().to_string(), &definition.workflow.version);
+        Self { digest, version: version.clone(), newer: None }
+    }
+}
+
+/// The execution that a fork continues.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ForkOriginView {
+    /// Its id.
+    pub execution_id: String,
+    /// The revision that was forked.
+    pub revision: u64,
+}
+
+impl ForkOriginView {
+    /// The origin of an execution, if it is a fork.
+    pub fn from_execution(execution: &Execution) -> Option<Self> {
+        let origin = execution.origin()?;
+        let (execution_id, revision) = (origin.execution_id.to_string(), origin.revision);
+        Some(Self { execution_id, revision })
+    }
 }
 
 /// The resource `workflow_status`.
@@ -278,6 +329,17 @@ pub struct StatusView {
     pub steps: StepCounts,
     /// The number of its last transition.
     pub revision: u64,
+    /// The definition that it keeps.
+    pub definition: DefinitionView,
+    /// The execution that it continues, if it is a fork or a retry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkOriginView>,
+    /// The forks and retries of it, at most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forks: Vec<String>,
+    /// The step that a rewind enters once the compensations have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rewinding_to: Option<String>,
     /// What it came to, once it is completed: the output of its last step, or those of all steps that nothing
     /// follows, by step.
     pub final_output: Option<Value>,
@@ -453,6 +515,10 @@ pub fn build_status(context: &ViewContext<'_>) -> StatusView {
         duration_ms: duration.and_then(|duration| u64::try_from(duration.as_millis()).ok()),
         steps: count_steps(execution),
         revision: execution.revision(),
+        definition: DefinitionView::new(context.definition),
+        forked_from: ForkOriginView::from_execution(execution),
+        forks: Vec::new(),
+        rewinding_to: execution.rewinding_to().map(ToString::to_string),
         final_output,
         final_output_truncated: truncated.unwrap_or(false),
         final_output_error: execution.final_output_faults.clone(),

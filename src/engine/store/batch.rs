@@ -26,6 +26,9 @@ pub(super) const JOURNAL_TABLE: TableDefinition<'_, u64, &[u8]> =
 /// The id of an execution that has not ended → its next deadline, in milliseconds.
 pub(super) const OPEN_TABLE: TableDefinition<'_, &str, Option<i64>> =
     TableDefinition::new("open.v1");
+/// The id of a forked execution, the id of its fork.
+pub(super) const FORKS_TABLE: TableDefinition<'_, (&str, &str), ()> =
+    TableDefinition::new("forks.v1");
 /// Digest → content.
 pub(super) const CONTENT_TABLE: TableDefinition<'_, &[u8; 32], &[u8]> =
     TableDefinition::new("content.v1");
@@ -234,6 +237,7 @@ impl Batch<'_> {
                 }
                 self.insert_contents(contents)?;
                 self.update_open_index(&row.execution_id, *open)?;
+                self.insert_fork(row)?;
                 self.write_transition(row, head.last_key, row_bytes, snapshot.as_deref_mut())
                     .map(Ok)
             }
@@ -315,6 +319,18 @@ impl Batch<'_> {
             open.remove(id)
         };
         result.map(drop).map_err(redb_error)
+    }
+
+    /// Adds the first row of a fork to the index of forks.
+    fn insert_fork(&mut self, row: &Row) -> Result<()> {
+        let Some(origin) = row.fork_origin() else {
+            return Ok(());
+        };
+        let (source, fork) = (origin.execution_id.as_str(), row.execution_id.as_str());
+        let mut forks = self.transaction.open_table(FORKS_TABLE).map_err(redb_error)?;
+        forks.insert((source, fork), ()).map_err(redb_error)?;
+        self.changes.push(LogChange::Fork(source, fork));
+        Ok(())
     }
 
     fn insert_contents(&mut self, contents: &[(Digest, Arc<[u8]>)]) -> Result<()> {

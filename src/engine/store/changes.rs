@@ -19,6 +19,8 @@ pub(super) enum LogChange<'a> {
     Open(&'a str, Option<i64>),
     /// An execution has ended.
     Ended(&'a str),
+    /// An execution was forked: its id, and that of the fork.
+    Fork(&'a str, &'a str),
     /// A refusal at its key. The oldest refusals beyond the limit are removed.
     Refusal(u64, &'a [u8]),
 }
@@ -30,6 +32,7 @@ const OPEN_KIND: u8 = 4;
 const OPEN_UNTIL_KIND: u8 = 5;
 const ENDED_KIND: u8 = 6;
 const REFUSAL_KIND: u8 = 7;
+const FORK_KIND: u8 = 8;
 
 /// The encoded changes so far, as long as they fit into the log.
 #[derive(Debug)]
@@ -60,6 +63,9 @@ impl ChangeBuffer {
             LogChange::Open(id, None) => self.append_encoded(OPEN_KIND, id.as_bytes(), &[]),
             LogChange::Open(id, Some(due)) => {
                 self.append_encoded(OPEN_UNTIL_KIND, id.as_bytes(), &due.to_le_bytes());
+            }
+            LogChange::Fork(source, fork) => {
+                self.append_encoded(FORK_KIND, source.as_bytes(), fork.as_bytes());
             }
             LogChange::Ended(id) => self.append_encoded(ENDED_KIND, id.as_bytes(), &[]),
             LogChange::Refusal(key, value) => {
@@ -125,6 +131,10 @@ fn change_from_parts<'a>(kind: u8, key: &'a [u8], value: &'a [u8]) -> Result<Log
         OPEN_KIND => LogChange::Open(id()?, None),
         OPEN_UNTIL_KIND => LogChange::Open(id()?, Some(i64::from_le_bytes(number(value)?))),
         ENDED_KIND => LogChange::Ended(id()?),
+        FORK_KIND => {
+            let fork = std::str::from_utf8(value).map_err(|_| unreadable_record_error())?;
+            LogChange::Fork(id()?, fork)
+        }
         REFUSAL_KIND => LogChange::Refusal(u64::from_le_bytes(number(key)?), value),
         later => return Err(unknown_change_kind_error(later)),
     })

@@ -9,7 +9,6 @@ use super::{
     ExaminationProgress, ExaminedPortion, LoadedExecution,
     batch::{CONTENT_TABLE, EXECUTIONS_TABLE, JOURNAL_TABLE, OPEN_TABLE},
     fault::redb_error,
-    list::parse_indexed_id,
     reader,
     record::damaged_database_error,
     shared::SharedStore,
@@ -173,7 +172,7 @@ fn read_ids_after<V: Value + 'static>(
     let lower_bound = after.map_or(Bound::Unbounded, |id| Bound::Excluded(id.as_str()));
     let range = table.range::<&str>((lower_bound, Bound::Unbounded)).map_err(redb_error)?;
     let ids = range.take(limits::EXAMINED_IDS_MAX);
-    ids.map(|entry| parse_indexed_id(entry.map_err(redb_error)?.0.value())).collect()
+    ids.map(|entry| super::record::parse_indexed_id(entry.map_err(redb_error)?.0.value())).collect()
 }
 
 /// The last of the ids, if more may follow.

@@ -54,7 +54,7 @@ pub(super) fn read_due_executions(
             let (id, due) = entry.map_err(redb_error)?;
             let due = due.value().map(Timestamp::from_milliseconds);
             if let Some(due) = due.filter(|due| *due < before) {
-                due_entries.push((parse_indexed_id(id.value())?, due));
+                due_entries.push((record::parse_indexed_id(id.value())?, due));
             }
         }
         Ok(())
@@ -62,13 +62,6 @@ pub(super) fn read_due_executions(
     due_entries.sort_by(|(one, at), (other, then)| (at, one).cmp(&(then, other)));
     due_entries.truncate(limit);
     Ok(due_entries)
-}
-
-/// Parses an execution id of the index.
-pub(super) fn parse_indexed_id(id: &str) -> Result<ExecutionId> {
-    ExecutionId::parse(id).map_err(|error| {
-        damaged_database_error("an id of the index cannot be read").with_source(error)
-    })
 }
 
 /// A place of an execution: the key of one of its rows.
@@ -259,7 +252,7 @@ fn read_open_ids(
     }
     let ids = open.range::<&str>(..).map_err(redb_error)?.map(|entry| {
         let (id, _) = entry.map_err(redb_error)?;
-        parse_indexed_id(id.value())
+        record::parse_indexed_id(id.value())
     });
     ids.collect::<Result<_>>().map(Some)
 }

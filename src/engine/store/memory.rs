@@ -28,6 +28,8 @@ struct MemoryState {
     row_keys: BTreeMap<(ExecutionId, u64), u64>,
     contents: BTreeMap<Digest, Arc<[u8]>>,
     refusals: BTreeMap<u64, RefusedCall>,
+    /// The forks: a forked execution and its fork.
+    forks: BTreeSet<(ExecutionId, ExecutionId)>,
     /// The last key of the sequence that rows and refusals share.
     last_key: u64,
     is_closed: bool,
@@ -122,6 +124,17 @@ impl Store for MemoryStore {
         })
     }
 
+    fn load_forks<'a>(
+        &'a self,
+        source: &'a ExecutionId,
+    ) -> BoxFuture<'a, Result<Vec<ExecutionId>>> {
+        Box::pin(async move {
+            let state = self.lock_open_state()?;
+            let forks = state.forks.iter().filter(|(of, _)| of == source);
+            Ok(forks.map(|(_, fork)| fork.clone()).take(limits::FORKS_SHOWN_MAX).collect())
+        })
+    }
+
     fn load_content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
         Box::pin(async move { Ok(self.lock_open_state()?.contents.get(&digest).cloned()) })
     }
@@ -197,6 +210,9 @@ impl MemoryState {
         for (digest, content) in &commit.contents {
             let content = || Arc::clone(content);
             self.contents.entry(*digest).or_insert_with(content);
+        }
+        if let Some(origin) = row.fork_origin() {
+            self.forks.insert((origin.execution_id.clone(), id.clone()));
         }
         self.journal.insert(key, row.clone());
         Ok(CommitReceipt { row: Sequence(key), position: snapshot_position(row.revision) })

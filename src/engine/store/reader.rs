@@ -2,11 +2,13 @@
 
 use std::{collections::BTreeSet, sync::Arc, vec};
 
-use redb::{ReadOnlyTable, ReadTransaction};
+use redb::{ReadOnlyTable, ReadTransaction, TableError};
 
 use super::{
     LoadedExecution, PlacedEntry, Position, TelemetryEntry, TelemetryQuery,
-    batch::{CONTENT_TABLE, EXECUTIONS_TABLE, JOURNAL_TABLE, OPEN_TABLE, REFUSALS_TABLE},
+    batch::{
+        CONTENT_TABLE, EXECUTIONS_TABLE, FORKS_TABLE, JOURNAL_TABLE, OPEN_TABLE, REFUSALS_TABLE,
+    },
     fault::redb_error,
     merge,
     record::{self, SnapshotHeader, damaged_database_error},
@@ -63,6 +65,31 @@ pub(super) fn read_last_row_key(
     let header = snapshot.map(|bytes| record::decode_snapshot_header(bytes.value()));
     // A head that was read before the transaction began may be older than the snapshot.
     Ok(head.max(header.transpose()?.map(|header| header.last_key)))
+}
+
+/// The forks of an execution, in the order of their ids, at most `limit`.
+pub(super) fn read_forks(
+    transaction: &ReadTransaction,
+    source: &ExecutionId,
+    limit: usize,
+) -> Result<Vec<ExecutionId>> {
+    let forks = match transaction.open_table(FORKS_TABLE) {
+        Ok(forks) => forks,
+        // Nothing was ever forked here.
+        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        Err(error) => return Err(redb_error(error)),
+    };
+    let first = (source.as_str(), "");
+    let mut found = Vec::new();
+    for entry in forks.range(first..).map_err(redb_error)?.take(limit) {
+        let (key, _) = entry.map_err(redb_error)?;
+        let (of, fork) = key.value();
+        if of != source.as_str() {
+            break;
+        }
+        found.push(record::parse_indexed_id(fork)?);
+    }
+    Ok(found)
 }
 
 /// The next deadline of an open execution.

@@ -15,11 +15,12 @@ use midex_domain::{
 
 /// The version of rows and refusals, in their first byte.
 const RECORD_VERSION: u8 = 1;
-/// The version of snapshots, in their first byte. Version 1 has no pages of lists, which are at the end.
-const SNAPSHOT_VERSION: u8 = 2;
+/// The version of snapshots, in their first byte. Version 1 ends before the pages of lists, version 2 before the origin of
+/// a fork and the two fields of a rewind.
+const SNAPSHOT_VERSION: u8 = 3;
 
-/// The bytes of an empty list of pages.
-const NO_PAGES: [u8; 1] = [0];
+/// The bytes of these four fields where all are empty.
+const EMPTY_FIELDS: [u8; 4] = [0; 4];
 
 /// The space reserved for what a transition adds to a snapshot.
 const SNAPSHOT_GROWTH_BYTES: usize = 256;
@@ -64,8 +65,11 @@ pub(super) fn decode_snapshot_header(bytes: &[u8]) -> Result<SnapshotHeader> {
 /// Decodes a stored snapshot.
 pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution)> {
     let ([revision, last], body) = split_prefix(bytes, SNAPSHOT_VERSION)?;
-    let execution: Execution =
-        if bytes[0] == 1 { decode(&[body, &NO_PAGES].concat())? } else { decode(body)? };
+    let execution: Execution = match bytes[0] {
+        1 => decode(&[body, &EMPTY_FIELDS].concat())?,
+        2 => decode(&[body, &EMPTY_FIELDS[1..]].concat())?,
+        _ => decode(body)?,
+    };
     if execution.revision() != revision {
         return Err(damaged_database_error(
             "a snapshot disagrees with its header about its revision",
@@ -120,6 +124,13 @@ pub(super) fn decode_refusal(bytes: &[u8]) -> Result<RefusedCall> {
         bytes.split_first().ok_or_else(|| damaged_database_error("a stored refusal is empty"))?;
     check_version(*version, RECORD_VERSION)?;
     decode(body)
+}
+
+/// Parses an execution id of the index.
+pub(super) fn parse_indexed_id(id: &str) -> Result<ExecutionId> {
+    ExecutionId::parse(id).map_err(|error| {
+        damaged_database_error("an id of the index cannot be read").with_source(error)
+    })
 }
 
 /// The error of a database with content that no version of midex wrote.

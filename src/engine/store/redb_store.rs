@@ -303,6 +303,15 @@ impl Store for RedbStore {
         }))
     }
 
+    fn load_forks<'a>(
+        &'a self,
+        source: &'a ExecutionId,
+    ) -> BoxFuture<'a, Result<Vec<ExecutionId>>> {
+        Box::pin(async move {
+            self.read(|read| reader::read_forks(read, source, limits::FORKS_SHOWN_MAX))
+        })
+    }
+
     fn load_content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
         Box::pin(async move { self.read(|read| reader::read_content(read, digest)) })
     }

@@ -5,12 +5,12 @@ mod families;
 use std::collections::BTreeMap;
 
 use midex_domain::{
-    WorkflowLookup,
+    StepId, WorkflowLookup,
     error::{Code, Error, Result},
-    execution::Report,
+    execution::{Report, RewindRequest},
     operation::BoxFuture,
 };
-use midex_engine::{Workflows, store::ListQuery};
+use midex_engine::{ForkRequest, Workflows, store::ListQuery};
 
 use super::*;
 use midex_test::{assert_has, list_of};
@@ -491,4 +491,43 @@ async fn a_child_that_never_was_is_not_shown() {
     let status = until(&family.engine, is_at_last).await;
     let steps = list_of(&status.children, |child| child.step.as_str());
     assert_eq!(steps, ["tell", "broken"], "the one that failed was there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_of_a_parent_lets_its_child_continue_where_it_failed() {
+    let child = "inputs: { text: { type: string } }
+steps:
+  - { id: one, guidance: One., result: {} }
+  - { id: two, guidance: 'Two after ${{ steps.one }}, for ${{ inputs.text }}.', result: {} }
+";
+    let family = Family::begin(PARENT, &[("announce", child)]).await;
+    let first = family.child().await;
+    family.does(&first, json!("done")).await;
+    let token = family.engine.current_step(&first).await.unwrap().continuation_token.unwrap();
+    family.engine.report(&token, play::failed("no ink", None)).await;
+    family.settled().await;
+    assert_eq!(family.engine.status_now("e").await.state, "failed");
+    let request = ForkRequest { is_retry: true, ..ForkRequest::new(named("e")) };
+    let refused = ForkRequest { execution_id: first.clone(), ..request.clone() };
+    let refused = family.engine.fork(refused).await.map(drop).expect_err("a refusal");
+    assert_has(refused.message(), &["is a child of 'e': retry that one"]);
+    family.engine.fork(request).await.unwrap();
+    family.settled().await;
+    let second = named(&family.engine.status_now("e~2").await.children[0].execution_id);
+    assert_ne!(second, first);
+    let current = family.engine.current_step(&second).await.unwrap();
+    assert!(current.instructions.unwrap().contains("Two after done, for hello."));
+    let status = family.engine.status(&second).await.unwrap();
+    assert_eq!(status.parent.as_deref(), Some("e~2"));
+    assert_eq!(status.forked_from.unwrap().execution_id, first.as_str());
+    let rewind = RewindRequest {
+        to_step: StepId::parse("one").unwrap(),
+        reason: None,
+        compensates: false,
+        past: None,
+    };
+    let refused = family.engine.rewind(&second, rewind).await.unwrap_err();
+    assert_has(refused.message(), &["is a child of 'e~2': rewind that one"]);
+    family.does(&second, json!("hi")).await;
+    assert_eq!(family.engine.status_now("e~2").await.current_step.as_deref(), Some("after"));
 }

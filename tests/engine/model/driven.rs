@@ -251,7 +251,7 @@ impl Subject for Pure {
         };
         if let Some(execution) = &self.execution {
             execution
-                .check_repeated_start(&self.definition, &start)
+                .check_repeated_start(start.call_digest(&self.definition))
                 .map(|key| self.answer(key, true))
         } else {
             let transition = Execution::start(self.facts(), start, self.clock.now(), &self.ids)?;

@@ -15,7 +15,10 @@ use super::{
 };
 use crate::store::{
     backend::FileOperation,
-    batch::{self, CONTENT_TABLE, EXECUTIONS_TABLE, JOURNAL_TABLE, OPEN_TABLE, REFUSALS_TABLE},
+    batch::{
+        self, CONTENT_TABLE, EXECUTIONS_TABLE, FORKS_TABLE, JOURNAL_TABLE, OPEN_TABLE,
+        REFUSALS_TABLE,
+    },
     changes::{self, LogChange},
     fault::{file_unusable_error, redb_error},
     options::Options,
@@ -260,6 +263,7 @@ impl PendingLog {
         let mut journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
         let mut contents = transaction.open_table(CONTENT_TABLE).map_err(redb_error)?;
         let mut refusals = transaction.open_table(REFUSALS_TABLE).map_err(redb_error)?;
+        let mut forks = transaction.open_table(FORKS_TABLE).map_err(redb_error)?;
         for body in &self.bodies {
             for change in changes::decode_changes(body)? {
                 match change {
@@ -267,6 +271,7 @@ impl PendingLog {
                     LogChange::Snapshot(id, snapshot) => executions.insert(id, snapshot).map(drop),
                     LogChange::Content(digest, bytes) => contents.insert(digest, bytes).map(drop),
                     LogChange::Open(id, due) => open.insert(id, due).map(drop),
+                    LogChange::Fork(source, fork) => forks.insert((source, fork), ()).map(drop),
                     LogChange::Ended(id) => open.remove(id).map(drop),
                     LogChange::Refusal(key, refusal) => refusals.insert(key, refusal).map(drop),
                 }
@@ -274,7 +279,7 @@ impl PendingLog {
             }
             batch::remove_old_refusals(&mut refusals)?;
         }
-        drop((open, executions, journal, contents, refusals));
+        drop((open, executions, journal, contents, refusals, forks));
         record_following_log(&transaction, None)?;
         transaction.commit().map_err(redb_error)
     }

@@ -1,0 +1,322 @@
+//! Forks: a new execution that shares the past of another one. Completed steps are kept, with their outputs by digest;
+//! the steps to do again are pending. Approvals, tokens and open work are never carried over.
+
+mod base;
+mod plan;
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+pub use self::plan::{ForkPlan, PlannedStep, StepFate};
+use self::{base::ForkBase, plan::plan_steps};
+use super::{
+    AttemptId, BodyKind, DecisionContext, Event, Execution, Outcome, Payload, Row, SkipReason,
+    StartArguments, State, StepStatus, Transition, ValueReference,
+    decision::{DecideResult, Interrupt},
+    transition::TransitionBuilder,
+};
+use crate::{
+    clock::{IdSource, Timestamp},
+    definition::Definition,
+    document::{Digest, JsonText},
+    error::{Error, Result},
+    event::{ForkOrigin, Forked, InheritedCompensation, InheritedStep},
+    id::{ExecutionId, StepId},
+};
+
+/// The execution to fork.
+#[derive(Clone, Copy, Debug)]
+pub struct ForkSource<'a> {
+    /// Its definition.
+    pub definition: &'a Definition,
+    /// Its journal rows up to the revision to fork, oldest first.
+    pub rows: &'a [Row],
+}
+
+/// The arguments of a fork.
+#[derive(Clone, Debug)]
+pub struct ForkArguments {
+    /// The arguments of the new execution's start, without inputs.
+    pub start: StartArguments,
+    /// The step to do again, with everything that follows it. `None`: the step that failed, and those that were open.
+    pub from_step: Option<StepId>,
+    /// Inputs that replace those of the source with the same names.
+    pub inputs: Map<String, Value>,
+    /// Values that replace those in the memory of the source with the same names.
+    pub memory: Map<String, Value>,
+    /// Whether work is done again although its outcome is unknown and it may not be repeated.
+    pub repeats_unknown: bool,
+    /// Whether child executions of steps that are done again continue where they failed.
+    pub continues_children: bool,
+    /// The digest of the call, by which a repeated call is recognised.
+    pub call: Digest,
+}
+
+/// The result of [`Execution::fork`].
+#[derive(Debug)]
+pub enum ForkDecision {
+    /// The first transition of the new execution, and what it does with each step. `None`: stored outputs break the
+    /// definition, as the plan says.
+    Planned(ForkPlan, Option<Box<Transition>>),
+    /// Look up these values in the source, add them to the context, and decide again.
+    MissingValues(Vec<ValueReference>),
+}
+
+impl Execution {
+    /// Decides a fork of `source`: what becomes of each step, and the first transition of the new execution, which
+    /// follows the definition of `context`.
+    ///
+    /// # Errors
+    /// `ARGUMENTS_INVALID` for a step that cannot be done again, `STATE_TRANSITION_REFUSED` for work whose outcome is
+    /// unknown or a source that has nothing left to do, `INPUTS_INVALID`, `LIMIT_EXCEEDED`.
+    pub fn fork(
+        source: ForkSource<'_>,
+        context: DecisionContext<'_>,
+        arguments: &ForkArguments,
+        now: Timestamp,
+        ids: &dyn IdSource,
+    ) -> Result<ForkDecision> {
+        match decide_fork(source, context, arguments, (now, ids)) {
+            Ok(decision) => Ok(decision),
+            Err(Interrupt::MissingValues(values)) => Ok(ForkDecision::MissingValues(values)),
+            Err(Interrupt::Refused(error)) => Err(error),
+            Err(Interrupt::Failed(failure)) => {
+                Err(Error::internal(format!("{}: {}", failure.code, failure.message)))
+            }
+        }
+    }
+}
+
+impl Execution {
+    /// The child of the forked execution that the child of this attempt continues.
+    pub fn child_to_continue(&self, attempt_id: &AttemptId) -> Option<&ExecutionId> {
+        let AttemptId { visit_id, attempt } = attempt_id;
+        let is_first = (visit_id.body, visit_id.visit, visit_id.item, *attempt)
+            == (BodyKind::Work, 1, None, 1);
+        let children = self.origin.iter().filter(|_| is_first).flat_map(|origin| &origin.children);
+        let mut children = children.filter(|inherited| inherited.step == *visit_id.step());
+        children.next().map(|inherited| &inherited.child)
+    }
+}
+
+fn decide_fork(
+    source: ForkSource<'_>,
+    context: DecisionContext<'_>,
+    arguments: &ForkArguments,
+    clock: (Timestamp, &dyn IdSource),
+) -> DecideResult<ForkDecision> {
+    let base = ForkBase::new(source, context, arguments)?;
+    let plan = plan_steps(source, context, &base)?;
+    if plan.has_invalid_outputs() {
+        return Ok(ForkDecision::Planned(plan, None));
+    }
+    let inputs = merge_inputs(source, context, arguments, &base)?;
+    let (start, call) = (arguments.start.clone(), arguments.call);
+    let mut builder = TransitionBuilder::for_new_execution(context, start, call, inputs, clock)?;
+    builder.inherit(source, arguments, &base, &plan);
+    builder.become_state(State::Running, None)?;
+    for (name, value) in &arguments.memory {
+        builder.write_memory(name, value.clone())?;
+    }
+    builder.initialize_memory()?;
+    builder.enter_forked_steps(&base, &plan);
+    builder.run_to_quiescence()?;
+    Ok(ForkDecision::Planned(plan, Some(Box::new(builder.into_transition(None)))))
+}
+
+/// The inputs of the source, with those that the caller replaces. They are checked again if they or the definition
+/// changed.
+fn merge_inputs(
+    source: ForkSource<'_>,
+    context: DecisionContext<'_>,
+    arguments: &ForkArguments,
+    base: &ForkBase,
+) -> DecideResult<Option<Value>> {
+    let mut inputs = match base.inputs {
+        Some(digest) => {
+            let value = ValueReference::by_digest(digest);
+            let found = context.values.get(&digest);
+            let found = found.ok_or_else(|| Interrupt::MissingValues(vec![value]))?;
+            Some(Value::clone(found))
+        }
+        None => None,
+    };
+    for (name, value) in &arguments.inputs {
+        inputs.get_or_insert_with(|| Map::new().into())[name] = value.clone();
+    }
+    let is_same = source.definition.digest() == context.definition.digest();
+    if is_same && arguments.inputs.is_empty() {
+        return Ok(inputs);
+    }
+    let start = StartArguments { inputs, ..arguments.start.clone() };
+    Ok(start.resolve_start_inputs(context.definition)?)
+}
+
+impl TransitionBuilder<'_> {
+    /// Records what the new execution takes over from the source.
+    fn inherit(
+        &mut self,
+        source: ForkSource<'_>,
+        arguments: &ForkArguments,
+        base: &ForkBase,
+        plan: &ForkPlan,
+    ) {
+        let kept = |step: &StepId| plan.is_kept(step);
+        let is_inherited = |visit_id: &super::VisitId| kept(visit_id.step());
+        let children = arguments.continues_children.then(|| base.children(source.definition));
+        let compensations = base.execution.compensations.iter();
+        self.push_event(Event::Forked(Box::new(Forked {
+            origin: ForkOrigin {
+                execution_id: base.execution.id.clone(),
+                revision: base.latest.revision,
+                gates: plan.gates().collect(),
+                children: children.into_iter().flatten().collect(),
+                has_new_definition: source.definition.digest() != self.context.definition.digest(),
+            },
+            compensations: compensations
+                .filter(|one| is_inherited(&one.visit_id))
+                .map(|one| InheritedCompensation {
+                    visit_id: one.visit_id.clone(),
+                    output: one.output.map(|output| output.digest),
+                    list: one.list,
+                })
+                .collect(),
+        })));
+        let payloads = Payloads::of_rows(source.rows);
+        for step in base.execution.steps.iter().filter(|step| kept(&step.id)) {
+            let visit = step.latest_visit().filter(|_| step.status != StepStatus::Skipped);
+            if let Some(visit) = visit {
+                self.inherit_visit(&payloads, step, visit);
+            } else {
+                let (step, why) = (step.id.clone(), payloads.skip_reason(&step.id));
+                self.push_event(Event::StepSkipped { step, why });
+            }
+        }
+        let artifacts = source.rows.iter().flat_map(|row| &row.events);
+        for event in artifacts {
+            if let Event::ArtifactStored { visit_id, .. } | Event::ArtifactNamed { visit_id, .. } =
+                event
+                && is_inherited(visit_id)
+            {
+                self.push_event(event.clone());
+            }
+        }
+        for (name, digest) in &base.memory {
+            if !arguments.memory.contains_key(name) {
+                let (name, value) = (name.clone(), payloads.stored(*digest));
+                self.push_event(Event::MemoryWritten { name, value });
+            }
+        }
+    }
+
+    fn inherit_visit(
+        &mut self,
+        payloads: &Payloads<'_>,
+        step: &super::StepState,
+        visit: &super::Visit,
+    ) {
+        let Some(closed) = &visit.closed else {
+            return;
+        };
+        let outcome = match (&closed.failure, closed.output) {
+            (None, Some(digest)) => {
+                if let Some(document) = payloads.inline(digest) {
+                    self.contents.push((digest, document.as_bytes().into()));
+                }
+                Outcome::Completed(payloads.stored(digest))
+            }
+            (Some(failure), _) => Outcome::Failed(failure.clone()),
+            (None, None) => Outcome::Voided,
+        };
+        let visit_id = visit.visit_id(&step.id);
+        self.push_event(Event::StepInherited(Box::new(InheritedStep {
+            agent: self.find_agent(&visit_id),
+            visit_id,
+            attempt: visit.attempt,
+            opened_at: visit.opened_at,
+            closed_at: closed.at,
+            outcome,
+        })));
+    }
+
+    /// Whether the step at `position` is an approval of the forked execution, which is asked for again.
+    pub(super) fn is_inherited_gate(&self, position: usize) -> bool {
+        let origin = self.execution.origin.as_ref();
+        origin.is_some_and(|origin| origin.gates.contains(&self.step(position).id))
+    }
+
+    /// Whether the step at `position` waits for an approval that is asked for again.
+    pub(super) fn waits_for_approval(&self, position: usize) -> bool {
+        let graph = self.context.definition.graph();
+        let gates = self.execution.origin.iter().flat_map(|origin| &origin.gates);
+        let mut open = gates
+            .filter_map(|gate| graph.step_position(gate))
+            .filter(|gate| *gate != position && self.is_open(*gate));
+        open.any(|gate| graph.descendants(gate).contains(&position))
+    }
+
+    /// Queues the steps that waited for an approval: steps between it and them may be done already.
+    pub(super) fn queue_steps_after_approval(&mut self, gate: usize) {
+        self.queue.extend(self.context.definition.graph().descendants(gate));
+    }
+
+    /// Enters the steps that are done again and do not wait for another one, and queues all that are ready.
+    fn enter_forked_steps(&mut self, base: &ForkBase, plan: &ForkPlan) {
+        let graph = self.context.definition.graph();
+        let positions = base.entered.iter().filter_map(|step| graph.step_position(step));
+        let is_first = |position: &usize| {
+            let before = graph.ancestors(*position).into_iter();
+            let mut before = before.filter(|at| at != position && plan.opens_again(*at));
+            self.is_open(*position) && before.next().is_none()
+        };
+        let first: Vec<_> = positions.filter(is_first).collect();
+        self.targets.extend(first);
+        let ready: Vec<_> = self.find_decidable_steps().collect();
+        self.queue.extend(ready);
+    }
+}
+
+/// The values in the journal of the source, by digest, and why steps were skipped.
+struct Payloads<'a> {
+    values: HashMap<Digest, &'a Payload>,
+    skipped: HashMap<&'a StepId, SkipReason>,
+}
+
+impl<'a> Payloads<'a> {
+    fn of_rows(rows: &'a [Row]) -> Self {
+        let (mut values, mut skipped) = (HashMap::new(), HashMap::new());
+        for event in rows.iter().flat_map(|row| &row.events) {
+            let payload = match event {
+                Event::MemoryWritten { value, .. } => Some(value),
+                Event::StepSkipped { step, why } => {
+                    skipped.insert(step, *why);
+                    None
+                }
+                event => event.output().map(|(_, payload)| payload),
+            };
+            if let Some(payload) = payload {
+                // The same value may be inline in one row and stored by digest in another.
+                let known = values.entry(payload.digest).or_insert(payload);
+                if known.inline.is_none() {
+                    *known = payload;
+                }
+            }
+        }
+        Self { values, skipped }
+    }
+
+    fn inline(&self, digest: Digest) -> Option<&'a str> {
+        self.values.get(&digest)?.inline.as_ref().map(JsonText::as_str)
+    }
+
+    /// The payload of a value that the new execution finds by its digest alone.
+    fn stored(&self, digest: Digest) -> Payload {
+        let bytes = self.values.get(&digest).map_or(0, |payload| payload.bytes);
+        Payload { digest, bytes, inline: None }
+    }
+
+    fn skip_reason(&self, step: &StepId) -> SkipReason {
+        self.skipped.get(step).copied().unwrap_or(SkipReason::Bypassed)
+    }
+}

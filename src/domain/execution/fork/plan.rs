@@ -1,0 +1,197 @@
+//! What a fork does with each step.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ForkSource, base::ForkBase};
+use crate::{
+    definition::{RunWhen, Step, StepKind},
+    error::Violation,
+    execution::{
+        DecisionContext, StepState, ValueReference,
+        decision::{DecideResult, Interrupt},
+    },
+    id::StepId,
+    state::StepStatus,
+};
+
+/// What a fork does with the steps of its source and of its definition.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ForkPlan {
+    /// Every step: those of the definition in authoring order, then those that only the source has.
+    pub steps: Vec<PlannedStep>,
+    /// The steps of the source whose effects a compensation should have undone and did not.
+    pub not_compensated: Vec<String>,
+}
+
+/// What a fork does with one step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct PlannedStep {
+    /// The step.
+    #[schemars(with = "String")]
+    pub step: StepId,
+    /// What becomes of it.
+    pub fate: StepFate,
+    /// Why it is done again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Where its stored output breaks the schema of the definition.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<serde_json::Value>")]
+    pub violations: Vec<Violation>,
+    /// Whether it is an approval of the source, which must be asked for again.
+    #[serde(skip)]
+    is_gate: bool,
+}
+
+/// What becomes of a step in a fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StepFate {
+    /// It has ended and is not done again.
+    Kept,
+    /// It is done again.
+    OpenAgain,
+    /// It was not reached, and is still to be done.
+    Pending,
+    /// Only the new definition has it.
+    New,
+    /// The new definition lacks it.
+    Removed,
+    /// Its stored output breaks the schema of the new definition.
+    OutputInvalid,
+}
+
+impl ForkPlan {
+    pub(super) fn is_kept(&self, step: &StepId) -> bool {
+        self.steps.iter().any(|planned| planned.step == *step && planned.fate == StepFate::Kept)
+    }
+
+    /// Whether the step at this position of the definition is to be done, and was begun before or is new.
+    pub(super) fn opens_again(&self, position: usize) -> bool {
+        let fate = self.steps.get(position).map(|planned| planned.fate);
+        matches!(fate, Some(StepFate::OpenAgain | StepFate::New))
+    }
+
+    /// The approvals of the source that must be asked for again.
+    pub(super) fn gates(&self) -> impl Iterator<Item = StepId> {
+        self.steps.iter().filter(|planned| planned.is_gate).map(|planned| planned.step.clone())
+    }
+
+    pub(super) fn has_invalid_outputs(&self) -> bool {
+        self.steps.iter().any(|planned| planned.fate == StepFate::OutputInvalid)
+    }
+
+    /// The violations of all outputs that break the definition, each below its step.
+    pub fn violations(&self) -> Vec<Violation> {
+        let steps = self.steps.iter().flat_map(|planned| {
+            planned.violations.iter().map(|violation| Violation {
+                path: format!("steps.{}.output.{}", planned.step, violation.path),
+                ..violation.clone()
+            })
+        });
+        steps.collect()
+    }
+}
+
+impl PlannedStep {
+    fn new(step: &StepId, fate: StepFate) -> Self {
+        Self { step: step.clone(), fate, why: None, violations: Vec::new(), is_gate: false }
+    }
+
+    fn open_again(&mut self, why: impl Into<String>) {
+        (self.fate, self.why) = (StepFate::OpenAgain, Some(why.into()));
+    }
+}
+
+/// What becomes of each step. Asks for the outputs that must be checked against another definition.
+pub(super) fn plan_steps(
+    source: ForkSource<'_>,
+    context: DecisionContext<'_>,
+    base: &ForkBase,
+) -> DecideResult<ForkPlan> {
+    let steps = &context.definition.workflow.steps;
+    let mut planned: Vec<_> = steps.iter().map(|step| plan_step(base, step)).collect();
+    let graph = context.definition.graph();
+    for (position, step) in steps.iter().enumerate() {
+        let is_source = base.sources.contains(&step.id) || planned[position].fate == StepFate::New;
+        for after in graph.descendants(position).into_iter().filter(|_| is_source) {
+            let follows = &mut planned[after];
+            if follows.fate == StepFate::Kept {
+                follows.open_again(format!("it follows '{}'", step.id));
+            }
+        }
+    }
+    if source.definition.digest() != context.definition.digest() {
+        check_kept_outputs(context, base, &mut planned)?;
+    }
+    let removed =
+        base.execution.steps.iter().filter(|state| graph.step_position(&state.id).is_none());
+    planned.extend(removed.map(|state| PlannedStep::new(&state.id, StepFate::Removed)));
+    let not_compensated = base.latest.not_compensated.iter();
+    let not_compensated =
+        not_compensated.map(|left| format!("{}: {}", left.visit_id.step(), left.why));
+    Ok(ForkPlan { steps: planned, not_compensated: not_compensated.collect() })
+}
+
+fn plan_step(base: &ForkBase, step: &Step) -> PlannedStep {
+    let state = base.execution.find_step(&step.id).map(|(_, state)| state);
+    let Some(state) = state else {
+        return PlannedStep::new(&step.id, StepFate::New);
+    };
+    let mut planned = PlannedStep::new(&step.id, StepFate::Pending);
+    let is_gate = matches!(step.acting_step().kind, StepKind::Gate { .. });
+    if let Some(why) = base.reopened.get(&step.id) {
+        planned.open_again(why);
+    } else if state.status == StepStatus::Completed && is_gate {
+        planned.open_again("an approval is never inherited");
+        planned.is_gate = true;
+    } else if is_ended(state) && step.run_when != RunWhen::Failing {
+        planned.fate = StepFate::Kept;
+    }
+    planned
+}
+
+fn is_ended(state: &StepState) -> bool {
+    matches!(state.status, StepStatus::Completed | StepStatus::Failed | StepStatus::Skipped)
+}
+
+/// Checks the outputs of kept steps against the schemas of the definition.
+fn check_kept_outputs(
+    context: DecisionContext<'_>,
+    base: &ForkBase,
+    planned: &mut [PlannedStep],
+) -> DecideResult<()> {
+    let mut missing = Vec::new();
+    for (position, step) in context.definition.workflow.steps.iter().enumerate() {
+        let planned = &mut planned[position];
+        let output = base.kept_output(&step.id).filter(|_| planned.fate == StepFate::Kept);
+        let is_model = matches!(
+            step.kind,
+            StepKind::Agent { .. } | StepKind::Guidance { .. } | StepKind::Tool { .. }
+        );
+        let is_foreach = matches!(step.kind, StepKind::Foreach { .. });
+        let Some(output) = output.filter(|_| is_model || step.result.is_some() && !is_foreach)
+        else {
+            continue;
+        };
+        match context.values.get(&output.digest) {
+            None => missing.push(output),
+            Some(value) => {
+                planned.violations =
+                    context.definition.output_schema(position).find_violations(value);
+                if !planned.violations.is_empty() {
+                    planned.fate = StepFate::OutputInvalid;
+                }
+            }
+        }
+    }
+    if missing.is_empty() { Ok(()) } else { Err(Interrupt::MissingValues(missing)) }
+}
+
+impl ForkBase {
+    fn kept_output(&self, step: &StepId) -> Option<ValueReference> {
+        let (_, state) = self.execution.find_step(step)?;
+        let completed = state.status == StepStatus::Completed;
+        state.latest_visit()?.closed.as_ref()?.output_reference().filter(|_| completed)
+    }
+}

@@ -1,0 +1,228 @@
+//! Rewinds: a backward jump asked for by a person or a model. The step and everything after it are pending again, and
+//! memory is as it was when the step was entered.
+
+use std::collections::BTreeSet;
+
+use super::{
+    BodyKind, Compensation, Decision, Event, Execution, OrderKind, PauseReason, RewindRequest,
+    StepStatus, Visit, VisitId, WaitCondition, decision::DecideResult, lifecycle::check_reason,
+    time::find_step_of_visit, transition::TransitionBuilder,
+};
+use crate::{
+    definition::{Step, StepKind},
+    error::{Code, Error, NextCall, Violation, call_tool},
+    event::Rewound,
+    id::StepId,
+};
+
+const FORK_NEXT_CALL: NextCall = call_tool(
+    "execution.fork",
+    &[("execution_id", "{execution_id}"), ("from_step", "{to_step}")],
+    "an execution that has ended does not change; a fork does the step again in a new one",
+);
+const REWIND_PARENT_NEXT_CALL: NextCall = call_tool(
+    "execution.rewind",
+    &[("execution_id", "{parent}"), ("to_step", "{parent_step}")],
+    "its parent began it; the parent's step begins it anew",
+);
+const RESOLVE_NEXT_CALL: NextCall = call_tool(
+    "execution.resolve",
+    &[("execution_id", "{execution_id}"), ("step", "{unknown_step}")],
+    "find out what came of it first, with your user if in doubt",
+);
+
+impl Execution {
+    /// Whether a rewind must be told the values of the past: memory or inputs may have changed since.
+    pub fn needs_past_to_rewind(&self) -> bool {
+        !self.memory.is_empty() || self.inputs != self.given
+    }
+
+    /// The latest visit of a step since the last jump back that reset it.
+    pub fn latest_visit_id(&self, step: &StepId) -> Option<VisitId> {
+        let (_, state) = self.find_step(step)?;
+        Some(state.visits_since_reset().last()?.visit_id(step))
+    }
+
+    pub(super) fn decide_rewind(
+        &self,
+        mut builder: TransitionBuilder<'_>,
+        request: &RewindRequest,
+    ) -> DecideResult<Decision> {
+        check_reason(request.reason.as_deref())?;
+        self.check_rewind(&request.to_step)?;
+        let graph = builder.context.definition.graph();
+        let target = graph.step_position(&request.to_step).unwrap_or_default();
+        let reset_positions = graph.descendants(target);
+        builder.void_visits_of_steps(|position| reset_positions.contains(&position));
+        let past = request.past.as_ref();
+        let memory = past.map_or(&self.memory, |past| &past.memory);
+        let is_entered = |at: &&usize| builder.execution.steps[**at].status != StepStatus::Pending;
+        let steps =
+            reset_positions.iter().filter(is_entered).map(|at| builder.step(*at).id.clone());
+        let compensates = request.compensates && builder.has_compensation_of(&reset_positions);
+        let rewound = Rewound {
+            to_step: request.to_step.clone(),
+            steps: steps.collect(),
+            reason: request.reason.clone(),
+            memory: memory.iter().map(|(name, digest)| (name.clone(), *digest)).collect(),
+            inputs: past.map_or(self.inputs, |past| past.inputs),
+            compensates,
+            not_undone: builder.effects_left_by(&reset_positions, compensates),
+        };
+        builder.push_event(Event::Rewound(Box::new(rewound)));
+        builder.withdraw_offers_of_pending_steps();
+        if self.pauses.contains(&PauseReason::Person) {
+            builder.order_all_children(OrderKind::Resume);
+        }
+        builder.lift_all_pauses()?;
+        if !compensates {
+            builder.targets.push_back(target);
+        }
+        builder.apply_deferred_outcomes()?;
+        builder.run_to_quiescence()?;
+        Ok(builder.into_decision(None))
+    }
+
+    fn check_rewind(&self, to_step: &StepId) -> DecideResult<()> {
+        let refuse = |message: String, next: NextCall| {
+            let error = Error::new(Code::StateTransitionRefused, message)
+                .with_context("to_step", to_step.as_str())
+                .with_next(next);
+            Err(self.with_execution_context(error).into())
+        };
+        if self.state.is_final() || self.ending_state().is_some() {
+            let state = self.ending_state().unwrap_or(self.state);
+            let message = format!(
+                "execution '{}' is {state} or about to be, so it cannot be rewound",
+                self.id
+            );
+            return refuse(message, FORK_NEXT_CALL);
+        }
+        if let Some(parent) = self.parent() {
+            let message = format!(
+                "execution '{}' is a child of '{}': rewind that one",
+                self.id, parent.execution_id
+            );
+            let error = Error::new(Code::StateTransitionRefused, message)
+                .with_context("parent", parent.execution_id.as_str())
+                .with_context("parent_step", parent.visit_id.step().as_str())
+                .with_next(REWIND_PARENT_NEXT_CALL);
+            return Err(self.with_execution_context(error).into());
+        }
+        if self.pauses.contains(&PauseReason::OutcomeUnknown) {
+            let is_unknown = |visit: &Visit| visit.awaiting == Some(WaitCondition::Unknown);
+            let unknown = self.open_visits().find(|(.., visit)| is_unknown(visit));
+            let step = unknown.map_or_else(String::new, |(_, step, _)| step.id.to_string());
+            let message =
+                format!("the outcome of step '{step}' is unknown, and a rewind would hide that");
+            let error = Error::new(Code::StateTransitionRefused, message)
+                .with_context("unknown_step", step)
+                .with_next(RESOLVE_NEXT_CALL);
+            return Err(self.with_execution_context(error).into());
+        }
+        if self.latest_visit_id(to_step).is_none() {
+            return Err(self.step_not_entered_error("to_step", to_step).into());
+        }
+        Ok(())
+    }
+
+    /// The refusal of a step that cannot be done again, because it was never entered.
+    pub(super) fn step_not_entered_error(&self, argument: &str, step: &StepId) -> Error {
+        let entered = self.steps.iter().filter(|state| !state.visits_since_reset().is_empty());
+        let names: Vec<_> = entered.map(|state| format!("'{}'", state.id)).collect();
+        let what = match self.find_step(step) {
+            Some(_) => "was not entered yet",
+            None => "is no step of this execution",
+        };
+        let message = format!("'{step}' {what}; these steps were entered: {}", names.join(", "));
+        let violation = Violation::new(argument, "enum", message.clone());
+        let error = Error::new(Code::ArgumentsInvalid, message).with_violations(vec![violation]);
+        self.with_execution_context(error)
+    }
+}
+
+impl TransitionBuilder<'_> {
+    fn has_compensation_of(&self, positions: &BTreeSet<usize>) -> bool {
+        self.find_compensation_of(positions).is_some()
+    }
+
+    /// The latest compensation of a visit of these steps.
+    fn find_compensation_of(&self, positions: &BTreeSet<usize>) -> Option<Compensation> {
+        let graph = self.context.definition.graph();
+        let mut newest_first = self.execution.compensations.iter().rev();
+        let is_among = |step: &StepId| {
+            graph.step_position(step).is_some_and(|position| positions.contains(&position))
+        };
+        newest_first.find(|compensation| is_among(compensation.visit_id.step())).cloned()
+    }
+
+    /// The closed visits of these steps whose effects stay in the world: work of the server that changes something and
+    /// is not compensated.
+    fn effects_left_by(&self, positions: &BTreeSet<usize>, compensates: bool) -> Vec<VisitId> {
+        let compensated: BTreeSet<_> =
+            self.execution.compensations.iter().map(|kept| &kept.visit_id).collect();
+        let mut left = Vec::new();
+        for &position in positions {
+            let state = &self.execution.steps[position];
+            let visits = state.visits_since_reset().iter().map(|visit| &**visit);
+            for visit in visits.chain(state.items.iter()) {
+                let visit_id = visit.visit_id(&state.id);
+                let acting = find_step_of_visit(self.context.definition, position, state, visit);
+                let is_undone = compensates && compensated.contains(&visit_id);
+                if !is_undone
+                    && visit.input.is_some()
+                    && acting.is_some_and(|step| self.has_effect(step))
+                {
+                    left.push(visit_id);
+                }
+            }
+        }
+        left
+    }
+
+    /// Whether the work of the step changes something outside of midex.
+    fn has_effect(&self, step: &Step) -> bool {
+        match &step.kind {
+            StepKind::Run { .. } => !self.context.safety.is_safe_to_retry(&step.kind),
+            StepKind::Activity { .. } | StepKind::Workflow { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Runs the next compensation that a rewind waits for, or else enters the step that it leads to. Returns false if
+    /// there is no such rewind, or if it waits for a compensation.
+    pub(super) fn continue_rewind(&mut self) -> DecideResult<bool> {
+        let Some(target) = self.rewind_target() else {
+            return Ok(false);
+        };
+        let reset_positions = self.context.definition.graph().descendants(target);
+        let is_compensation = |visit: &Visit| visit.body == BodyKind::Compensation;
+        if self.execution.open_visits().any(|(.., visit)| is_compensation(visit)) {
+            return Ok(false);
+        }
+        if let Some(compensation) = self.find_compensation_of(&reset_positions) {
+            self.begin_compensation(&compensation)?;
+            return Ok(true);
+        }
+        self.push_event(Event::RewindCompensated);
+        self.targets.push_back(target);
+        Ok(true)
+    }
+
+    /// The position of the step that a rewind leads to, while compensations come first.
+    pub(super) fn rewind_target(&self) -> Option<usize> {
+        let target = self.execution.rewinding_to.as_ref()?;
+        if self.execution.ending_state().is_some() {
+            return None;
+        }
+        self.context.definition.graph().step_position(target)
+    }
+
+    /// Whether the step at `position` waits for the compensations of a rewind.
+    pub(super) fn waits_for_rewind(&self, position: usize) -> bool {
+        let target = self.rewind_target();
+        target.is_some_and(|target| {
+            self.context.definition.graph().descendants(target).contains(&position)
+        })
+    }
+}

@@ -1,0 +1,429 @@
+//! Forks and retries: new executions that continue from the journal of another one. The first transition is decided
+//! here, from what is durable of the source, and stored by the actor of the new execution.
+
+use std::{collections::HashMap, sync::Arc};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Answer, DurableExecution, Engine,
+    message::{ActorMessage, PreparedFork},
+};
+use midex_domain::{
+    Definition, Digest, ExecutionId, Row, State, StepId, Transition,
+    document::canonical_digest,
+    error::{Code, Error, NextCall, Result, Violation, call_tool, repeat_call},
+    event::Parent,
+    execution::{
+        AttemptRequest, Execution, ForkArguments, ForkDecision, ForkPlan, ForkSource, PastValues,
+        RewindRequest, StartArguments, ValueReference, Values,
+    },
+    limits,
+    view::{AdvanceReply, ForkView, RewindView},
+};
+
+/// The parameters of a fork or a retry.
+#[derive(Clone, Debug)]
+pub struct ForkRequest {
+    /// The execution to fork.
+    pub execution_id: ExecutionId,
+    /// The step to do again. `None`: the step that failed, and those that were open.
+    pub from_step: Option<StepId>,
+    /// The revision to fork; the last one if `None`.
+    pub revision: Option<u64>,
+    /// Inputs to replace.
+    pub inputs: Map<String, Value>,
+    /// Values in memory to replace.
+    pub memory: Map<String, Value>,
+    /// The definition to follow; that of the source if `None`.
+    pub definition: Option<Arc<Definition>>,
+    /// The id of the new execution. `None`: a new one, or for a retry the id of the source with the next free number.
+    pub new_execution_id: Option<ExecutionId>,
+    /// Whether work is done again although its outcome is unknown and it may not be repeated.
+    pub repeats_unknown: bool,
+    /// Whether this is a retry: only an execution that failed or was abandoned has one, and only one that is open.
+    pub is_retry: bool,
+}
+
+const RETRY_ROOT_NEXT_CALL: NextCall = call_tool(
+    "execution.retry",
+    &[("execution_id", "{root}")],
+    "its retry continues this child too",
+);
+const RESUME_RETRY_NEXT_CALL: NextCall = call_tool(
+    "execution.resume",
+    &[("execution_id", "{retry}")],
+    "it is the retry, and still open",
+);
+const WAIT_FOR_END_NEXT_CALL: NextCall = call_tool(
+    "execution.resume",
+    &[("execution_id", "{execution_id}")],
+    "it has not failed, so it goes on; execution.rewind takes it back to a step",
+);
+const NAME_STEP_NEXT_CALL: NextCall = call_tool(
+    "execution.fork",
+    &[("execution_id", "{execution_id}"), ("from_step", "{step}")],
+    "it has nothing left to do; a fork does the named step and all after it again",
+);
+const PINNED_NEXT_CALL: NextCall =
+    repeat_call("it keeps the definition that the execution started with")
+        .with_arguments(&[("definition", "pinned")]);
+
+impl Engine {
+    /// Forks an execution, and answers with what becomes of each step and with the first open step.
+    ///
+    /// # Errors
+    /// Those of [`Execution::fork`]; `STEP_OUTPUT_INVALID` where stored outputs break the definition;
+    /// `STATE_TRANSITION_REFUSED` for a retry of an execution that has not failed; `EXECUTION_ID_TAKEN`.
+    pub async fn fork(&self, request: ForkRequest) -> Result<(ForkView, AdvanceReply)> {
+        let source = self.read_execution(&request.execution_id).await?;
+        if request.is_retry {
+            check_retry(&source.execution)?;
+        }
+        let definition = request.definition.clone().unwrap_or_else(|| source.definition.clone());
+        let call = request.call_digest(&definition);
+        if let Some(answer) = self.find_repeated_fork(&request, call).await? {
+            let view = ForkView::new(&answer.durable.execution, None);
+            return Ok((view, self.build_advanced_reply(answer).await?));
+        }
+        let id = match &request.new_execution_id {
+            Some(id) => id.clone(),
+            None if request.is_retry => self.next_retry_id(&request.execution_id).await?,
+            None => ExecutionId::generate(self.shared.clock.now(), &*self.shared.ids),
+        };
+        let (plan, answer) =
+            self.create_fork(&source, &request, definition, (id, call, None)).await?;
+        let view = ForkView::new(&answer.durable.execution, Some(plan));
+        Ok((view, self.build_advanced_reply(answer).await?))
+    }
+
+    /// What [`Self::fork`] would do with each step. Changes nothing.
+    ///
+    /// # Errors
+    /// Those of [`Self::fork`], except that outputs which break the definition are part of the plan.
+    pub async fn plan_fork(&self, request: &ForkRequest) -> Result<ForkPlan> {
+        let source = self.read_execution(&request.execution_id).await?;
+        let definition = request.definition.clone().unwrap_or_else(|| source.definition.clone());
+        let id = ExecutionId::generate(self.shared.clock.now(), &*self.shared.ids);
+        let call = request.call_digest(&definition);
+        let decided = self.decide_fork(&source, request, definition, (id, call, None)).await?;
+        Ok(decided.0)
+    }
+
+    /// Continues the child that the parent's forked execution began: the new child is a fork of it. Returns false if
+    /// there is none, if it has not failed, or if it has other inputs: the child then starts from its beginning.
+    pub(super) async fn continue_child(
+        &self,
+        id: &ExecutionId,
+        above: &Execution,
+        parent: &Parent,
+        begin: &AttemptRequest,
+    ) -> Result<bool> {
+        let Some(child) = above.child_to_continue(&begin.attempt_id) else {
+            return Ok(false);
+        };
+        let Some(execution) = self.find_durable_execution(child).await? else {
+            return Ok(false);
+        };
+        if !matches!(execution.state(), State::Failed | State::Abandoned) {
+            return Ok(false);
+        }
+        let source = self.read_execution(child).await?;
+        let mut definition = source.definition.clone();
+        if above.origin().is_some_and(|origin| origin.has_new_definition) {
+            let lookup = self.load_workflow_lookup(above).await?;
+            let name = begin.workflow().unwrap_or_default();
+            definition = self.find_workflow(lookup.as_ref(), name).await?;
+        }
+        let inputs = begin.input.value.get("with").cloned();
+        let call = StartArguments::call_digest_of(&definition, inputs.as_ref());
+        if execution.call() != call {
+            return Ok(false);
+        }
+        let request = ForkRequest::new(child.clone());
+        let parent = Some(Box::new(parent.clone()));
+        let forked = self.create_fork(&source, &request, definition, (id.clone(), call, parent));
+        match forked.await {
+            Ok(_) => Ok(true),
+            Err(error) if error.code().retryable() => Err(error),
+            Err(error) => {
+                tracing::info!(execution = %id, code = error.code().as_str(), "the child cannot continue from '{child}', and starts anew");
+                Ok(false)
+            }
+        }
+    }
+
+    /// The answer of an equal call: one with the same new id, or a retry that is still open.
+    async fn find_repeated_fork(
+        &self,
+        request: &ForkRequest,
+        call: Digest,
+    ) -> Result<Option<Answer>> {
+        if let Some(id) = &request.new_execution_id {
+            let Some(execution) = self.find_durable_execution(id).await? else {
+                return Ok(None);
+            };
+            execution.check_repeated_start(call)?;
+            return self.first_answer(id).await.map(Some);
+        }
+        let forks = if request.is_retry {
+            self.shared.store.load_forks(&request.execution_id).await?
+        } else {
+            Vec::new()
+        };
+        for id in forks {
+            let fork = self.find_durable_execution(&id).await?;
+            let Some(fork) = fork.filter(|fork| fork.call() == call && !fork.state().is_final())
+            else {
+                continue;
+            };
+            if fork.revision() == 1 {
+                return self.first_answer(&id).await.map(Some);
+            }
+            let message = format!(
+                "execution '{}' is being retried already: '{id}' is {}",
+                request.execution_id,
+                fork.state()
+            );
+            return Err(Error::new(Code::StateTransitionRefused, message)
+                .with_context("execution_id", request.execution_id.as_str())
+                .with_context("retry", id.as_str())
+                .with_next(RESUME_RETRY_NEXT_CALL));
+        }
+        Ok(None)
+    }
+
+    /// The answer of the call that created an execution to which nothing has happened since.
+    async fn first_answer(&self, id: &ExecutionId) -> Result<Answer> {
+        let row = self.load_row(id, 1).await?.map(Arc::new);
+        let durable = self.read_execution(id).await?;
+        Ok(Answer { durable, row, new_values: Values::new(), is_replayed: true })
+    }
+
+    /// The id of the next retry: that of the source with `~2`, `~3` and so on.
+    async fn next_retry_id(&self, source: &ExecutionId) -> Result<ExecutionId> {
+        let (base, number) = match source.as_str().rsplit_once('~') {
+            Some((base, number)) => (base, number.parse().ok()),
+            None => (source.as_str(), None),
+        };
+        let base = if number.is_some() { base } else { source.as_str() };
+        for number in number.unwrap_or(1_u32) + 1.. {
+            let id = ExecutionId::parse(&format!("{base}~{number}"))?;
+            if self.find_durable_execution(&id).await?.is_none() {
+                return Ok(id);
+            }
+        }
+        Err(Error::internal("every number of a retry is taken"))
+    }
+
+    async fn create_fork(
+        &self,
+        source: &DurableExecution,
+        request: &ForkRequest,
+        definition: Arc<Definition>,
+        identity: (ExecutionId, Digest, Option<Box<Parent>>),
+    ) -> Result<(ForkPlan, Answer)> {
+        let (id, call) = (identity.0.clone(), identity.1);
+        let (plan, transition) =
+            self.decide_fork(source, request, definition.clone(), identity).await?;
+        let Some(transition) = transition else {
+            return Err(invalid_outputs_error(source, &plan));
+        };
+        let fork = Arc::new(PreparedFork { call, transition, definition });
+        let message = |reply| ActorMessage::Fork { fork: fork.clone(), reply };
+        Ok((plan, self.send_message(&id, message).await?))
+    }
+
+    /// Decides a fork, after looking up the values that the decision needs.
+    async fn decide_fork(
+        &self,
+        source: &DurableExecution,
+        request: &ForkRequest,
+        definition: Arc<Definition>,
+        (id, call, parent): (ExecutionId, Digest, Option<Box<Parent>>),
+    ) -> Result<(ForkPlan, Option<Transition>)> {
+        let rows = self.rows_to_fork(&request.execution_id, request.revision).await?;
+        let execution = &source.execution;
+        let project = execution.project().map(str::to_owned);
+        let workflow = &definition.workflow;
+        let defaults = self.load_default_sources(workflow, None, project.as_deref()).await?;
+        let lookup = self.load_workflow_lookup(execution).await?;
+        let (lookup, named) = self.resolve_named_definitions(&definition, lookup).await;
+        let env = self.shared.environments.environment_of_project(project.as_deref());
+        let continues_children = request.from_step.is_none();
+        let arguments = ForkArguments {
+            start: StartArguments { id, project, inputs: None, defaults, parent, lookup },
+            from_step: request.from_step.clone(),
+            inputs: request.inputs.clone(),
+            memory: request.memory.clone(),
+            repeats_unknown: request.repeats_unknown,
+            continues_children,
+            call,
+        };
+        let mut values = Values::new();
+        for _ in 0..limits::LOOKUPS_MAX {
+            let context = self.shared.build_facts(&definition, &values, &env);
+            let source = ForkSource { definition: &source.definition, rows: &rows };
+            let (now, ids) = (self.shared.clock.now(), &*self.shared.ids);
+            match Execution::fork(source, context, &arguments, now, ids)? {
+                ForkDecision::Planned(plan, transition) => {
+                    let transition = transition.map(|mut transition| {
+                        let definitions = named.iter().chain([&definition]);
+                        let encoded = definitions.map(|kept| (kept.digest(), kept.encode()));
+                        transition.contents.extend(encoded);
+                        *transition
+                    });
+                    return Ok((plan, transition));
+                }
+                ForkDecision::MissingValues(missing) => {
+                    self.look_up_fork_values(&rows, missing, &mut values).await?;
+                }
+            }
+        }
+        Err(Error::internal("a fork asks for values without end"))
+    }
+
+    /// Adds values of the source: from its rows, where they are small, else from the store.
+    async fn look_up_fork_values(
+        &self,
+        rows: &[Row],
+        missing: Vec<ValueReference>,
+        values: &mut Values,
+    ) -> Result<()> {
+        let inline: HashMap<_, _> = rows.iter().flat_map(Row::outputs).collect();
+        for reference in missing {
+            let digest = reference.digest;
+            let value = match inline.get(&digest) {
+                Some(document) => Some(Arc::new(document.value())),
+                None => self.shared.contents.value(digest).await?,
+            };
+            let gone = || Error::internal("a value that the execution names is gone");
+            values.insert(digest, value.ok_or_else(gone)?);
+        }
+        Ok(())
+    }
+
+    async fn rows_to_fork(&self, id: &ExecutionId, revision: Option<u64>) -> Result<Vec<Row>> {
+        let mut rows = self.load_rows(id).await?;
+        let last = rows.last().map_or(0, |row| row.revision);
+        let Some(revision) = revision else {
+            return Ok(rows);
+        };
+        if !(1..=last).contains(&revision) {
+            return Err(unknown_revision_error(id, last));
+        }
+        rows.retain(|row| row.revision <= revision);
+        Ok(rows)
+    }
+
+    /// The definition that a new execution of the same workflow would follow, from the directories that the execution
+    /// keeps; `None` if it keeps none.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`, `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
+    pub async fn current_definition(&self, id: &ExecutionId) -> Result<Option<Arc<Definition>>> {
+        let execution = self.load_execution(id).await?;
+        let Some(lookup) = self.load_workflow_lookup(&execution).await? else {
+            return Ok(None);
+        };
+        let name = execution.workflow().as_str();
+        self.shared.workflows.find(Some(&lookup), name).await.map(Some)
+    }
+
+    /// Rewinds an execution to a step.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`; `STATE_TRANSITION_REFUSED` for a child, an execution that has ended or is ending, and while
+    /// an outcome is unknown; `ARGUMENTS_INVALID` for a step that was not entered.
+    pub async fn rewind(&self, id: &ExecutionId, mut request: RewindRequest) -> Result<RewindView> {
+        let durable = self.read_execution(id).await?;
+        let visit_id = durable.execution.latest_visit_id(&request.to_step);
+        if let Some(visit_id) = visit_id.filter(|_| durable.execution.needs_past_to_rewind()) {
+            let rows = self.load_rows(id).await?;
+            let source = ForkSource { definition: &durable.definition, rows: &rows };
+            request.past = PastValues::before_visit(source, &visit_id);
+        }
+        let answer = self.send_command(id, request.into()).await?;
+        let status = self.build_status(&answer.durable).await?;
+        Ok(RewindView::new(status, answer.row.as_deref()))
+    }
+}
+
+impl ForkRequest {
+    /// A fork of the latest state of an execution that goes on where that stopped.
+    pub fn new(execution_id: ExecutionId) -> Self {
+        Self {
+            execution_id,
+            from_step: None,
+            revision: None,
+            inputs: Map::new(),
+            memory: Map::new(),
+            definition: None,
+            new_execution_id: None,
+            repeats_unknown: false,
+            is_retry: false,
+        }
+    }
+
+    /// The digest by which a repeated call is recognised.
+    fn call_digest(&self, definition: &Definition) -> Digest {
+        canonical_digest(&json!([
+            if self.is_retry { "retry" } else { "fork" },
+            self.execution_id,
+            self.from_step,
+            self.revision,
+            self.inputs,
+            self.memory,
+            definition.digest().to_string(),
+            self.repeats_unknown,
+        ]))
+    }
+}
+
+/// Refuses a retry of an execution that has not failed, and of a child.
+fn check_retry(execution: &Execution) -> Result<()> {
+    let (id, state) = (execution.id(), execution.state());
+    let refuse = |message: String, next: NextCall| {
+        let error = Error::new(Code::StateTransitionRefused, message).with_next(next);
+        Err(execution.with_execution_context(error))
+    };
+    match state {
+        State::Failed | State::Abandoned | State::Diverged => {}
+        State::Completed => {
+            let message = format!("execution '{id}' is completed: there is nothing to retry");
+            return refuse(message, NAME_STEP_NEXT_CALL);
+        }
+        _ => {
+            let message = format!("execution '{id}' is {state}: there is nothing to retry yet");
+            return refuse(message, WAIT_FOR_END_NEXT_CALL);
+        }
+    }
+    let Some(parent) = execution.parent() else {
+        return Ok(());
+    };
+    let message = format!("execution '{id}' is a child of '{}': retry that one", parent.root);
+    let error = Error::new(Code::StateTransitionRefused, message)
+        .with_context("root", parent.root.as_str())
+        .with_next(RETRY_ROOT_NEXT_CALL);
+    Err(execution.with_execution_context(error))
+}
+
+fn invalid_outputs_error(source: &DurableExecution, plan: &ForkPlan) -> Error {
+    let violations = plan.violations();
+    let message = format!(
+        "outputs that execution '{}' stored break the current definition in {}; nothing was started",
+        source.execution.id(),
+        midex_domain::error::format_count(violations.len(), "place"),
+    );
+    let error = Error::new(Code::StepOutputInvalid, message).with_violations(violations);
+    source.execution.with_execution_context(error.with_next(PINNED_NEXT_CALL))
+}
+
+/// The refusal of a revision that the execution does not have.
+pub(super) fn unknown_revision_error(id: &ExecutionId, last: u64) -> Error {
+    let message = format!("execution '{id}' has the revisions 1 to {last}");
+    let violation = Violation::new("revision", "range", message.clone());
+    Error::new(Code::ArgumentsInvalid, message)
+        .with_context("execution_id", id.as_str())
+        .with_violations(vec![violation])
+}
