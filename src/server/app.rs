@@ -7,6 +7,7 @@ mod catalog;
 mod command;
 mod errors;
 mod execution;
+mod fork;
 mod list;
 mod open;
 mod options;
@@ -58,7 +59,7 @@ use midex_domain::{
 };
 use midex_engine::{Environment, Environments, StartRequest};
 pub use midex_engine::{
-    Examination, Listener, Notifier, Topic, TopicName,
+    Examination, ForkRequest, Listener, Notifier, Topic, TopicName,
     store::{
         DAMAGED_SUFFIX as STORE_DAMAGED, ExaminationProgress, FILE_NAME as STORE_FILE,
         OwnedDirectory,
@@ -316,8 +317,26 @@ impl App {
         inputs: Option<Value>,
         project: Option<String>,
     ) -> Result<AdvanceReply> {
-        self.definitions.check_requirements(&definition)?;
-        self.check_trust(&definition).await?;
+        let project = self.prepare_start(&definition, project).await?;
+        let request = StartRequest {
+            definition,
+            execution_id,
+            project: Some(project),
+            inputs,
+            lookup: Some((*self.lookup).clone()),
+        };
+        self.engine().await?.start(request).await
+    }
+
+    /// Checks that an execution of this definition may be started, and sets the environment of its project, which is
+    /// returned: the caller's if `project` is `None`.
+    async fn prepare_start(
+        &self,
+        definition: &Arc<Definition>,
+        project: Option<String>,
+    ) -> Result<String> {
+        self.definitions.check_requirements(definition)?;
+        self.check_trust(definition).await?;
         #[cfg(feature = "catalog")]
         if self.shared.catalogs.is_some() && definition.operation_calls().next().is_some() {
             // Load the user's latest catalog changes before the start.
@@ -332,14 +351,7 @@ impl App {
         } else if !environments.claim_project(&project, &self.environment) {
             return Err(errors::foreign_environment_error(&project));
         }
-        let request = StartRequest {
-            definition,
-            execution_id,
-            project: Some(project),
-            inputs,
-            lookup: Some((*self.lookup).clone()),
-        };
-        self.engine().await?.start(request).await
+        Ok(project)
     }
 
     /// Completes a step (`workflow.next_step`).
@@ -441,6 +453,7 @@ impl App {
     /// The status of an execution.
     pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
         let status = self.engine().await?.status(id).await?;
+        let status = self.add_newer_definition(status).await;
         #[cfg(feature = "catalog")]
         let status = self.add_disabled_catalog_hints(status);
         Ok(status)

@@ -144,6 +144,8 @@ fn harmful(tool: &str, token: &Value) -> Map<String, Value> {
         "execution.resolve" => {
             json!({ "execution_id": WITNESS, "step_name": "x", "verdict": "retry" })
         }
+        "execution.retry" | "execution.fork" => json!({ "execution_id": WITNESS }),
+        "execution.rewind" => json!({ "execution_id": WITNESS, "to_step": "x" }),
         "workflow.list" | "command.list" | "provider.list" | "catalog.list" => json!({}),
         "catalog.set_class" => json!({ "catalog_id": "x", "id": "x", "class": "safe" }),
         "catalog.set_base_url" => json!({ "catalog_id": "x", "base_url": "https://x" }),
@@ -266,7 +268,7 @@ fn a_tool_that_there_is_not_is_not_found_whatever_its_name() {
         let call = json!({ "name": name, "arguments": { "execution_id": WITNESS } });
         let answer = witness.request("tools/call", call);
         fails_with(&answer["error"], -32602, "TOOL_NOT_FOUND");
-        answer.is_below(2000);
+        answer.is_below(2200);
     }
     witness.survives();
 }

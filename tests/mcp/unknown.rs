@@ -57,6 +57,9 @@ fn an_unknown_execution_is_not_found_by_any_tool() {
         if tool == "execution.signal" {
             arguments["signal"] = json!("s");
         }
+        if tool == "execution.rewind" {
+            arguments["to_step"] = json!("s");
+        }
         if tool == "execution.resolve" {
             (arguments["step_name"], arguments["verdict"]) = (json!("s"), json!("retry"));
         }

@@ -69,7 +69,7 @@ pub const MANIFESTS: [&str; 6] =
     ["announce", "app-scaffold", "incident-runbook", "release", "retract", "review-until-approved"];
 
 /// Every tool by the name that the documents have.
-pub const TOOLS: [&str; 38] = [
+pub const TOOLS: [&str; 41] = [
     "workflow.start",
     "workflow.next_step",
     "workflow.read",
@@ -78,6 +78,9 @@ pub const TOOLS: [&str; 38] = [
     "execution.wait",
     "execution.signal",
     "execution.resolve",
+    "execution.retry",
+    "execution.rewind",
+    "execution.fork",
     "execution.pause",
     "execution.abandon",
     "execution.diverge",

@@ -8,6 +8,7 @@ mod catalog_settings;
 mod command_run;
 mod commands;
 mod execution_approve;
+mod execution_fork;
 mod execution_list;
 mod execution_resolve;
 mod execution_resume;

@@ -3,8 +3,8 @@
 use super::{
     ToolEffect::{Create, Read, Remove, Set},
     ToolSpec, ToolWork, build_reply, catalog, catalog_import, catalog_settings, command_run,
-    commands, execution_approve, execution_list, execution_resolve, execution_resume,
-    execution_show, execution_signal, execution_wait, lifecycle, parse_arguments,
+    commands, execution_approve, execution_fork, execution_list, execution_resolve,
+    execution_resume, execution_show, execution_signal, execution_wait, lifecycle, parse_arguments,
     schemas::{fields_schema, list_answer_schema, view_schema},
     serialize_view, store_examine,
     toolset::{Toolset, Toolsets},
@@ -88,7 +88,7 @@ macro_rules! work {
 
 /// Every tool. Names are read at every start of the command line, so a row is constant, and its schemas are made when
 /// they are first needed.
-pub(super) static TOOL_TABLE: [ToolSpec; 44] = [
+pub(super) static TOOL_TABLE: [ToolSpec; 48] = [
     tool! { "workflow.start" "Start a workflow"
         "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
          and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
@@ -123,6 +123,17 @@ pub(super) static TOOL_TABLE: [ToolSpec; 44] = [
         "For outcome_unknown: work that must not be done twice was cut off. Find out its result, with the user if in \
          doubt, and report it.",
         RUN.union(OPERATE), Remove, Answer(execution_resolve::run) -> shape },
+    tool! { "execution.retry" "Retry an execution"
+        "Goes on with a failed execution in a new one, which keeps the finished steps.",
+        OPERATE, Create, Answer(execution_fork::retry) ["execution_id", "workflow_state", "fork"] }
+    .with_whole_answers(),
+    tool! { "execution.rewind" "Rewind an execution"
+        "Takes an open execution back to a step, which is done again with all after it.",
+        OPERATE, Remove, Answer(execution_fork::rewind) -> shape },
+    tool! { "execution.fork" "Fork an execution"
+        "Copies an execution: to do it again from a step, with other inputs, or as it was at a revision.",
+        OPERATE, Create, Answer(execution_fork::fork) ["execution_id", "message"] }
+    .with_whole_answers(),
     tool! { "execution.pause" "Pause an execution"
         "Holds an execution until execution.resume. Tokens stay valid.",
         OPERATE, Create, Answer(lifecycle::pause_execution) -> shape },
@@ -275,6 +286,9 @@ pub(super) static TOOL_TABLE: [ToolSpec; 44] = [
     tool! { "execution.answer" "Answer a step"
         "Takes the user's answer to a step that only the user may answer, on a terminal.",
         PEOPLE, Set, Answer(execution_approve::answer_step) -> shape },
+    tool! { "execution.retry_unknown" "Retry unknown work"
+        "Retries an execution although the outcome of its last work is unknown.",
+        PEOPLE, Create, Answer(execution_fork::retry_unknown) ["execution_id", "workflow_state", "fork"] },
     tool! { "execution.show" "Show an execution"
         "Reads the status, steps, history and artifacts of an execution at one revision.",
         PEOPLE, Read, Answer(execution_show::run) -> execution_show::output_schema },

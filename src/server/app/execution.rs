@@ -9,7 +9,8 @@ impl App {
     /// # Errors
     /// `EXECUTION_NOT_FOUND`.
     pub async fn execution_view(&self, id: &ExecutionId) -> Result<ExecutionView> {
-        let view = self.engine().await?.execution_view(id).await?;
+        let mut view = self.engine().await?.execution_view(id).await?;
+        view.status = self.add_newer_definition(view.status).await;
         #[cfg(feature = "catalog")]
         let shown = ExecutionView { status: self.add_disabled_catalog_hints(view.status), ..view };
         Ok(shown)

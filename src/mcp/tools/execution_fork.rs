@@ -1,0 +1,158 @@
+//! `execution.{fork,retry,rewind}`: a second chance for an execution.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{argument_rule_error, parse_execution_id, serialize_view};
+use midex_domain::{StepId, error::Result, execution::RewindRequest, limits, view::RewindView};
+use midex_server::app::{App, ForkRequest};
+
+// The definition that a fork follows: that of the execution, or the present file. Without a doc comment, which `tools/list`
+// would show.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ForkDefinition {
+    #[default]
+    Pinned,
+    Current,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct RetryArguments {
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    execution_id: String,
+    /// To begin earlier
+    #[schemars(length(min = 1, max = limits::STEP_ID_BYTES_MAX))]
+    from_step: Option<String>,
+    #[serde(default)]
+    definition: ForkDefinition,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ForkArguments {
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    execution_id: String,
+    #[schemars(length(min = 1, max = limits::STEP_ID_BYTES_MAX))]
+    from_step: Option<String>,
+    #[schemars(range(min = 1))]
+    revision: Option<u64>,
+    inputs: Option<Map<String, Value>>,
+    memory: Option<Map<String, Value>>,
+    #[serde(default)]
+    definition: ForkDefinition,
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    new_execution_id: Option<String>,
+    dry_run: Option<bool>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct RewindArguments {
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    execution_id: String,
+    #[schemars(length(min = 1, max = limits::STEP_ID_BYTES_MAX))]
+    to_step: String,
+    #[schemars(length(min = 1, max = limits::REASON_CHARS_MAX))]
+    reason: Option<String>,
+    compensate: Option<bool>,
+}
+
+pub(super) async fn retry(app: &App, arguments: RetryArguments) -> Result<Value> {
+    let (request, is_current) = read_retry(arguments)?;
+    fork_and_reply(app, request, is_current).await
+}
+
+/// Like [`retry`], for a person, who may repeat work whose outcome is unknown.
+pub(super) async fn retry_unknown(app: &App, arguments: RetryArguments) -> Result<Value> {
+    let (request, is_current) = read_retry(arguments)?;
+    let request = ForkRequest { repeats_unknown: true, ..request };
+    fork_and_reply(app, request, is_current).await
+}
+
+fn read_retry(arguments: RetryArguments) -> Result<(ForkRequest, bool)> {
+    let RetryArguments { execution_id, from_step, definition } = arguments;
+    let request = ForkRequest {
+        from_step: parse_step("from_step", from_step.as_deref())?,
+        is_retry: true,
+        ..ForkRequest::new(parse_execution_id(&execution_id)?)
+    };
+    Ok((request, definition.is_current()))
+}
+
+pub(super) async fn fork(app: &App, arguments: ForkArguments) -> Result<Value> {
+    let id = arguments.new_execution_id.as_deref().map(parse_execution_id);
+    let request = ForkRequest {
+        from_step: parse_step("from_step", arguments.from_step.as_deref())?,
+        revision: arguments.revision,
+        inputs: arguments.inputs.unwrap_or_default(),
+        memory: arguments.memory.unwrap_or_default(),
+        new_execution_id: id.transpose()?,
+        ..ForkRequest::new(parse_execution_id(&arguments.execution_id)?)
+    };
+    let is_current = arguments.definition.is_current();
+    if arguments.dry_run != Some(true) {
+        return fork_and_reply(app, request, is_current).await;
+    }
+    let id = request.execution_id.clone();
+    let plan = app.plan_fork(request, is_current).await?;
+    let violations = plan.violations().len();
+    let mut answer = serialize_view(&plan)?;
+    answer["success"] = json!(true);
+    answer["execution_id"] = json!(id);
+    answer["message"] = json!(match violations {
+        0 => format!("Nothing was done: this is what a fork of '{id}' does with each step"),
+        _ => format!("A fork of '{id}' would be refused: stored outputs break the current file"),
+    });
+    Ok(answer)
+}
+
+async fn fork_and_reply(app: &App, request: ForkRequest, is_current: bool) -> Result<Value> {
+    let source = request.execution_id.clone();
+    let (fork, mut reply) = app.fork(request, is_current).await?;
+    reply.message = if reply.replayed {
+        format!(
+            "Execution '{}' continues '{source}' already. {}",
+            reply.execution_id, reply.message
+        )
+    } else {
+        let summary = fork.summary();
+        format!(
+            "Execution '{}' continues '{source}' ({summary}). {}",
+            reply.execution_id, reply.message
+        )
+    };
+    let mut answer = serialize_view(&reply)?;
+    answer["fork"] = serialize_view(&fork)?;
+    Ok(answer)
+}
+
+pub(super) async fn rewind(app: &App, arguments: RewindArguments) -> Result<RewindView> {
+    let to_step = parse_step("to_step", Some(&arguments.to_step))?;
+    let request = RewindRequest {
+        to_step: to_step.ok_or_else(|| argument_rule_error("/to_step", "required", "a step"))?,
+        reason: arguments.reason,
+        compensates: arguments.compensate.unwrap_or_default(),
+        past: None,
+    };
+    app.rewind(&parse_execution_id(&arguments.execution_id)?, request).await
+}
+
+impl ForkDefinition {
+    const fn is_current(self) -> bool {
+        matches!(self, Self::Current)
+    }
+}
+
+/// Parses the id of a step. Items of a `foreach` and hooks cannot be named: the step is done again as a whole.
+fn parse_step(argument: &str, text: Option<&str>) -> Result<Option<StepId>> {
+    let step = text.map(|text| {
+        StepId::parse(text).map_err(|error| {
+            let message = format!(
+                "{}; name the step alone: a `foreach` is done again with all its items",
+                error.message()
+            );
+            argument_rule_error(&format!("/{argument}"), "format", &message)
+        })
+    });
+    step.transpose()
+}

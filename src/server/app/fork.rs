@@ -1,0 +1,87 @@
+//! Forks, retries and rewinds, and the past of an execution.
+
+use std::sync::Arc;
+
+use super::App;
+use midex_domain::{
+    Definition, ExecutionId,
+    error::Result,
+    execution::{ForkPlan, RewindRequest},
+    view::{AdvanceReply, DefinitionView, ForkView, RewindView, StatusView},
+};
+use midex_engine::ForkRequest;
+
+impl App {
+    /// Forks or retries an execution. `follows_current`: the new execution follows the present file of its workflow,
+    /// else the definition of the source.
+    ///
+    /// # Errors
+    /// As [`midex_engine::Engine::fork`], and those of a start.
+    pub async fn fork(
+        &self,
+        request: ForkRequest,
+        follows_current: bool,
+    ) -> Result<(ForkView, AdvanceReply)> {
+        let engine = self.engine().await?;
+        let source = engine.read_execution(&request.execution_id).await?;
+        let request = self.with_definition(request, follows_current).await?;
+        let definition = request.definition.as_ref().unwrap_or(&source.definition);
+        let project = source.execution.project().map(str::to_owned);
+        self.prepare_start(definition, project).await?;
+        engine.fork(request).await
+    }
+
+    /// What [`App::fork`] would do with each step.
+    ///
+    /// # Errors
+    /// As [`midex_engine::Engine::plan_fork`].
+    pub async fn plan_fork(&self, request: ForkRequest, follows_current: bool) -> Result<ForkPlan> {
+        let request = self.with_definition(request, follows_current).await?;
+        self.engine().await?.plan_fork(&request).await
+    }
+
+    async fn with_definition(
+        &self,
+        request: ForkRequest,
+        follows_current: bool,
+    ) -> Result<ForkRequest> {
+        if !follows_current {
+            return Ok(request);
+        }
+        let definition = Some(self.current_definition(&request.execution_id).await?);
+        Ok(ForkRequest { definition, ..request })
+    }
+
+    /// The definition that a new execution of the same workflow would follow: from the directories that the execution
+    /// keeps, else from those of the caller.
+    async fn current_definition(&self, id: &ExecutionId) -> Result<Arc<Definition>> {
+        let engine = self.engine().await?;
+        if let Some(definition) = engine.current_definition(id).await? {
+            return Ok(definition);
+        }
+        let execution = engine.read_execution(id).await?.execution;
+        self.definition(execution.workflow().as_str()).await
+    }
+
+    /// Rewinds an execution to a step.
+    ///
+    /// # Errors
+    /// As [`midex_engine::Engine::rewind`].
+    pub async fn rewind(&self, id: &ExecutionId, request: RewindRequest) -> Result<RewindView> {
+        self.engine().await?.rewind(id, request).await
+    }
+
+    /// Adds the definition of the present file to a status, if it is another one. A file that is gone or broken adds
+    /// nothing.
+    pub(super) async fn add_newer_definition(&self, mut status: StatusView) -> StatusView {
+        let Ok(id) = ExecutionId::parse(&status.execution_id) else {
+            return status;
+        };
+        if let Ok(definition) = self.current_definition(&id).await {
+            let newer = DefinitionView::new(&definition);
+            let is_other = newer.digest != status.definition.digest;
+            status.definition.newer = is_other.then(|| Box::new(newer));
+        }
+        status
+    }
+}
