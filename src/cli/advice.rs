@@ -17,6 +17,11 @@ const ENDED_ADVICE: &[&str] = &[
     "Run `midex show {execution_id}`: it shows the result of every step",
     "Run `midex list executions`: it lists the executions",
 ];
+/// The advice if the execution has failed.
+const FAILED_ADVICE: &[&str] = &[
+    "Run `midex retry {execution_id}`: finished steps are kept, and the step that failed is open again",
+    "Run `midex list executions --state failed`: it lists the failed executions",
+];
 /// The advice if client and server may be of different versions.
 const VERSION_MISMATCH_ADVICE: &[&str] =
     &["Run `midex doctor`: this midex and the server may have different versions"];
@@ -67,6 +72,7 @@ fn is_suggested_call(words: &str) -> bool {
 
 fn advice_sentences(error: &Error) -> &'static [&'static str] {
     match error.code().next() {
+        Next::WhileOpen(_) | Next::ByPause if error.is_for_failed_execution() => FAILED_ADVICE,
         Next::WhileOpen(_) | Next::ByPause if error.is_for_ended_execution() => ENDED_ADVICE,
         Next::ByPause => {
             let pause_text =

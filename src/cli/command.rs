@@ -224,7 +224,7 @@ mod tests {
         );
         assert_eq!(
             suggest_for_person(&paused.with_context("workflow_state", "failed")),
-            "Run `midex show e --data-dir d`: it shows the result of every step"
+            "Run `midex retry e --data-dir d`: finished steps are kept, and the step that failed is open again"
         );
     }
 

@@ -37,6 +37,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("pause", &["midex pause", "midex pause @last --reason 'waits for the review'"]),
     ("resume", &["midex resume", "midex resume @last"]),
     ("abandon", &["midex abandon", "midex abandon exec_01k --reason 'begun twice'"]),
+    ("retry", &["midex retry @last-failed", "midex retry exec_01k --from build"]),
+    ("rewind", &["midex rewind @last build --reason 'the wrong branch'"]),
+    (
+        "fork",
+        &[
+            "midex fork exec_01k --from build --dry-run",
+            "midex fork exec_01k --from build --inputs @inputs.json",
+        ],
+    ),
     (
         "signal",
         &["midex signal @last deployed", "midex signal exec_01k deployed --payload @result.json"],

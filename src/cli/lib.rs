@@ -34,6 +34,7 @@ mod prompt;
 mod question;
 mod refusal;
 mod resolve;
+mod retry;
 mod run;
 pub mod schema;
 mod screen;
@@ -240,6 +241,12 @@ enum CliCommand {
     /// Cancel an execution permanently
     #[command(alias = "cancel")]
     Abandon(lifecycle::ChangeArgs),
+    /// Retry a failed or abandoned execution: finished steps are kept, and the step that failed is open again
+    Retry(retry::RetryArgs),
+    /// Rewind an open execution to a step: that step and everything after it are done again
+    Rewind(retry::RewindArgs),
+    /// Fork an execution: begin a new one from its past, at a step, with other inputs, or as it was at a revision
+    Fork(retry::ForkArgs),
     /// Send a signal that a step waits for
     Signal(signal::SignalArgs),
     /// Approve or reject a gate on a terminal; without an execution, list the open gates
@@ -436,6 +443,9 @@ fn dispatch(
             &flags,
             out,
         )),
+        CliCommand::Retry(args) => run_to_end(retry::retry(args, &config, &flags, out)),
+        CliCommand::Rewind(args) => run_to_end(retry::rewind(args, &config, &flags, out)),
+        CliCommand::Fork(args) => run_to_end(retry::fork(args, &config, &flags, out)),
         CliCommand::Resume(args) => run_to_end(lifecycle::resume(args, &config, &flags, out)),
         CliCommand::Abandon(args) => run_to_end(lifecycle::change_state(
             lifecycle::LifecycleCommand::Abandon,

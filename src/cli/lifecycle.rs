@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
-    command::{execution_id_flag, insert_flags},
+    command::{execution_id_flag, insert_flags, quote_operand},
     execution_id::{ExecutionChoice, has_execution_in_state, run_with_named_or_picked},
     link::{ServerLink, is_final_state, remove_nulls},
     question::{self, can_ask_person},
@@ -139,10 +139,18 @@ async fn print_resumed(
     out: &mut Output<'_>,
 ) -> Result<u8> {
     let has_steps = !list_items(&answer["ready_steps"]).is_empty();
-    if has_steps || is_final_state(answer["workflow_state"].as_str().unwrap_or_default()) {
+    let state = answer["workflow_state"].as_str().unwrap_or_default();
+    let id = answer["execution_id"].as_str().unwrap_or_default();
+    if state == State::Failed.as_str() {
+        let command = insert_flags(&format!("midex retry {}", quote_operand(id)), flags);
+        let lines = [format!("Execution '{id}' has failed"), format!("To go on: {command}")];
+        let text: String = lines.map(|line| replace_hidden_chars(&line) + "\n").concat();
+        out.write_unchanged(text)?;
+        return Ok(EXIT_FINDINGS);
+    }
+    if has_steps || is_final_state(state) {
         return print_changed(link, answer, flags, out).await;
     }
-    let id = answer["execution_id"].as_str().unwrap_or_default();
     let status = link.fetch_status(id).await?;
     let (now, is_served) = (SystemClock.now(), link.is_served());
     let mut text =

@@ -197,6 +197,9 @@ fn status_fields(status: &StatusView, screen: &Screen) -> String {
         ("ended", end_text),
         ("project", in_line(status.project.as_deref())),
         ("parent", parent_line(status)),
+        ("from", origin_line(status)),
+        ("forks", one_line(&status.forks.join(", "))),
+        ("file", newer_definition_line(status)),
     ] {
         if !value.is_empty() {
             text += &screen.named_value(name, FIELD_NAME_COLUMNS, &value);
@@ -221,6 +224,24 @@ fn inputs_section(inputs: Option<&Value>, screen: &Screen) -> String {
 }
 
 /// The parent execution, and the root of the tree if that is another one.
+/// The execution that this one continues; empty unless it is a fork.
+fn origin_line(status: &StatusView) -> String {
+    let origin = status.forked_from.as_ref();
+    origin.map_or_else(String::new, |origin| {
+        format!("{}, as it was at revision {}", one_line(&origin.execution_id), origin.revision)
+    })
+}
+
+/// A note that the workflow's file has changed since the start; empty if it has not.
+fn newer_definition_line(status: &StatusView) -> String {
+    let Some(newer) = &status.definition.newer else {
+        return String::new();
+    };
+    let version =
+        newer.version.as_deref().map(|version| format!(" (version {})", one_line(version)));
+    format!("has changed since the start{}", version.unwrap_or_default())
+}
+
 fn parent_line(status: &StatusView) -> String {
     let [parent, root] = [&status.parent, &status.root].map(|id| in_line(id.as_deref()));
     if root == parent || root.is_empty() {

@@ -24,6 +24,7 @@ mod install;
 mod leaving;
 mod looking;
 mod naming;
+mod retry;
 mod run;
 pub(crate) mod screens;
 mod show;

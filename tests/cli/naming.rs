@@ -216,8 +216,8 @@ fn what_is_done_already_is_no_error() {
         json.has_fields(json!({ "success": true, "workflow_state": state }));
     }
     place.done("resume release-two");
-    // What has ended otherwise cannot be abandoned.
-    place.ends(1, "abandon other").says("help: Run `midex show other`");
+    // What has failed cannot be abandoned, but retried.
+    place.ends(1, "abandon other").says("help: Run `midex retry other`");
 }
 
 const GATES: &str = "workflow: gates\ndescription: d\nsteps:\n  \

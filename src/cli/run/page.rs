@@ -102,12 +102,13 @@ impl<'a> RunPage<'a> {
         inputs: Option<&Value>,
     ) -> Result<()> {
         let name = self.paint_bold(&status.workflow_name);
-        let text = format!(
-            "Going on with {} of {name}, {} of {} steps done\n",
-            one_line(&status.execution_id),
-            status.steps.completed,
-            status.steps.total
-        );
+        let (id, steps) = (one_line(&status.execution_id), &status.steps);
+        let done = format!("{} of {} steps done", steps.completed, steps.total);
+        let text = if is_final_state(&status.state) {
+            format!("{id} of {name} has ended, {done}\n")
+        } else {
+            format!("Going on with {id} of {name}, {done}\n")
+        };
         let text = text + &self.inputs_text(inputs);
         self.print_reply(reply, &status.execution_id, &status.state, &text)
     }
@@ -270,6 +271,10 @@ impl<'a> RunPage<'a> {
         }
         let command = format!("midex show {}", quote_operand(&status.execution_id));
         text += &self.named_line("more", &insert_flags(&command, self.flags));
+        if matches!(status.state.as_str(), "failed" | "abandoned") {
+            let command = format!("midex retry {}", quote_operand(&status.execution_id));
+            text += &self.named_line("retry", &insert_flags(&command, self.flags));
+        }
         self.print_text(&text)
     }
 

@@ -42,10 +42,12 @@ fn next_commands(execution: &ExecutionView, options: &DisplayOptions<'_>) -> Vec
     let status = &execution.status;
     let execution_id = &status.execution_id;
     let id = quote_operand(execution_id);
-    if is_final_state(&status.state) {
-        return Vec::new();
-    }
     let make_action = |command: String, effect| WaitAction { command, effect };
+    if is_final_state(&status.state) {
+        let can_retry = matches!(status.state.as_str(), "failed" | "abandoned");
+        let retry = make_action(format!("midex retry {id}"), "continues it in a new execution");
+        return Vec::from_iter(can_retry.then_some(retry));
+    }
     let mut actions = waits::list_wait_actions(status);
     let is_paused = status.state == State::Paused.as_str();
     let is_open = !execution.current_step.ready_steps.is_empty();

@@ -29,6 +29,10 @@ pub(super) fn event_text(event: &Value) -> Option<(String, Option<TextStyle>)> {
             format!("a token had expired: {}", failure_reason_text(metadata))
         }
         EventType::ArtifactStored => artifact_stored_text(metadata),
+        EventType::ExecutionForked => {
+            format!("continues '{}'", one_line(&text_field(metadata, "forked_from")))
+        }
+        EventType::ExecutionRewound => "is done again: the execution was rewound to it".to_owned(),
         EventType::Error => refusal_text(metadata),
         EventType::WorkflowStarted | EventType::TokenGenerated | EventType::TokenValidated => {
             return None;

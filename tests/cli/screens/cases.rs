@@ -95,6 +95,9 @@ pub(super) static CASES: &[Case] = &[
     asking("approve", &[("empty: none) ", "\n")]),
     asking("approve gate", &[("leaves it open: ", "y\r")]),
     case("resolve running fix --retry"),
+    case("retry running"),
+    case("rewind completed draft"),
+    case("fork failed --dry-run"),
     file("cat letter"),
     writing("new workflow notes"),
     writing("new agent editor"),
@@ -141,4 +144,5 @@ pub(super) static CASES: &[Case] = &[
     case("frobnicate"),
     asking("serve", &[("", "\u{4}")]),
     Case { is_elsewhere: true, ..case("demo") },
+    case("retry failed"),
 ];

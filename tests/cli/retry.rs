@@ -1,0 +1,94 @@
+//! A second chance at a terminal: `midex retry`, `fork` and `rewind`, and the page about them.
+
+use super::*;
+
+const PAGE: &str = include_str!("../../docs/history.md");
+
+/// The text of the first block of this language in the page.
+fn block(language: &str) -> &'static str {
+    let (_, rest) = PAGE.split_once(&format!("```{language}\n")).expect("a block");
+    rest.split_once("```").expect("its end").0
+}
+
+fn place() -> Place {
+    let place = Place::new();
+    place.file("workflows/ship.yaml", block("yaml"));
+    let failing = "{\"step_name\":\"build\",\"output\":{\"file\":\"ship.tar\"}}\n{\"step_name\":\"publish\",\"error\":\"the disk is full\"}\n";
+    place.file("failing.jsonl", failing);
+    place.file("rest.jsonl", "{\"url\":\"x\"}\n{\"sent\":true}\n");
+    place
+}
+
+#[test]
+fn the_story_of_the_page_is_true() {
+    let place = place();
+    let mut commands = 0;
+    for story in block("text").split("$ midex ").skip(1) {
+        let (command, lines) = story.split_once('\n').unwrap();
+        let ran = place.midex(command);
+        commands += 1;
+        for line in lines.lines() {
+            assert!(ran.out.contains(line), "{command} does not say `{line}`: {ran:?}");
+        }
+    }
+    assert_eq!(commands, 3);
+    let history = place.json("show first~2")["history"].clone();
+    let steps: Vec<_> = history
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["step_name"].as_str().unwrap(), row["inherited"] == true))
+        .collect();
+    assert_eq!(steps, [("build", true), ("publish", false), ("announce", false)]);
+    assert_eq!(history[0]["output"]["file"], "ship.tar");
+}
+
+#[test]
+fn show_names_the_retry_and_each_execution_the_other() {
+    let place = place();
+    place.ends(1, "run ship --id first --outputs failing.jsonl");
+    let shown = place.done("show first");
+    shown.shows("midex retry first");
+    place.done("retry first");
+    let status = place.json("show first")["status"].clone();
+    assert_eq!(status["forks"], json!(["first~2"]));
+    let status = place.json("show first~2")["status"].clone();
+    assert_eq!(status["forked_from"]["execution_id"], "first");
+    // A second retry while the first one is open and untouched is the same one.
+    place.done("retry first").shows("first~2");
+}
+
+#[test]
+fn a_corrected_file_is_followed_where_its_schemas_allow_it() {
+    let place = place();
+    place.ends(1, "run ship --id first --outputs failing.jsonl");
+    assert!(place.json("show first")["status"]["definition"]["newer"].is_null());
+    let stricter =
+        block("yaml").replace("Build it., result: {}", "Build it., result: { required: [size] }");
+    place.file("workflows/ship.yaml", &stricter);
+    assert!(place.json("show first")["status"]["definition"]["newer"].is_object());
+    let refused = place.midex("retry first --with-current-file").ends(1);
+    refused.says("break the current definition in 1 place");
+    let corrected = block("yaml").replace(
+        "  - { id: announce",
+        "  - { id: check, guidance: Check it., result: {} }\n  - { id: announce",
+    );
+    place.file("workflows/ship.yaml", &corrected);
+    let plan = place.done("fork first --with-current-file --dry-run");
+    plan.shows("new: check");
+    place.done("retry first --with-current-file").shows(&["kept: build", "new: check"]);
+}
+
+#[test]
+fn a_rewind_takes_an_open_execution_back() {
+    let place = place();
+    place.file("one.jsonl", "{\"file\":\"ship.tar\"}\n");
+    place.ends(1, "run ship --id first --outputs one.jsonl");
+    place.done("rewind first build --reason wrong").shows("Execution 'first' is back at 'build'");
+    let status = place.json("show first")["status"].clone();
+    assert_eq!(
+        (status["current_step"].as_str().unwrap(), status["reason"].as_str().unwrap()),
+        ("build", "wrong")
+    );
+    place.ends(1, "rewind first announce").says("'announce' was not entered yet");
+}
