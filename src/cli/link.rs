@@ -13,7 +13,7 @@ use midex_domain::{
     limits, uri,
     view::{
         AdvanceReply, ArtifactContent, CurrentStep, ExecutionPage, ExecutionView, GraphView,
-        HistoryRow, StatusView,
+        HistoryRow, PastPoint, StatusView,
     },
 };
 use midex_mcp::client::Client;
@@ -165,8 +165,13 @@ impl<'a> ServerLink<'a> {
     }
 
     /// An execution as `midex show` prints it: the reply, which `--json` prints, and its content.
-    pub(super) async fn fetch_execution(&mut self, id: &str) -> Result<(Value, ExecutionView)> {
-        let arguments = json!({ "execution_id": id });
+    pub(super) async fn fetch_execution(
+        &mut self,
+        id: &str,
+        at: Option<PastPoint>,
+    ) -> Result<(Value, ExecutionView)> {
+        let arguments =
+            remove_nulls(json!({ "execution_id": id, "at": at.map(|at| at.to_string()) }));
         parse_with_reply(self.call("execution.show", arguments).await?)
     }
 

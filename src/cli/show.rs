@@ -30,8 +30,8 @@ use midex_domain::{
     event::BodyKind,
     id::StepId,
     view::{
-        ArtifactView, ExecutionView, FailureView, HistoryRow, ReadyStep, StatusView, StepCounts,
-        WaitView,
+        ArtifactView, ExecutionView, FailureView, HistoryRow, PastPoint, ReadyStep, StatusView,
+        StepCounts, WaitView,
     },
 };
 use midex_server::config::Config;
@@ -57,6 +57,9 @@ pub(super) struct ShowArgs {
     /// Follow the execution until it ends; a terminal redraws only what changes
     #[arg(long)]
     watch: bool,
+    /// Show the execution as it was at this revision, or at this time (2030-01-31T09:00:00Z)
+    #[arg(long, value_name = "REVISION|TIME", conflicts_with_all = ["watch", "name"])]
+    at: Option<PastPoint>,
     /// List every visit of every step, instead of each step with its latest visit
     #[arg(long)]
     visits: bool,
@@ -85,7 +88,7 @@ pub(super) async fn show(
     }
     let signals = subscribe_to_signals()?;
     let mut link = ServerLink::new(config);
-    let fetched = fetch_execution(&mut link, args.execution_id.as_deref()).await;
+    let fetched = fetch_execution(&mut link, args.execution_id.as_deref(), args.at).await;
     if let (Ok((_, execution)), true) = (&fetched, args.watch) {
         let id = &execution.status.execution_id;
         let result = tokio::select! {
@@ -130,8 +133,9 @@ fn show_workflow_argument(
 async fn fetch_execution(
     link: &mut ServerLink<'_>,
     execution_arg: Option<&str>,
+    at: Option<PastPoint>,
 ) -> Result<(Value, ExecutionView)> {
-    let fetch = async |link: &mut ServerLink<'_>, id: &str| link.fetch_execution(id).await;
+    let fetch = async |link: &mut ServerLink<'_>, id: &str| link.fetch_execution(id, at).await;
     if let Some(execution_arg) = execution_arg {
         return execution_id::run_with_execution(link, execution_arg, fetch).await;
     }

@@ -371,6 +371,13 @@ impl Definition {
         self.workflow.steps.iter().find(|step| step.id == *id)
     }
 
+    /// The step and everything that follows it.
+    pub fn steps_after(&self, id: &StepId) -> BTreeSet<StepId> {
+        let position = self.graph().step_position(id);
+        let after = position.map(|position| self.graph().descendants(position));
+        after.into_iter().flatten().map(|at| self.workflow.steps[at].id.clone()).collect()
+    }
+
     /// The persona text of the step's agent; empty if no agent acts.
     pub fn persona(&self, step: &Step) -> &str {
         step.agent_name()

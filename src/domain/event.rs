@@ -7,8 +7,8 @@ mod parts;
 
 pub use self::parts::{
     AttemptEnded, Channel, ChildOrder, ForkOrigin, Forked, GateAnswered, InheritedChild,
-    InheritedCompensation, InheritedStep, OptionChosen, OrderKind, Parent, Rewound, VisitClosed,
-    VisitOpened,
+    InheritedCompensation, InheritedStep, OptionChosen, OrderKind, Parent, RewindTarget, Rewound,
+    VisitClosed, VisitOpened,
 };
 pub use super::body::BodyKind;
 use super::{

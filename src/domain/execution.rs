@@ -62,8 +62,8 @@ use super::{
     document::Digest,
     event::{
         BodyKind, ChildOrder, ConsumedCall, Event, Failure, ForkOrigin, OrderKind, Outcome,
-        OutputFailure, OwnerEpoch, Parent, PauseReason, Payload, ReportedOutcome, Row, SkipReason,
-        VisitId, WaitCondition,
+        OutputFailure, OwnerEpoch, Parent, PauseReason, Payload, ReportedOutcome, RewindTarget,
+        Row, SkipReason, VisitId, WaitCondition,
     },
     id::{ExecutionId, StepId, WorkflowName},
     state::State,
@@ -134,8 +134,8 @@ pub struct Execution {
     pub(super) pages: BTreeMap<VisitId, Arc<FetchedPages>>,
     /// The execution that it was forked from. Snapshots of version 2 end before this field.
     pub(super) origin: Option<Arc<ForkOrigin>>,
-    /// The step that a rewind waits to enter until the compensations have ended.
-    pub(super) rewinding_to: Option<StepId>,
+    /// A rewind that waits for compensations.
+    pub(super) rewinding: Option<Arc<RewindTarget>>,
     /// The visits of each step before the last rewind that reset it. They do not count against `max_visits`.
     pub(super) uncounted_visits: BTreeMap<StepId, u32>,
     /// Where the search for a step begins.
@@ -273,7 +273,7 @@ impl Execution {
 
     /// The step that a rewind waits to enter until the compensations have ended.
     pub fn rewinding_to(&self) -> Option<&StepId> {
-        self.rewinding_to.as_ref()
+        self.rewinding.as_ref().map(|rewind| &rewind.step)
     }
 
     /// The state that it will end in, if its end began. Steps that run after a failure, compensations, hooks of the

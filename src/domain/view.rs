@@ -10,6 +10,7 @@ mod history;
 mod inputs;
 mod listing;
 mod options;
+mod past;
 mod previous;
 mod question;
 mod reply;
@@ -31,6 +32,7 @@ pub use self::{
         ExecutionPage, ExecutionRow, OpenExecution, ResumeReply, build_open_execution,
         execution_row,
     },
+    past::PastPoint,
     previous::{PreviousOutput, full_output},
     reply::{AdvanceReply, ReadyStep, StepView, build_advance_reply, build_current_reply},
     status::{

@@ -363,7 +363,7 @@ impl Engine {
         definition: &Definition,
         lookup: Option<WorkflowLookup>,
     ) -> (Option<Box<WorkflowLookup>>, Vec<Arc<Definition>>) {
-        let Some(mut lookup) = lookup else {
+        let Some(mut lookup) = lookup.filter(|_| definition.has_children()) else {
             return (None, Vec::new());
         };
         lookup.kept.clear();

@@ -4,25 +4,38 @@ use super::Engine;
 use midex_domain::{
     ExecutionId,
     error::Result,
-    view::{self, ExecutionView, GraphView},
+    view::{self, ExecutionView, GraphView, PastPoint},
 };
 
 impl Engine {
-    /// The execution as a person is shown it: every part is of the same revision. Wakes no actor, and writes nothing.
+    /// The execution as a person is shown it, now or at a point in the past: every part is of the same revision. Wakes no
+    /// actor, and writes nothing.
     ///
     /// # Errors
     /// `EXECUTION_NOT_FOUND`.
-    pub async fn execution_view(&self, id: &ExecutionId) -> Result<ExecutionView> {
-        let durable = self.read_execution(id).await?;
+    pub async fn execution_view(
+        &self,
+        id: &ExecutionId,
+        point: Option<PastPoint>,
+    ) -> Result<ExecutionView> {
+        let durable = match point {
+            Some(point) => self.read_past_execution(id, point).await?,
+            None => self.read_execution(id).await?,
+        };
         let mut rows = self.load_rows(id).await?;
-        // The execution may have moved since `see`.
+        // The execution may have moved since it was read.
         rows.retain(|row| row.revision <= durable.execution.revision());
         let artifacts = view::artifact_views(rows.iter(), None);
+        let mut current_step =
+            self.build_view(&durable, None, view::current_step_for_people).await?;
+        if point.is_some() {
+            current_step.remove_tokens();
+        }
         Ok(ExecutionView {
             status: self.build_status(&durable).await?,
             history: self.build_history(&rows).await?,
             artifacts: artifacts.into_iter().map(|(view, _)| view).collect(),
-            current_step: self.build_view(&durable, None, view::current_step_for_people).await?,
+            current_step,
             graph: Some(self.build_view(&durable, None, GraphView::from_execution).await?),
         })
     }

@@ -12,7 +12,9 @@ use super::{
 use midex_domain::{
     Definition, Digest, ExecutionId, Row, State, StepId, Transition,
     document::canonical_digest,
-    error::{Code, Error, NextCall, Result, Violation, call_tool, repeat_call},
+    error::{
+        Code, Error, NextCall, Result, Violation, address, call_tool, read_resource, repeat_call,
+    },
     event::Parent,
     execution::{
         AttemptRequest, Execution, ForkArguments, ForkDecision, ForkPlan, ForkSource, PastValues,
@@ -55,15 +57,23 @@ const RESUME_RETRY_NEXT_CALL: NextCall = call_tool(
     &[("execution_id", "{retry}")],
     "it is the retry, and still open",
 );
+const READ_RETRY_NEXT_CALL: NextCall = read_resource(
+    address!("workflow_status/{retry}"),
+    "it has the result; execution.fork with from_step does it once more",
+);
+const RETRY_AGAIN_NEXT_CALL: NextCall = call_tool(
+    "execution.retry",
+    &[("execution_id", "{retry}")],
+    "it went further, and keeps what it did",
+);
 const WAIT_FOR_END_NEXT_CALL: NextCall = call_tool(
     "execution.resume",
     &[("execution_id", "{execution_id}")],
     "it has not failed, so it goes on; execution.rewind takes it back to a step",
 );
-const NAME_STEP_NEXT_CALL: NextCall = call_tool(
-    "execution.fork",
-    &[("execution_id", "{execution_id}"), ("from_step", "{step}")],
-    "it has nothing left to do; a fork does the named step and all after it again",
+const NAME_STEP_NEXT_CALL: NextCall = read_resource(
+    address!("step_history/{execution_id}"),
+    "it shows the result of every step; execution.fork with from_step does one, and all after it, again",
 );
 const PINNED_NEXT_CALL: NextCall =
     repeat_call("it keeps the definition that the execution started with")
@@ -111,7 +121,10 @@ impl Engine {
     }
 
     /// Continues the child that the parent's forked execution began: the new child is a fork of it. Returns false if
-    /// there is none, if it has not failed, or if it has other inputs: the child then starts from its beginning.
+    /// there is none, if it is completed, or if it has other inputs: the child then starts from its beginning.
+    ///
+    /// # Errors
+    /// `SERVER_BUSY` while that child has not ended, and those of [`Execution::fork`].
     pub(super) async fn continue_child(
         &self,
         id: &ExecutionId,
@@ -125,7 +138,12 @@ impl Engine {
         let Some(execution) = self.find_durable_execution(child).await? else {
             return Ok(false);
         };
-        if !matches!(execution.state(), State::Failed | State::Abandoned) {
+        if !execution.state().is_final() {
+            // The order of the parent's end is on its way to it.
+            let message = format!("child '{child}' has not ended yet");
+            return Err(Error::new(Code::ServerBusy, message));
+        }
+        if execution.state() == State::Completed {
             return Ok(false);
         }
         let source = self.read_execution(child).await?;
@@ -140,17 +158,12 @@ impl Engine {
         if execution.call() != call {
             return Ok(false);
         }
-        let request = ForkRequest::new(child.clone());
+        let repeats_unknown = above.origin().is_some_and(|origin| origin.repeats_unknown);
+        let request = ForkRequest { repeats_unknown, ..ForkRequest::new(child.clone()) };
         let parent = Some(Box::new(parent.clone()));
-        let forked = self.create_fork(&source, &request, definition, (id.clone(), call, parent));
-        match forked.await {
-            Ok(_) => Ok(true),
-            Err(error) if error.code().retryable() => Err(error),
-            Err(error) => {
-                tracing::info!(execution = %id, code = error.code().as_str(), "the child cannot continue from '{child}', and starts anew");
-                Ok(false)
-            }
-        }
+        // A refusal fails the attempt: to start the child anew would repeat what it did.
+        self.create_fork(&source, &request, definition, (id.clone(), call, parent)).await?;
+        Ok(true)
     }
 
     /// The answer of an equal call: one with the same new id, or a retry that is still open.
@@ -166,29 +179,19 @@ impl Engine {
             execution.check_repeated_start(call)?;
             return self.first_answer(id).await.map(Some);
         }
-        let forks = if request.is_retry {
-            self.shared.store.load_forks(&request.execution_id).await?
-        } else {
-            Vec::new()
-        };
-        for id in forks {
+        if !request.is_retry {
+            return Ok(None);
+        }
+        for id in self.shared.store.load_forks(&request.execution_id).await? {
             let fork = self.find_durable_execution(&id).await?;
-            let Some(fork) = fork.filter(|fork| fork.call() == call && !fork.state().is_final())
-            else {
+            let is_retry = |fork: &Arc<Execution>| fork.origin().is_some_and(|it| it.is_retry);
+            let Some(fork) = fork.filter(is_retry) else {
                 continue;
             };
-            if fork.revision() == 1 {
+            if fork.revision() == 1 && fork.call() == call && !fork.state().is_final() {
                 return self.first_answer(&id).await.map(Some);
             }
-            let message = format!(
-                "execution '{}' is being retried already: '{id}' is {}",
-                request.execution_id,
-                fork.state()
-            );
-            return Err(Error::new(Code::StateTransitionRefused, message)
-                .with_context("execution_id", request.execution_id.as_str())
-                .with_context("retry", id.as_str())
-                .with_next(RESUME_RETRY_NEXT_CALL));
+            check_other_retry(request, &fork)?;
         }
         Ok(None)
     }
@@ -250,13 +253,20 @@ impl Engine {
         let lookup = self.load_workflow_lookup(execution).await?;
         let (lookup, named) = self.resolve_named_definitions(&definition, lookup).await;
         let env = self.shared.environments.environment_of_project(project.as_deref());
-        let continues_children = request.from_step.is_none();
+        let continues_children = request.from_step.is_none() && execution.state().is_final();
+        if let Some(step) = &request.from_step
+            && definition.step(step).is_none()
+            && source.definition.step(step).is_some()
+        {
+            return Err(removed_step_error(execution, step));
+        }
         let arguments = ForkArguments {
             start: StartArguments { id, project, inputs: None, defaults, parent, lookup },
             from_step: request.from_step.clone(),
             inputs: request.inputs.clone(),
             memory: request.memory.clone(),
             repeats_unknown: request.repeats_unknown,
+            is_retry: request.is_retry,
             continues_children,
             call,
         };
@@ -341,7 +351,10 @@ impl Engine {
         if let Some(visit_id) = visit_id.filter(|_| durable.execution.needs_past_to_rewind()) {
             let rows = self.load_rows(id).await?;
             let source = ForkSource { definition: &durable.definition, rows: &rows };
-            request.past = PastValues::before_visit(source, &visit_id);
+            let reset = durable.definition.steps_after(&request.to_step);
+            let past = PastValues::before_visit(source, &visit_id, &reset);
+            let inherited = || durable.execution.inherited_step_error(&request.to_step);
+            request.past = Some(past.ok_or_else(inherited)?);
         }
         let answer = self.send_command(id, request.into()).await?;
         let status = self.build_status(&answer.durable).await?;
@@ -380,6 +393,26 @@ impl ForkRequest {
     }
 }
 
+/// Refuses a retry beside another one that is open, that did the work, or that failed further on. A retry from a named
+/// step, or with another definition, is refused only beside an open one.
+fn check_other_retry(request: &ForkRequest, other: &Execution) -> Result<()> {
+    let is_plain = request.from_step.is_none() && request.definition.is_none();
+    let (source, id, state) = (&request.execution_id, other.id(), other.state());
+    let (what, next) = match state {
+        State::Running | State::Paused | State::Idle => {
+            ("is being retried", RESUME_RETRY_NEXT_CALL)
+        }
+        State::Completed if is_plain => ("was retried", READ_RETRY_NEXT_CALL),
+        State::Failed if is_plain => ("was retried", RETRY_AGAIN_NEXT_CALL),
+        _ => return Ok(()),
+    };
+    let message = format!("execution '{source}' {what} already: '{id}' is {state}");
+    Err(Error::new(Code::StateTransitionRefused, message)
+        .with_context("execution_id", source.as_str())
+        .with_context("retry", id.as_str())
+        .with_next(next))
+}
+
 /// Refuses a retry of an execution that has not failed, and of a child.
 fn check_retry(execution: &Execution) -> Result<()> {
     let (id, state) = (execution.id(), execution.state());
@@ -406,6 +439,13 @@ fn check_retry(execution: &Execution) -> Result<()> {
         .with_context("root", parent.root.as_str())
         .with_next(RETRY_ROOT_NEXT_CALL);
     Err(execution.with_execution_context(error))
+}
+
+fn removed_step_error(execution: &Execution, step: &StepId) -> Error {
+    let message = format!("the current definition has no step '{step}' to begin at");
+    let violation = Violation::new("from_step", "enum", message.clone());
+    let error = Error::new(Code::ArgumentsInvalid, message).with_violations(vec![violation]);
+    execution.with_execution_context(error)
 }
 
 fn invalid_outputs_error(source: &DurableExecution, plan: &ForkPlan) -> Error {

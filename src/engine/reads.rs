@@ -11,8 +11,8 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
-    DurableExecution, Engine, Listener, Topic, execution_not_found, missing_row_error,
-    server_stopping_error, value_lookup::ValueLookup,
+    DurableExecution, Engine, Listener, Topic, execution_not_found, fork::unknown_revision_error,
+    missing_row_error, server_stopping_error, value_lookup::ValueLookup,
 };
 use crate::store::{ListQuery, PlacedEntry, TelemetryEntry, TelemetryQuery};
 use midex_domain::{
@@ -23,8 +23,8 @@ use midex_domain::{
     telemetry::{self, EventType},
     view::{
         self, AdvanceReply, ArtifactContent, ArtifactView, CurrentStep, ExecutionPage, GraphView,
-        HistoryRow, LoadedValues, OpenExecution, Reader, ResumeReply, StatusView, TelemetryEvent,
-        ViewContext,
+        HistoryRow, LoadedValues, OpenExecution, PastPoint, Reader, ResumeReply, StatusView,
+        TelemetryEvent, ViewContext,
     },
 };
 
@@ -71,6 +71,44 @@ impl Engine {
     /// The status of the execution. Wakes no actor.
     pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
         self.build_status(&self.read_execution(id).await?).await
+    }
+
+    /// The execution as it was at a point in the past, rebuilt from its journal. Wakes no actor.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`; `ARGUMENTS_INVALID` for a point before its start or a revision that it does not have.
+    pub async fn read_past_execution(
+        &self,
+        id: &ExecutionId,
+        point: PastPoint,
+    ) -> Result<DurableExecution> {
+        let durable = self.read_execution(id).await?;
+        let mut rows = self.load_rows(id).await?;
+        let last = rows.last().map_or(0, |row| row.revision);
+        rows.retain(|row| point.includes(row));
+        let is_future = matches!(point, PastPoint::Revision(revision) if revision > last);
+        let execution = Execution::replay(&rows).filter(|_| !is_future);
+        let execution = execution.ok_or_else(|| unknown_revision_error(id, last))?;
+        Ok(DurableExecution { execution: Arc::new(execution), ..durable })
+    }
+
+    /// The status of the execution at a point in the past.
+    ///
+    /// # Errors
+    /// As [`Self::read_past_execution`].
+    pub async fn past_status(&self, id: &ExecutionId, point: PastPoint) -> Result<StatusView> {
+        self.build_status(&self.read_past_execution(id, point).await?).await
+    }
+
+    /// The current step of the execution at a point in the past, without tokens.
+    ///
+    /// # Errors
+    /// As [`Self::read_past_execution`].
+    pub async fn past_step(&self, id: &ExecutionId, point: PastPoint) -> Result<CurrentStep> {
+        let durable = self.read_past_execution(id, point).await?;
+        let mut current = self.build_view(&durable, None, view::current_step_for_people).await?;
+        current.remove_tokens();
+        Ok(current)
     }
 
     /// The graph of the definition that the execution keeps, with the state of each step. Wakes no actor.

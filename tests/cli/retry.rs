@@ -92,3 +92,17 @@ fn a_rewind_takes_an_open_execution_back() {
     );
     place.ends(1, "rewind first announce").says("'announce' was not entered yet");
 }
+
+#[test]
+fn show_tells_what_it_was_like() {
+    let place = place();
+    place.file("one.jsonl", "{\"file\":\"ship.tar\"}\n");
+    place.ends(1, "run ship --id first --outputs one.jsonl");
+    let then = place.json("show first --at 1");
+    assert_eq!(then["status"]["current_step"], "build");
+    assert_eq!(then["history"].as_array().unwrap().len(), 1);
+    assert!(then["current_step"]["continuation_token"].is_null());
+    place.done("show first --at 1").shows("0 of 3 done");
+    place.ends(1, "show first --at 9").says("has the revisions 1 to 2");
+    place.ends(2, "show first --at soon").says("--at");
+}

@@ -39,7 +39,7 @@ pub(super) async fn watch_execution(
     let mut terminal_events = TerminalEvents::new()?;
     let mut polling = StorePolling::default();
     loop {
-        let (reply, execution) = link.fetch_execution(id).await?;
+        let (reply, execution) = link.fetch_execution(id, None).await?;
         screen.is_served = link.is_served();
         // Changes that follow faster than the interval are not drawn one by one.
         interval.tick().await;

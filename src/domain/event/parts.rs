@@ -162,6 +162,10 @@ pub struct ForkOrigin {
     pub revision: u64,
     /// Whether the fork follows another definition.
     pub has_new_definition: bool,
+    /// Whether it is a retry.
+    pub is_retry: bool,
+    /// Whether a person allowed that work whose outcome is unknown is repeated.
+    pub repeats_unknown: bool,
     /// The approvals of the source. They are asked for again before the steps that follow them are entered.
     pub gates: Vec<StepId>,
     /// The children of the source that the children of the fork continue.
@@ -205,6 +209,15 @@ pub struct InheritedStep {
     pub outcome: Outcome,
 }
 
+/// A rewind that waits for compensations.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RewindTarget {
+    /// The step to enter once they have ended.
+    pub step: StepId,
+    /// The visits to compensate.
+    pub visits: Vec<VisitId>,
+}
+
 /// A rewind to a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rewound {
@@ -218,8 +231,8 @@ pub struct Rewound {
     pub memory: Vec<(String, Digest)>,
     /// The inputs when the step was last entered.
     pub inputs: Option<Digest>,
-    /// Whether compensations come before the step is entered again.
-    pub compensates: bool,
+    /// The visits that are compensated before the step is entered again.
+    pub compensates: Vec<VisitId>,
     /// The visits whose effects stay in the world.
     pub not_undone: Vec<VisitId>,
 }

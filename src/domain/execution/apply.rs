@@ -10,7 +10,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     document::Digest,
-    event::{Forked, InheritedStep, Rewound, VisitId, VisitOpened},
+    event::{Forked, InheritedStep, RewindTarget, Rewound, VisitId, VisitOpened},
     id::StepId,
 };
 
@@ -77,7 +77,7 @@ impl Execution {
             offers: Vec::new(),
             pages: BTreeMap::new(),
             origin: None,
-            rewinding_to: None,
+            rewinding: None,
             uncounted_visits: BTreeMap::new(),
             hint: SearchHint::default(),
         })
@@ -117,15 +117,11 @@ impl Execution {
             Event::StepSkipped { step, .. } => {
                 self.update_step(step, |state| state.status = StepStatus::Skipped);
             }
-            Event::StepsReset { steps } => {
-                for step in steps {
-                    self.update_step(step, StepState::reset);
-                }
-            }
+            Event::StepsReset { steps } => self.reset_steps(steps),
             Event::Forked(forked) => self.take_over(forked),
             Event::StepInherited(step) => self.inherit_step(row, step),
             Event::Rewound(rewound) => self.rewind(rewound),
-            Event::RewindCompensated => self.rewinding_to = None,
+            Event::RewindCompensated => self.rewinding = None,
             Event::VisitOpened(opened) => self.open_visit(row, opened),
             Event::StepDone { visit_id, outcome } => {
                 self.record_instant_visit(row, visit_id, outcome);
@@ -223,6 +219,24 @@ impl Execution {
         self.origin = Some(Arc::new(forked.origin.clone()));
     }
 
+    fn reset_steps(&mut self, steps: &[StepId]) {
+        self.forget_inherited_gates(steps);
+        // A jump back past the target of a rewind leads on instead of it.
+        self.rewinding.take_if(|rewind| steps.contains(&rewind.step));
+        for step in steps {
+            self.update_step(step, StepState::reset);
+        }
+    }
+
+    /// An approval whose step is reset is followed by steps that are reset too, so it is asked for in the usual order.
+    fn forget_inherited_gates(&mut self, reset: &[StepId]) {
+        if let Some(origin) = &mut self.origin
+            && origin.gates.iter().any(|gate| reset.contains(gate))
+        {
+            Arc::make_mut(origin).gates.retain(|gate| !reset.contains(gate));
+        }
+    }
+
     fn inherit_step(&mut self, row: &Row, inherited: &InheritedStep) {
         let mut visit = Visit::open(row, &inherited.visit_id, None);
         visit.close(row, &inherited.outcome, None);
@@ -237,8 +251,11 @@ impl Execution {
     fn rewind(&mut self, rewound: &Rewound) {
         self.memory = rewound.memory.iter().cloned().collect();
         self.inputs = rewound.inputs;
-        self.rewinding_to = rewound.compensates.then(|| rewound.to_step.clone());
+        let rewind =
+            RewindTarget { step: rewound.to_step.clone(), visits: rewound.compensates.clone() };
+        self.rewinding = (!rewind.visits.is_empty()).then(|| Arc::new(rewind));
         self.reason.clone_from(&rewound.reason);
+        self.forget_inherited_gates(&rewound.steps);
         for id in &rewound.steps {
             self.update_step(id, StepState::reset);
             let visit = self.find_step(id).and_then(|(_, step)| step.latest_visit());
@@ -331,7 +348,7 @@ impl Execution {
         }
         if to.is_final() {
             self.pauses.clear();
-            (self.failing, self.ending, self.rewinding_to) = (None, None, None);
+            (self.failing, self.ending, self.rewinding) = (None, None, None);
             self.compensations.clear();
         }
     }

@@ -265,7 +265,7 @@ pub struct RewindRequest {
     pub reason: Option<String>,
     /// Whether the compensations of the steps to do again run first.
     pub compensates: bool,
-    /// Memory and inputs when the step was last entered: see [`Execution::needs_past_to_rewind`]. `None`: as they are.
+    /// Memory and inputs when the step was last entered: see [`super::Execution::needs_past_to_rewind`]. `None`: as they are.
     pub past: Option<PastValues>,
 }
 

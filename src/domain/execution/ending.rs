@@ -1,7 +1,7 @@
 //! The end of an execution: open visits are voided, steps that run after a failure run, compensations undo effects,
 //! hooks of the workflow run, children receive their orders, and then the final state is entered.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
@@ -190,9 +190,12 @@ impl TransitionBuilder<'_> {
         };
         self.find_value(need).map(Some).map_err(|_| {
             let newest_first = self.execution.compensations.iter().rev();
-            let needs =
+            let upcoming =
                 newest_first.take(self.instant_step_count + 1).filter_map(|left| left.output);
-            Interrupt::MissingValues(needs.filter(|need| self.find_value(*need).is_err()).collect())
+            // A rewind compensates some visits only, so the newest ones may not be among them.
+            let needs: BTreeSet<_> = upcoming.chain([need]).collect();
+            let missing = needs.into_iter().filter(|need| self.find_value(*need).is_err());
+            Interrupt::MissingValues(missing.collect())
         })
     }
 

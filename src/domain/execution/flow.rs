@@ -225,9 +225,9 @@ impl<'a> TransitionBuilder<'a> {
         let jump = jump.filter(|_| is_on_failure_step || self.execution.failing.is_none());
         match jump {
             _ if self.is_late_loser(from) => self.handle_late_loser(from, jump),
+            Some(next) if !self.is_approved_again(from, next) => self.jump_to_step(from, next),
             _ if self.is_inherited_gate(from) => self.queue_steps_after_approval(from),
-            Some(next) => self.jump_to_step(from, next),
-            None => self.queue_dependents(from),
+            _ => self.queue_dependents(from),
         }
     }
 
@@ -301,6 +301,11 @@ impl<'a> TransitionBuilder<'a> {
             !matches!(status, StepStatus::Pending | StepStatus::Skipped)
         };
         let mut unvisited: Vec<_> = (0..self.execution.steps.len()).filter(is_entered).collect();
+        if self.is_inherited_gate(from) {
+            // A fork kept steps that followed the approval. They lead no further where the person now rejects.
+            let after = graph.descendants(from);
+            unvisited.retain(|at| !after.contains(at));
+        }
         unvisited.extend(graph.roots().chain(target));
         let mut reachable = BTreeSet::new();
         while let Some(at) = unvisited.pop() {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     clock::{IdSource, Timestamp},
-    definition::Definition,
+    definition::{Definition, JumpTarget},
     document::{Digest, JsonText},
     error::{Error, Result},
     event::{ForkOrigin, Forked, InheritedCompensation, InheritedStep},
@@ -47,6 +47,8 @@ pub struct ForkArguments {
     pub memory: Map<String, Value>,
     /// Whether work is done again although its outcome is unknown and it may not be repeated.
     pub repeats_unknown: bool,
+    /// Whether it is a retry.
+    pub is_retry: bool,
     /// Whether child executions of steps that are done again continue where they failed.
     pub continues_children: bool,
     /// The digest of the call, by which a repeated call is recognised.
@@ -120,7 +122,8 @@ fn decide_fork(
         builder.write_memory(name, value.clone())?;
     }
     builder.initialize_memory()?;
-    builder.enter_forked_steps(&base, &plan);
+    let ready: Vec<_> = builder.find_decidable_steps().collect();
+    builder.queue.extend(ready);
     builder.run_to_quiescence()?;
     Ok(ForkDecision::Planned(plan, Some(Box::new(builder.into_transition(None)))))
 }
@@ -165,7 +168,9 @@ impl TransitionBuilder<'_> {
         let kept = |step: &StepId| plan.is_kept(step);
         let is_inherited = |visit_id: &super::VisitId| kept(visit_id.step());
         let children = arguments.continues_children.then(|| base.children(source.definition));
-        let compensations = base.execution.compensations.iter();
+        // A source that is open, or completed, undoes its effects itself or stands on them.
+        let is_given_up = base.latest.state.is_final() && base.latest.state != State::Completed;
+        let compensations = base.execution.compensations.iter().filter(|_| is_given_up);
         self.push_event(Event::Forked(Box::new(Forked {
             origin: ForkOrigin {
                 execution_id: base.execution.id.clone(),
@@ -173,9 +178,11 @@ impl TransitionBuilder<'_> {
                 gates: plan.gates().collect(),
                 children: children.into_iter().flatten().collect(),
                 has_new_definition: source.definition.digest() != self.context.definition.digest(),
+                is_retry: arguments.is_retry,
+                repeats_unknown: arguments.repeats_unknown,
             },
             compensations: compensations
-                .filter(|one| is_inherited(&one.visit_id))
+                .filter(|one| is_inherited(&one.visit_id) && !base.is_compensated(&one.visit_id))
                 .map(|one| InheritedCompensation {
                     visit_id: one.visit_id.clone(),
                     output: one.output.map(|output| output.digest),
@@ -184,6 +191,9 @@ impl TransitionBuilder<'_> {
                 .collect(),
         })));
         let payloads = Payloads::of_rows(source.rows);
+        for output in base.execution.compensations.iter().filter_map(|one| one.output) {
+            self.store_inline(&payloads, output.digest);
+        }
         for step in base.execution.steps.iter().filter(|step| kept(&step.id)) {
             let visit = step.latest_visit().filter(|_| step.status != StepStatus::Skipped);
             if let Some(visit) = visit {
@@ -210,6 +220,12 @@ impl TransitionBuilder<'_> {
         }
     }
 
+    /// Stores a value by digest that is small and so lies in a row of the source.
+    fn store_inline(&mut self, payloads: &Payloads<'_>, digest: Digest) {
+        let content = payloads.inline(digest).map(|document| (digest, document.as_bytes().into()));
+        self.contents.extend(content);
+    }
+
     fn inherit_visit(
         &mut self,
         payloads: &Payloads<'_>,
@@ -221,9 +237,7 @@ impl TransitionBuilder<'_> {
         };
         let outcome = match (&closed.failure, closed.output) {
             (None, Some(digest)) => {
-                if let Some(document) = payloads.inline(digest) {
-                    self.contents.push((digest, document.as_bytes().into()));
-                }
+                self.store_inline(payloads, digest);
                 Outcome::Completed(payloads.stored(digest))
             }
             (Some(failure), _) => Outcome::Failed(failure.clone()),
@@ -256,24 +270,17 @@ impl TransitionBuilder<'_> {
         open.any(|gate| graph.descendants(gate).contains(&position))
     }
 
+    /// Whether an approval that is asked for again would jump to what is done already, or to the end.
+    pub(super) fn is_approved_again(&self, gate: usize, jump: &JumpTarget) -> bool {
+        let is_pending = |at: usize| self.execution.steps[at].status == StepStatus::Pending;
+        self.is_inherited_gate(gate)
+            && self.execution.steps[gate].status == StepStatus::Completed
+            && !self.jump_target_position(jump).is_some_and(is_pending)
+    }
+
     /// Queues the steps that waited for an approval: steps between it and them may be done already.
     pub(super) fn queue_steps_after_approval(&mut self, gate: usize) {
         self.queue.extend(self.context.definition.graph().descendants(gate));
-    }
-
-    /// Enters the steps that are done again and do not wait for another one, and queues all that are ready.
-    fn enter_forked_steps(&mut self, base: &ForkBase, plan: &ForkPlan) {
-        let graph = self.context.definition.graph();
-        let positions = base.entered.iter().filter_map(|step| graph.step_position(step));
-        let is_first = |position: &usize| {
-            let before = graph.ancestors(*position).into_iter();
-            let mut before = before.filter(|at| at != position && plan.opens_again(*at));
-            self.is_open(*position) && before.next().is_none()
-        };
-        let first: Vec<_> = positions.filter(is_first).collect();
-        self.targets.extend(first);
-        let ready: Vec<_> = self.find_decidable_steps().collect();
-        self.queue.extend(ready);
     }
 }
 

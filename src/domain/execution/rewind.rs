@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use super::{
-    BodyKind, Compensation, Decision, Event, Execution, OrderKind, PauseReason, RewindRequest,
-    StepStatus, Visit, VisitId, WaitCondition, decision::DecideResult, lifecycle::check_reason,
+    BodyKind, Decision, Event, Execution, OrderKind, PauseReason, RewindRequest, StepStatus, Visit,
+    VisitId, WaitCondition, decision::DecideResult, lifecycle::check_reason,
     time::find_step_of_visit, transition::TransitionBuilder,
 };
 use crate::{
     definition::{Step, StepKind},
-    error::{Code, Error, NextCall, Violation, call_tool},
+    error::{Code, Error, NextCall, Violation, address, call_tool, read_resource},
     event::Rewound,
     id::StepId,
 };
@@ -25,10 +25,19 @@ const REWIND_PARENT_NEXT_CALL: NextCall = call_tool(
     &[("execution_id", "{parent}"), ("to_step", "{parent_step}")],
     "its parent began it; the parent's step begins it anew",
 );
-const RESOLVE_NEXT_CALL: NextCall = call_tool(
-    "execution.resolve",
-    &[("execution_id", "{execution_id}"), ("step", "{unknown_step}")],
-    "find out what came of it first, with your user if in doubt",
+const RESOLVE_NEXT_CALL: NextCall = read_resource(
+    address!("workflow_status/{execution_id}"),
+    "`waits` shows the step; find out what came of it, with your user if in doubt, and say so with execution.resolve",
+);
+
+const WAIT_NEXT_CALL: NextCall = call_tool(
+    "execution.wait",
+    &[("execution_id", "{execution_id}")],
+    "it returns when that is done",
+);
+const ANSWER_GATE_NEXT_CALL: NextCall = read_resource(
+    address!("workflow_status/{execution_id}"),
+    "`waits` shows the approval that must come first",
 );
 
 impl Execution {
@@ -53,21 +62,31 @@ impl Execution {
         let graph = builder.context.definition.graph();
         let target = graph.step_position(&request.to_step).unwrap_or_default();
         let reset_positions = graph.descendants(target);
+        if builder.waits_for_approval(target) {
+            let message = format!(
+                "step '{}' waits for an approval that this fork asks again",
+                request.to_step
+            );
+            let error = Error::new(Code::StateTransitionRefused, message);
+            return Err(self.with_execution_context(error.with_next(ANSWER_GATE_NEXT_CALL)).into());
+        }
         builder.void_visits_of_steps(|position| reset_positions.contains(&position));
         let past = request.past.as_ref();
         let memory = past.map_or(&self.memory, |past| &past.memory);
         let is_entered = |at: &&usize| builder.execution.steps[**at].status != StepStatus::Pending;
         let steps =
             reset_positions.iter().filter(is_entered).map(|at| builder.step(*at).id.clone());
-        let compensates = request.compensates && builder.has_compensation_of(&reset_positions);
+        let visits = builder.visits_to_compensate(&reset_positions);
+        let visits = if request.compensates { visits } else { Vec::new() };
+        let compensates = !visits.is_empty();
         let rewound = Rewound {
             to_step: request.to_step.clone(),
             steps: steps.collect(),
             reason: request.reason.clone(),
             memory: memory.iter().map(|(name, digest)| (name.clone(), *digest)).collect(),
             inputs: past.map_or(self.inputs, |past| past.inputs),
-            compensates,
-            not_undone: builder.effects_left_by(&reset_positions, compensates),
+            not_undone: builder.effects_left_by(&reset_positions, &visits),
+            compensates: visits,
         };
         builder.push_event(Event::Rewound(Box::new(rewound)));
         builder.withdraw_offers_of_pending_steps();
@@ -120,10 +139,37 @@ impl Execution {
                 .with_next(RESOLVE_NEXT_CALL);
             return Err(self.with_execution_context(error).into());
         }
+        if let Some(rewind) = &self.rewinding {
+            let message = format!(
+                "the execution is being rewound to '{}': compensations run first",
+                rewind.step
+            );
+            return refuse(message, WAIT_NEXT_CALL);
+        }
         if self.latest_visit_id(to_step).is_none() {
             return Err(self.step_not_entered_error("to_step", to_step).into());
         }
         Ok(())
+    }
+
+    /// The refusal of a step that this fork inherited, with values that only the journal of the forked execution tells.
+    pub fn inherited_step_error(&self, step: &StepId) -> Error {
+        const NEXT: NextCall = call_tool(
+            "execution.fork",
+            &[("execution_id", "{forked_from}"), ("from_step", "{to_step}")],
+            "it has the values from before that step",
+        );
+        let origin = self
+            .origin()
+            .map_or_else(|| self.id.to_string(), |origin| origin.execution_id.to_string());
+        let message = format!(
+            "step '{step}', or one after it, was done by execution '{origin}', which this one continues, and wrote values: fork that one"
+        );
+        let error = Error::new(Code::StateTransitionRefused, message)
+            .with_context("forked_from", origin)
+            .with_context("to_step", step.as_str())
+            .with_next(NEXT);
+        self.with_execution_context(error)
     }
 
     /// The refusal of a step that cannot be done again, because it was never entered.
@@ -142,25 +188,25 @@ impl Execution {
 }
 
 impl TransitionBuilder<'_> {
-    fn has_compensation_of(&self, positions: &BTreeSet<usize>) -> bool {
-        self.find_compensation_of(positions).is_some()
-    }
-
-    /// The latest compensation of a visit of these steps.
-    fn find_compensation_of(&self, positions: &BTreeSet<usize>) -> Option<Compensation> {
-        let graph = self.context.definition.graph();
-        let mut newest_first = self.execution.compensations.iter().rev();
-        let is_among = |step: &StepId| {
-            graph.step_position(step).is_some_and(|position| positions.contains(&position))
+    /// The visits of these steps since they were last reset that a compensation can undo.
+    fn visits_to_compensate(&self, positions: &BTreeSet<usize>) -> Vec<VisitId> {
+        let compensations = self.execution.compensations.iter();
+        let visits = compensations.map(|compensation| compensation.visit_id.clone());
+        let is_current = |visit_id: &VisitId| {
+            let (at, state) = self.execution.find_step(visit_id.step())?;
+            let first = state.visits_since_reset().first()?.number;
+            Some(positions.contains(&at) && visit_id.visit >= first)
         };
-        newest_first.find(|compensation| is_among(compensation.visit_id.step())).cloned()
+        visits.filter(|visit_id| is_current(visit_id) == Some(true)).collect()
     }
 
     /// The closed visits of these steps whose effects stay in the world: work of the server that changes something and
     /// is not compensated.
-    fn effects_left_by(&self, positions: &BTreeSet<usize>, compensates: bool) -> Vec<VisitId> {
-        let compensated: BTreeSet<_> =
-            self.execution.compensations.iter().map(|kept| &kept.visit_id).collect();
+    fn effects_left_by(
+        &self,
+        positions: &BTreeSet<usize>,
+        compensated: &[VisitId],
+    ) -> Vec<VisitId> {
         let mut left = Vec::new();
         for &position in positions {
             let state = &self.execution.steps[position];
@@ -168,7 +214,7 @@ impl TransitionBuilder<'_> {
             for visit in visits.chain(state.items.iter()) {
                 let visit_id = visit.visit_id(&state.id);
                 let acting = find_step_of_visit(self.context.definition, position, state, visit);
-                let is_undone = compensates && compensated.contains(&visit_id);
+                let is_undone = compensated.contains(&visit_id);
                 if !is_undone
                     && visit.input.is_some()
                     && acting.is_some_and(|step| self.has_effect(step))
@@ -192,15 +238,16 @@ impl TransitionBuilder<'_> {
     /// Runs the next compensation that a rewind waits for, or else enters the step that it leads to. Returns false if
     /// there is no such rewind, or if it waits for a compensation.
     pub(super) fn continue_rewind(&mut self) -> DecideResult<bool> {
-        let Some(target) = self.rewind_target() else {
+        let (Some(target), Some(rewind)) = (self.rewind_target(), &self.execution.rewinding) else {
             return Ok(false);
         };
-        let reset_positions = self.context.definition.graph().descendants(target);
         let is_compensation = |visit: &Visit| visit.body == BodyKind::Compensation;
         if self.execution.open_visits().any(|(.., visit)| is_compensation(visit)) {
             return Ok(false);
         }
-        if let Some(compensation) = self.find_compensation_of(&reset_positions) {
+        let mut newest_first = self.execution.compensations.iter().rev();
+        let next = newest_first.find(|left| rewind.visits.contains(&left.visit_id)).cloned();
+        if let Some(compensation) = next {
             self.begin_compensation(&compensation)?;
             return Ok(true);
         }
@@ -211,7 +258,7 @@ impl TransitionBuilder<'_> {
 
     /// The position of the step that a rewind leads to, while compensations come first.
     pub(super) fn rewind_target(&self) -> Option<usize> {
-        let target = self.execution.rewinding_to.as_ref()?;
+        let target = &self.execution.rewinding.as_ref()?.step;
         if self.execution.ending_state().is_some() {
             return None;
         }

@@ -71,7 +71,7 @@ impl RewindView {
         Self {
             done_again: steps.into_iter().flatten().map(ToString::to_string).collect(),
             not_undone: not_undone.into_iter().flatten().map(visit_name).collect(),
-            compensating: rewound.is_some_and(|rewound| rewound.compensates),
+            compensating: rewound.is_some_and(|rewound| !rewound.compensates.is_empty()),
             status,
         }
     }

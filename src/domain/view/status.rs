@@ -115,6 +115,16 @@ impl CurrentStep {
         steps
     }
 
+    /// Removes the tokens: those of a past state may be valid still, and are not for who looks back.
+    pub fn remove_tokens(&mut self) {
+        (self.continuation_token, self.expires_at) = (None, None);
+        self.next_step_options.clear();
+        for step in &mut self.ready_steps {
+            step.continuation_token.clear();
+            step.expires_at.clear();
+        }
+    }
+
     /// Omits the persona if `known_agents` contains its agent.
     pub fn omit_known_persona(&mut self, known_agents: &[String]) {
         let is_known = |agent: &String| known_agents.contains(agent);

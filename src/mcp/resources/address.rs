@@ -9,7 +9,7 @@ use midex_domain::{
     limits,
     telemetry::EventType,
     uri,
-    view::Reader,
+    view::{PastPoint, Reader},
 };
 use midex_server::app::ListRequest;
 
@@ -24,6 +24,9 @@ pub(super) enum ResourceAddress {
     Executions(ListRequest),
     CurrentStep(ExecutionId, Reader),
     WorkflowStatus(ExecutionId),
+    /// The current step and the status at a point in the past.
+    PastStep(ExecutionId, PastPoint),
+    PastStatus(ExecutionId, PastPoint),
     /// The steps with their states.
     Graph(ExecutionId),
     StepHistory(ExecutionId, Option<StepId>),
@@ -207,7 +210,7 @@ impl Variables<'_> {
         Ok(ResourceAddress::Artifact(id, artifact, offset, limit))
     }
 
-    pub(super) fn take_reader(&mut self) -> Result<Reader> {
+    fn take_reader(&mut self) -> Result<Reader> {
         match self.take_query_value("reader").as_deref() {
             None => Ok(Reader::Model),
             Some("person") => Ok(Reader::Person),
@@ -216,8 +219,26 @@ impl Variables<'_> {
         }
     }
 
+    pub(super) fn take_current_step(&mut self) -> Result<ResourceAddress> {
+        let id = self.take_execution()?;
+        match self.take_past_point()? {
+            Some(point) => Ok(ResourceAddress::PastStep(id, point)),
+            None => Ok(ResourceAddress::CurrentStep(id, self.take_reader()?)),
+        }
+    }
+
+    fn take_past_point(&mut self) -> Result<Option<PastPoint>> {
+        let Some(text) = self.take_query_value("at") else {
+            return Ok(None);
+        };
+        text.parse().map(Some).map_err(|expected| query_value_error("at", &text, expected))
+    }
+
     pub(super) fn take_status(&mut self) -> Result<ResourceAddress> {
         let id = self.take_execution()?;
+        if let Some(point) = self.take_past_point()? {
+            return Ok(ResourceAddress::PastStatus(id, point));
+        }
         match self.take_query_value("graph").as_deref() {
             None => Ok(ResourceAddress::WorkflowStatus(id)),
             Some("true") => Ok(ResourceAddress::Graph(id)),

@@ -63,6 +63,8 @@ impl WatchedAddress {
             ResourceAddress::CommandCatalog(_) => Self::Definitions(DefinitionTopic::Commands),
             ResourceAddress::Skill(skill) => Self::Definitions(DefinitionTopic::Skill(skill)),
             ResourceAddress::CurrentStep(id, _)
+            | ResourceAddress::PastStep(id, _)
+            | ResourceAddress::PastStatus(id, _)
             | ResourceAddress::WorkflowStatus(id)
             | ResourceAddress::Graph(id)
             | ResourceAddress::StepHistory(id, _)

@@ -213,6 +213,10 @@ async fn read_content(app: &App, address: ResourceAddress) -> Result<ResourceCon
         ResourceAddress::CurrentStep(id, reader) => {
             serialize_view(&app.current_step_for(&id, reader).await?)?
         }
+        ResourceAddress::PastStep(id, point) => serialize_view(&app.past_step(&id, point).await?)?,
+        ResourceAddress::PastStatus(id, point) => {
+            serialize_view(&app.past_status(&id, point).await?)?
+        }
         ResourceAddress::WorkflowStatus(id) => serialize_view(&app.status(&id).await?)?,
         ResourceAddress::Graph(id) => serialize_view(&app.graph(&id).await?)?,
         ResourceAddress::StepHistory(id, None) => serialize_view(&app.history(&id).await?)?,

@@ -131,7 +131,7 @@ pub(super) const TABLE: [ResourceSpec; 29] = [
     resource! { WORKFLOW_URI_PREFIX "current_step/{execution_id}" "current_step" "Current step"
     "What to do now in an execution, as whom, what was decided before, and the token to come back with. Read \
      this to go on after a restart or a lost context; an expired token is renewed by reading it",
-    Some(JSON_MEDIA_TYPE), PRIORITY_NEEDED, |it| Ok(A::CurrentStep(it.take_execution()?, it.take_reader()?)) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_NEEDED, |it| it.take_current_step() },
     resource! { WORKFLOW_URI_PREFIX "workflow_status/{execution_id}" "workflow_status" "Workflow status"
     "Where an execution stands: its state, times, step counts, and its result",
     Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.take_status() },

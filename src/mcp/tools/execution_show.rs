@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::parse_execution_id;
+use super::{argument_rule_error, parse_execution_id};
 use midex_domain::{error::Result, limits, view::ExecutionView};
 use midex_server::app::App;
 
@@ -12,6 +12,8 @@ use midex_server::app::App;
 pub(super) struct Arguments {
     #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
     execution_id: String,
+    /// A revision or an instant: as it was then
+    at: Option<String>,
 }
 
 pub(super) fn output_schema() -> Value {
@@ -21,5 +23,8 @@ pub(super) fn output_schema() -> Value {
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionView> {
     // The history may be large.
     let _turn = app.acquire_large_read().await;
-    app.execution_view(&parse_execution_id(&arguments.execution_id)?).await
+    let point = arguments.at.map(|text| {
+        text.parse().map_err(|expected| argument_rule_error("/at", "format", expected))
+    });
+    app.execution_view(&parse_execution_id(&arguments.execution_id)?, point.transpose()?).await
 }

@@ -7,7 +7,9 @@ use midex_domain::{
     Definition, ExecutionId,
     error::Result,
     execution::{ForkPlan, RewindRequest},
-    view::{AdvanceReply, DefinitionView, ForkView, RewindView, StatusView},
+    view::{
+        AdvanceReply, CurrentStep, DefinitionView, ForkView, PastPoint, RewindView, StatusView,
+    },
 };
 use midex_engine::ForkRequest;
 
@@ -69,6 +71,22 @@ impl App {
     /// As [`midex_engine::Engine::rewind`].
     pub async fn rewind(&self, id: &ExecutionId, request: RewindRequest) -> Result<RewindView> {
         self.engine().await?.rewind(id, request).await
+    }
+
+    /// The status of an execution at a point in the past.
+    ///
+    /// # Errors
+    /// As [`midex_engine::Engine::read_past_execution`].
+    pub async fn past_status(&self, id: &ExecutionId, point: PastPoint) -> Result<StatusView> {
+        self.engine().await?.past_status(id, point).await
+    }
+
+    /// The current step of an execution at a point in the past, without tokens.
+    ///
+    /// # Errors
+    /// As [`midex_engine::Engine::read_past_execution`].
+    pub async fn past_step(&self, id: &ExecutionId, point: PastPoint) -> Result<CurrentStep> {
+        self.engine().await?.past_step(id, point).await
     }
 
     /// Adds the definition of the present file to a status, if it is another one. A file that is gone or broken adds

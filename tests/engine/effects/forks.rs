@@ -7,7 +7,7 @@ use midex_domain::{
     event::Channel,
     execution::{ForkPlan, GateAnswer, RewindRequest, StepFate},
     limits,
-    view::{ForkView, RewindView},
+    view::{ForkView, PastPoint, RewindView},
 };
 use midex_engine::ForkRequest;
 use midex_test::{
@@ -405,4 +405,183 @@ async fn the_status_lists_so_many_forks_and_no_more() {
     }
     let status = play.engine.status_now("e").await;
     assert_eq!(status.forks.len(), limits::FORKS_SHOWN_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_past_state_is_shown_as_it_was_and_hands_out_no_token() {
+    let mut play = Play::begin(NINE, json!({})).await;
+    play.done("s1", json!({ "n": 1 })).await;
+    tokio::time::sleep(seconds(60)).await;
+    play.done("s2", json!({ "n": 2 })).await;
+    let engine = &play.engine;
+    for (point, current, completed) in
+        [("1", "s1", 0), ("2", "s2", 1), ("2025-01-15T10:00:30Z", "s2", 1), ("3", "s4", 3)]
+    {
+        let point = point.parse().unwrap();
+        let status = engine.past_status(&id(), point).await.unwrap();
+        let now = (status.current_step.as_deref(), status.steps.completed);
+        assert_eq!(now, (Some(current), completed), "{point}");
+        let step = engine.past_step(&id(), point).await.unwrap();
+        assert_eq!((step.current_step.as_deref(), step.continuation_token), (Some(current), None));
+        assert_eq!(step.ready_steps[0].continuation_token, "");
+    }
+    for point in ["0", "4", "2025-01-15T09:00:00Z"] {
+        let refused = engine.past_status(&id(), point.parse().unwrap()).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ArgumentsInvalid, "{point}");
+    }
+    assert!("yesterday".parse::<PastPoint>().is_err());
+}
+
+/// An execution whose gate was approved and whose step after the next one failed.
+async fn failed_after_approval(lines: &str) -> Play {
+    let mut play = Play::begin(lines, json!({})).await;
+    play.done("build", json!({ "tag": "v1" })).await;
+    play.engine.commanded(gate_answer(&play.status().await, true, None)).await;
+    play.goes_on(json!({ "text": "notes" })).await;
+    play.fails("deploy", "DISK_FULL").await;
+    play
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_of_a_fork_waits_for_the_approval_too() {
+    let play = failed_after_approval(GATED).await;
+    forked(&play.engine, retry_request("e")).await;
+    let copy =
+        ForkRequest { new_execution_id: Some(named("copy")), ..ForkRequest::new(named("e~2")) };
+    let (_, reply) = forked(&play.engine, copy).await;
+    assert_eq!((reply.workflow_state.as_str(), reply.new_tokens.len()), ("paused", 0));
+    // Also after a rejection.
+    let answer = gate_answer(&play.engine.status_now("e~2").await, false, None);
+    play.engine.apply_command(&named("e~2"), answer).await.unwrap();
+    let (_, reply) = forked(&play.engine, retry_request("e~2")).await;
+    assert_eq!((reply.workflow_state.as_str(), reply.new_tokens.len()), ("paused", 0));
+    // Nor does a rewind lead past it.
+    let refused = play.engine.rewind(&named("e~3"), rewind_to("notes")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::StateTransitionRefused);
+    assert_has(refused.message(), &["waits for an approval"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rejection_in_a_fork_takes_the_way_of_a_rejection() {
+    let lines = "steps:
+  - { id: build, guidance: Build., result: {} }
+  - { id: ship, gate: Ship?, on_error: revise }
+  - { id: notes, guidance: Notes., result: {} }
+  - { id: deploy, guidance: Deploy., result: {}, next: $end }
+  - { id: revise, guidance: Revise., result: {} }
+";
+    let play = failed_after_approval(lines).await;
+    forked(&play.engine, retry_request("e")).await;
+    let answer = gate_answer(&play.engine.status_now("e~2").await, false, None);
+    let status = play.engine.apply_command(&named("e~2"), answer).await.unwrap();
+    assert_eq!(status.current_step.as_deref(), Some("revise"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn effects_of_items_are_taken_back_by_a_fork_that_fails_too() {
+    let lines = "steps:
+  - id: book
+    foreach: { in: [a, b], do: { activity: book, with: { of: '${{ item }}' }, compensate: { activity: cancel, with: { of: '${{ run.output.did.of }}' } } } }
+  - { id: last, guidance: Last., result: {} }
+";
+    let log = Log::new();
+    let engine = told(&log, ["book", "cancel"], lines).await;
+    until_step(&engine, "last").await;
+    engine.changed("e", LifecycleAction::Abandon).await;
+    let (view, reply) = forked(&engine, retry_request("e")).await;
+    assert_eq!(with_fate(&view, StepFate::Kept), ["book"]);
+    let token = reply.new_token.unwrap();
+    engine.report(&token, play::failed("no", None)).await;
+    tokio::time::sleep(seconds(10)).await;
+    let status = engine.status_now("e~2").await;
+    assert_eq!((status.state.as_str(), status.not_compensated.len()), ("failed", 0));
+    let undone = log.lines().into_iter().filter(|line| line.starts_with("cancel")).count();
+    assert_eq!(undone, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_of_what_is_completed_leaves_its_effects_alone() {
+    let lines = "steps:
+  - { id: book, activity: book, compensate: { activity: cancel } }
+  - { id: mail, guidance: Mail., result: {} }
+";
+    let log = Log::new();
+    let engine = told(&log, ["book", "cancel"], lines).await;
+    until_step(&engine, "mail").await;
+    let token = engine.current_now("e").await.continuation_token.unwrap();
+    engine.finish(&token, "sent").await;
+    let (_, reply) = forked(&engine, fork_request("e", "mail")).await;
+    engine.report(&reply.new_token.unwrap(), play::failed("no", None)).await;
+    assert_eq!(engine.status_now(&reply.execution_id).await.state, "failed");
+    assert_eq!(log.lines(), ["book 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compensating_rewind_takes_back_the_last_round_alone() {
+    let lines = "steps:
+  - { id: pick, guidance: Pick., result: {} }
+  - { id: publish, activity: publish, compensate: { activity: withdraw } }
+  - { id: more, branch: [{ if: '${{ steps.pick.more }}', next: pick }, { next: last }] }
+  - { id: last, guidance: Last., result: {} }
+";
+    let log = Log::new();
+    let engine = told(&log, ["publish", "withdraw"], lines).await;
+    for more in [true, true, false] {
+        until_step(&engine, "pick").await;
+        let token = engine.current_now("e").await.continuation_token.unwrap();
+        let output = midex_domain::execution::Report::Output(json!({ "more": more }));
+        engine.report(&token, output).await;
+    }
+    until_step(&engine, "last").await;
+    rewound(&engine, RewindRequest { compensates: true, ..rewind_to("publish") }).await;
+    until_step(&engine, "last").await;
+    let withdrawn = log.lines().into_iter().filter(|line| line.starts_with("withdraw")).count();
+    assert_eq!(withdrawn, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn values_that_kept_steps_wrote_stay_and_others_are_as_they_were() {
+    let lines = "memory: { notes: '' }
+steps:
+  - { id: a, depends_on: [], guidance: A., result: {} }
+  - { id: r, depends_on: [], guidance: R., result: {} }
+  - { id: k, depends_on: [r], set: { x: kept } }
+  - { id: n, depends_on: [a], set: { notes: '${{ memory.notes }}+' } }
+  - { id: z, depends_on: [n, k], guidance: 'Notes ${{ memory.notes }}, ${{ memory.x }}.', result: {} }
+";
+    let mut play = Play::begin(lines, json!({})).await;
+    let r = play.token("r");
+    play.done("a", json!({})).await;
+    play.report(&r, midex_domain::execution::Report::Output(json!({}))).await;
+    assert!(play.words().contains("Notes +, kept."));
+    rewound(&play.engine, rewind_to("a")).await;
+    play.goes_on(json!({})).await;
+    assert!(play.words().contains("Notes +, kept."), "{}", play.words());
+    play.fails("z", "BROKEN").await;
+    let (_, reply) = forked(&play.engine, retry_request("e")).await;
+    play.last = reply;
+    // What the fork inherited tells nothing of the time before: the forked execution does.
+    let refused = play.engine.rewind(&named("e~2"), rewind_to("a")).await.unwrap_err();
+    assert_has(refused.message(), &["was done by execution 'e'", "fork that one"]);
+    let (_, reply) = forked(&play.engine, fork_request("e", "a")).await;
+    play.last = reply;
+    play.done("a", json!({})).await;
+    assert!(play.words().contains("Notes +, kept."), "{}", play.words());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_ended_is_not_made_again() {
+    let mut play = failed_at_five().await;
+    play.last = forked(&play.engine, retry_request("e")).await.1;
+    play.fails("s5", "BROKEN").await;
+    let refused = not_forked(&play.engine, retry_request("e")).await;
+    assert_has(refused.message(), &["was retried already: 'e~2' is failed"]);
+    assert_has(&refused.suggested_action(), &["execution.retry with execution_id 'e~2'"]);
+    play.last = forked(&play.engine, retry_request("e~2")).await.1;
+    play.done("s5", json!({})).await;
+    play.done("s6", json!({})).await;
+    let refused = not_forked(&play.engine, retry_request("e~2")).await;
+    assert_has(refused.message(), &["was retried already: 'e~3' is completed"]);
+    // From a named step it is something else.
+    forked(&play.engine, ForkRequest { from_step: Some(step("s4")), ..retry_request("e~2") }).await;
 }

@@ -1,6 +1,6 @@
 //! The state that a fork continues from, and which steps of the source are done again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ForkArguments, ForkSource};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     error::{Code, Error, NextCall, Violation, address, read_resource},
     event::{BodyKind, Event, InheritedChild, Outcome, Row, VisitId, WaitCondition},
     execution::{
-        AttemptId, DecisionContext, Execution, PastValues, StepState,
+        AttemptId, DecisionContext, Execution, PastValues, StepState, Visit,
         decision::{DecideResult, Interrupt},
         time::find_step_of_visit,
     },
@@ -31,8 +31,6 @@ pub(super) struct ForkBase {
     pub(super) reopened: BTreeMap<StepId, String>,
     /// Those of them that make every step after them be done again.
     pub(super) sources: Vec<StepId>,
-    /// Those of them that are entered at once, unless they wait for another one.
-    pub(super) entered: Vec<StepId>,
 }
 
 impl ForkBase {
@@ -51,14 +49,14 @@ impl ForkBase {
             latest,
             reopened: BTreeMap::new(),
             sources: Vec::new(),
-            entered: Vec::new(),
         };
         base.reopen_open_steps(source.definition);
         base.reopen_compensated_steps();
         match &arguments.from_step {
-            Some(step) => base.reopen_named_step(source, step)?,
+            Some(step) => base.reopen_named_step(step)?,
             None => base.reopen_failed_step()?,
         }
+        base.restore_past_values(source)?;
         if !arguments.repeats_unknown {
             base.check_known_outcomes(source.definition, context)?;
         }
@@ -67,7 +65,6 @@ impl ForkBase {
 
     fn reopen(&mut self, step: &StepId, why: &str) {
         self.reopened.entry(step.clone()).or_insert_with(|| why.to_owned());
-        self.entered.push(step.clone());
     }
 
     fn reopen_open_steps(&mut self, definition: &Definition) {
@@ -89,19 +86,30 @@ impl ForkBase {
         }
     }
 
-    fn reopen_named_step(&mut self, source: ForkSource<'_>, step: &StepId) -> DecideResult<()> {
-        let visit = self.execution.find_step(step).map(|(_, state)| state);
-        let visit = visit.and_then(|state| state.visits_since_reset().last());
-        let Some(visit) = visit else {
+    fn reopen_named_step(&mut self, step: &StepId) -> DecideResult<()> {
+        if self.execution.latest_visit_id(step).is_none() {
             return Err(self.execution.step_not_entered_error("from_step", step).into());
-        };
-        let visit_id = visit.visit_id(step);
-        if let Some(before) = Execution::replay_before_visit(source, &visit_id) {
-            (self.memory, self.inputs) = (before.memory, before.inputs);
         }
-        self.reopened.remove(step);
-        self.reopen(step, "it was asked for");
+        self.reopened.insert(step.clone(), "it was asked for".to_owned());
         self.sources.push(step.clone());
+        Ok(())
+    }
+
+    /// Takes memory and inputs back to what they were before the first step after which everything is done again.
+    fn restore_past_values(&mut self, source: ForkSource<'_>) -> DecideResult<()> {
+        let after = self.sources.iter().flat_map(|step| source.definition.steps_after(step));
+        let mut reset: BTreeSet<_> = after.collect();
+        reset.extend(self.reopened.keys().cloned());
+        let visits = self.sources.iter().filter_map(|step| {
+            let visit = self.execution.find_step(step)?.1.visits_since_reset().last()?;
+            Some((visit.opened_revision, visit.visit_id(step)))
+        });
+        let Some((_, first)) = visits.min() else {
+            return Ok(());
+        };
+        let past = PastValues::before_visit(source, &first, &reset);
+        let past = past.ok_or_else(|| self.execution.inherited_step_error(first.step()))?;
+        (self.memory, self.inputs) = (past.memory, past.inputs);
         Ok(())
     }
 
@@ -128,18 +136,20 @@ impl ForkBase {
         context: DecisionContext<'_>,
     ) -> DecideResult<()> {
         for (at, step, visit) in self.execution.open_visits() {
-            let is_unknown = matches!(
-                visit.awaiting,
-                Some(
-                    WaitCondition::Unknown
-                        | WaitCondition::Operation { .. }
-                        | WaitCondition::Deferred(_)
-                )
-            );
-            let acting = find_step_of_visit(definition, at, step, visit);
-            let Some(acting) = acting.filter(|_| is_unknown) else {
+            let Some(acting) = find_step_of_visit(definition, at, step, visit) else {
                 continue;
             };
+            let is_server_work =
+                matches!(acting.kind, StepKind::Run { .. } | StepKind::Activity { .. });
+            let is_unknown = match visit.awaiting {
+                Some(WaitCondition::Unknown | WaitCondition::Operation { .. }) => true,
+                // Its outcome came during a pause, and is not kept by the fork.
+                Some(WaitCondition::Deferred(_)) => is_server_work,
+                _ => false,
+            };
+            if !is_unknown || visit.body != BodyKind::Work {
+                continue;
+            }
             let declared = acting.kind.declared_idempotence();
             if !declared.unwrap_or_else(|| context.safety.is_safe_to_retry(&acting.kind)) {
                 return Err(self.unknown_outcome_error(&step.id).into());
@@ -173,23 +183,129 @@ impl ForkBase {
     }
 
     fn unknown_outcome_error(&self, step: &StepId) -> Error {
-        const NEXT: NextCall = read_resource(
+        const READ: NextCall = read_resource(
             address!("workflow_status/{execution_id}"),
             "find out with your user whether its effect happened",
-        )
-        .after_person_does("run `midex retry {execution_id} --again` if it may be done twice");
+        );
         let message = format!(
             "the outcome of step '{step}' is unknown: it was cut off while the server worked on it, and may not be done twice"
         );
-        self.latest.step_error(Code::StateTransitionRefused, step, message).with_next(NEXT)
+        let next = if self.latest.state.is_final() {
+            READ.after_person_does(
+                "run `midex retry {execution_id} --again` if it may be done twice",
+            )
+        } else {
+            READ
+        };
+        self.latest.step_error(Code::StateTransitionRefused, step, message).with_next(next)
+    }
+
+    /// Whether a compensation took the effect of this visit back.
+    pub(super) fn is_compensated(&self, visit_id: &VisitId) -> bool {
+        let step = self.latest.find_step(visit_id.step());
+        step.is_some_and(|(_, step)| {
+            step.hook_visits.iter().any(|visit| {
+                visit.undid_effect()
+                    && (visit.number, visit.item) == (visit_id.visit, visit_id.item)
+            })
+        })
     }
 }
 
 impl PastValues {
-    /// The values just before a visit of `source` was opened; `None` if the journal does not tell.
-    pub fn before_visit(source: ForkSource<'_>, visit_id: &VisitId) -> Option<Self> {
-        let then = Execution::replay_before_visit(source, visit_id)?;
-        Some(Self { memory: then.memory, inputs: then.inputs })
+    /// The values to go on with where the steps of `reset` are done again, of which `first` is the earliest visit: what
+    /// these steps wrote last is as it was before that visit. `None` if the journal does not tell, because the execution
+    /// is a fork that inherited them.
+    pub fn before_visit(
+        source: ForkSource<'_>,
+        first: &VisitId,
+        reset: &BTreeSet<StepId>,
+    ) -> Option<Self> {
+        let mut now = Execution::replay(source.rows)?;
+        let writers = ValueWriters::of_rows(source.rows);
+        if reset.iter().any(|step| writers.is_inherited_writer(source.definition, step)) {
+            return None;
+        }
+        let written = writers.memory.iter().filter(|(_, step)| reset.contains(**step));
+        let names: Vec<_> = written.map(|(name, _)| *name).collect();
+        let restores_inputs = writers.inputs.is_some_and(|step| reset.contains(step));
+        if !names.is_empty() || restores_inputs {
+            let then = Execution::replay_before_visit(source, first)?;
+            for name in names {
+                match then.memory.get(name) {
+                    Some(digest) => drop(now.memory.insert(name.to_owned(), *digest)),
+                    None => drop(now.memory.remove(name)),
+                }
+            }
+            if restores_inputs {
+                now.inputs = then.inputs;
+            }
+        }
+        Some(Self { memory: now.memory, inputs: now.inputs })
+    }
+}
+
+/// The steps that wrote the values of an execution last.
+#[derive(Default)]
+struct ValueWriters<'a> {
+    memory: BTreeMap<&'a str, &'a StepId>,
+    inputs: Option<&'a StepId>,
+    /// The steps that a fork inherited.
+    inherited: BTreeSet<&'a StepId>,
+}
+
+impl<'a> ValueWriters<'a> {
+    fn of_rows(rows: &'a [Row]) -> Self {
+        let mut writers = Self::default();
+        let mut names = Vec::new();
+        let mut has_new_inputs = false;
+        for event in rows.iter().flat_map(|row| &row.events) {
+            match event {
+                // A `set` step writes its values before its end is recorded, and a question before its answer is.
+                Event::MemoryWritten { name, .. } => names.push(name.as_str()),
+                Event::InputsChanged { .. } => has_new_inputs = true,
+                Event::StepDone { visit_id, .. } => {
+                    let step = visit_id.step();
+                    writers.memory.extend(names.drain(..).map(|name| (name, step)));
+                    writers.inherited.remove(step);
+                }
+                Event::StepInherited(step) => drop(writers.inherited.insert(step.visit_id.step())),
+                Event::VisitClosed(closed) => {
+                    writers.end_visit(&closed.visit_id, &mut has_new_inputs);
+                }
+                Event::AttemptEnded(ended) => {
+                    writers.end_visit(&ended.visit_id, &mut has_new_inputs);
+                }
+                _ => names.clear(),
+            }
+        }
+        writers
+    }
+
+    fn end_visit(&mut self, visit_id: &'a VisitId, has_new_inputs: &mut bool) {
+        if std::mem::take(has_new_inputs) {
+            self.inputs = Some(visit_id.step());
+        }
+        self.inherited.remove(visit_id.step());
+    }
+
+    /// Whether the step was inherited and may have written a value, which the journal does not tell.
+    fn is_inherited_writer(&self, definition: &Definition, step: &StepId) -> bool {
+        let kind = definition.step(step).map(|step| &step.acting_step().kind);
+        let writes = matches!(
+            kind,
+            Some(StepKind::Set { .. } | StepKind::Input { .. } | StepKind::Extract { .. })
+        );
+        writes && self.inherited.contains(step)
+    }
+}
+
+impl Visit {
+    /// Whether this is a compensation that took an effect back.
+    fn undid_effect(&self) -> bool {
+        self.body == BodyKind::Compensation
+            && self.input.is_some()
+            && self.closed.as_ref().is_some_and(|closed| closed.output.is_some())
     }
 }
 
@@ -199,12 +315,7 @@ impl StepState {
         let Some(number) = self.latest_visit().map(|visit| visit.number) else {
             return false;
         };
-        self.hook_visits.iter().any(|visit| {
-            visit.body == BodyKind::Compensation
-                && visit.number == number
-                && visit.input.is_some()
-                && visit.closed.as_ref().is_some_and(|closed| closed.output.is_some())
-        })
+        self.hook_visits.iter().any(|visit| visit.undid_effect() && visit.number == number)
     }
 }
 

@@ -66,12 +66,6 @@ impl ForkPlan {
         self.steps.iter().any(|planned| planned.step == *step && planned.fate == StepFate::Kept)
     }
 
-    /// Whether the step at this position of the definition is to be done, and was begun before or is new.
-    pub(super) fn opens_again(&self, position: usize) -> bool {
-        let fate = self.steps.get(position).map(|planned| planned.fate);
-        matches!(fate, Some(StepFate::OpenAgain | StepFate::New))
-    }
-
     /// The approvals of the source that must be asked for again.
     pub(super) fn gates(&self) -> impl Iterator<Item = StepId> {
         self.steps.iter().filter(|planned| planned.is_gate).map(|planned| planned.step.clone())
@@ -116,6 +110,8 @@ pub(super) fn plan_steps(
         let is_source = base.sources.contains(&step.id) || planned[position].fate == StepFate::New;
         for after in graph.descendants(position).into_iter().filter(|_| is_source) {
             let follows = &mut planned[after];
+            // Everything after this gate is done again too, so it is asked for in the usual order.
+            follows.is_gate = false;
             if follows.fate == StepFate::Kept {
                 follows.open_again(format!("it follows '{}'", step.id));
             }
@@ -144,10 +140,14 @@ fn plan_step(base: &ForkBase, step: &Step) -> PlannedStep {
         planned.open_again(why);
     } else if state.status == StepStatus::Completed && is_gate {
         planned.open_again("an approval is never inherited");
-        planned.is_gate = true;
     } else if is_ended(state) && step.run_when != RunWhen::Failing {
         planned.fate = StepFate::Kept;
     }
+    // Steps after an approval may be done, also where the source is a fork that asked for it again.
+    let origin = base.latest.origin.as_ref();
+    let was_approved = state.status == StepStatus::Completed
+        || origin.is_some_and(|origin| origin.gates.contains(&step.id));
+    planned.is_gate = is_gate && was_approved && planned.fate != StepFate::Kept;
     planned
 }
 
