@@ -282,6 +282,11 @@ fn parse_with_reply<T: DeserializeOwned>(reply: Value) -> Result<(Value, T)> {
     Ok((reply.clone(), parse_reply(reply)?))
 }
 
+/// Whether `midex retry` is suggested for an execution in the state of this name.
+pub(super) fn offers_retry(state: &str) -> bool {
+    matches!(State::parse(state), Some(State::Failed | State::Abandoned))
+}
+
 /// Whether the state, by its name, is a final one.
 pub(super) fn is_final_state(state: &str) -> bool {
     State::parse(state).is_some_and(State::is_final)

@@ -36,7 +36,7 @@ pub(super) struct RetryArgs {
     /// Follow the workflow's file as it is now, instead of the definition that the execution started with
     #[arg(long)]
     with_current_file: bool,
-    /// Repeat work that was cut off, although nobody knows its outcome: it may be done twice
+    /// Repeat interrupted work whose outcome is unknown: it may then take effect twice
     #[arg(long)]
     again: bool,
 }
@@ -87,57 +87,46 @@ pub(super) struct RewindArgs {
     compensate: bool,
 }
 
-/// Retries an execution, and prints what is kept and the command that goes on.
+/// Retries an execution and prints the fate of each step and the next command.
 pub(super) async fn retry(
     args: RetryArgs,
     config: &Config,
     flags: &str,
     out: Output<'_>,
 ) -> Result<u8> {
-    let mut link = ServerLink::new(config);
     let tool = if args.again { "execution.retry_unknown" } else { "execution.retry" };
-    let definition = args.with_current_file.then_some("current");
-    let call = async |link: &mut ServerLink<'_>, id: &str| {
-        let arguments =
-            json!({ "execution_id": id, "from_step": args.from, "definition": definition });
-        link.call(tool, remove_nulls(arguments)).await
-    };
-    let named = args.execution_id.as_deref();
-    let answer = run_with_named_or_picked(&mut link, named, RETRY_CHOICE, call).await;
-    finish_fork(link, answer, flags, out).await
+    let arguments = json!({
+        "from_step": args.from,
+        "definition": args.with_current_file.then_some("current"),
+    });
+    let source = (args.execution_id.as_deref(), RETRY_CHOICE);
+    call_fork_tool(ServerLink::new(config), source, (tool, arguments), flags, out).await
 }
 
-/// Forks an execution, and prints what is kept and the command that goes on.
+/// Forks an execution and prints the fate of each step and the next command.
 pub(super) async fn fork(
     args: ForkArgs,
     config: &Config,
     flags: &str,
     out: Output<'_>,
 ) -> Result<u8> {
-    let mut link = ServerLink::new(config);
     let object = |flag: &str, text: &Option<String>| {
         let text = text.as_deref();
         let parsed = text.map(|text| parse_json_flag(flag, text, limits::INPUTS_BYTES_MAX));
         parsed.transpose().map(|parsed| parsed.map(|(_, value)| value))
     };
     let (inputs, memory) = (object("--inputs", &args.inputs)?, object("--memory", &args.memory)?);
-    let definition = args.with_current_file.then_some("current");
-    let call = async |link: &mut ServerLink<'_>, id: &str| {
-        let arguments = json!({
-            "execution_id": id,
-            "from_step": args.from,
-            "revision": args.revision,
-            "inputs": inputs,
-            "memory": memory,
-            "new_execution_id": args.id,
-            "definition": definition,
-            "dry_run": args.dry_run.then_some(true),
-        });
-        link.call("execution.fork", remove_nulls(arguments)).await
-    };
-    let named = args.execution_id.as_deref();
-    let answer = run_with_named_or_picked(&mut link, named, FORK_CHOICE, call).await;
-    finish_fork(link, answer, flags, out).await
+    let arguments = json!({
+        "from_step": args.from,
+        "revision": args.revision,
+        "inputs": inputs,
+        "memory": memory,
+        "new_execution_id": args.id,
+        "definition": args.with_current_file.then_some("current"),
+        "dry_run": args.dry_run.then_some(true),
+    });
+    let source = (args.execution_id.as_deref(), FORK_CHOICE);
+    call_fork_tool(ServerLink::new(config), source, ("execution.fork", arguments), flags, out).await
 }
 
 /// Rewinds an execution, and prints its state and what stays in the world.
@@ -177,12 +166,21 @@ pub(super) async fn rewind(
     finish_change(link, answer, flags, out).await
 }
 
-async fn finish_fork(
-    link: ServerLink<'_>,
-    answer: Result<Option<Value>>,
+/// Calls a tool that forks the named execution, or the one that a person picks, and prints its reply.
+async fn call_fork_tool(
+    mut link: ServerLink<'_>,
+    (named, choice): (Option<&str>, ExecutionChoice),
+    (tool, arguments): (&'static str, Value),
     flags: &str,
     mut out: Output<'_>,
 ) -> Result<u8> {
+    let arguments = remove_nulls(arguments);
+    let call = async |link: &mut ServerLink<'_>, id: &str| {
+        let mut arguments = arguments.clone();
+        arguments["execution_id"] = json!(id);
+        link.call(tool, arguments).await
+    };
+    let answer = run_with_named_or_picked(&mut link, named, choice, call).await;
     link.close_and_log().await;
     let Some(answer) = answer? else {
         return Ok(EXIT_FINDINGS);
@@ -191,7 +189,7 @@ async fn finish_fork(
     out.print(|| answer, || text).map(|()| EXIT_OK)
 }
 
-/// The reply of a fork for a person: what becomes of each step, and the command that goes on.
+/// Formats the reply of a fork as text: the fate of each step and the next command.
 fn describe_fork(answer: &Value, flags: &str) -> Result<String> {
     let id = answer["execution_id"].as_str().unwrap_or_default();
     let is_plan = answer.get("fork").is_none();

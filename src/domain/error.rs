@@ -129,6 +129,12 @@ impl Error {
         Self::new(Code::Internal, message)
     }
 
+    /// An argument breaks a rule that is not in its schema; `path` is the path of the argument.
+    pub fn argument_rule(path: &str, rule: &str, message: &str) -> Self {
+        let violation = Violation::new(path, rule, message);
+        Self::new(Code::ArgumentsInvalid, message).with_violations(vec![violation])
+    }
+
     /// A value exceeds a limit; `limit` describes which one.
     pub fn limit_exceeded(limit: impl Into<String>) -> Self {
         let limit = limit.into();

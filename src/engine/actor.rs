@@ -156,18 +156,14 @@ impl ActorState {
                 let is_long = is_long.is_some_and(|inputs| definition.is_slow_to_validate(inputs));
                 let env = self.shared.environments.environment_of_project(start.project.as_deref());
                 let start = || {
-                    let facts = self.shared.build_facts(&definition, &self.values, &env);
-                    Execution::start(facts, start, self.shared.clock.now(), &*self.shared.ids)
+                    let context = self.shared.build_context(&definition, &self.values, &env);
+                    Execution::start(context, start, self.shared.clock.now(), &*self.shared.ids)
                 };
                 let transition = run_decision(&self.shared, is_long, start).await;
                 match transition {
                     Err(error) => (Err(error), AfterAnswer::Stop),
-                    Ok(mut transition) => {
-                        self.shared.definitions.share_pending_steps(&mut transition.execution);
-                        let definitions = named_workflows.iter().chain([&definition]);
-                        let encoded = definitions.map(|kept| (kept.digest(), kept.encode()));
-                        transition.contents.extend(encoded);
-                        self.persist(transition, definition, Position::default()).await
+                    Ok(transition) => {
+                        self.persist_first(transition, definition, named_workflows).await
                     }
                 }
             }
@@ -181,11 +177,24 @@ impl ActorState {
             Ok(true) => (self.repeat_creation(fork.call).await, AfterAnswer::Continue),
             Ok(false) => {
                 let definition = self.shared.definitions.intern(fork.definition.clone());
-                let mut transition = fork.transition.clone();
-                self.shared.definitions.share_pending_steps(&mut transition.execution);
-                self.persist(transition, definition, Position::default()).await
+                let transition = fork.transition.clone();
+                self.persist_first(transition, definition, &fork.named_workflows).await
             }
         }
+    }
+
+    /// Stores the first transition of a new execution, with its definition and the workflows that the definition names.
+    async fn persist_first(
+        &mut self,
+        mut transition: Transition,
+        definition: Arc<Definition>,
+        named_workflows: &[Arc<Definition>],
+    ) -> (Result<Answer>, AfterAnswer) {
+        self.shared.definitions.share_pending_steps(&mut transition.execution);
+        let definitions = named_workflows.iter().chain([&definition]);
+        let encoded = definitions.map(|definition| (definition.digest(), definition.encode()));
+        transition.contents.extend(encoded);
+        self.persist(transition, definition, Position::default()).await
     }
 
     /// Takes up lost attempts again: the process that ran them has ended, or the execution was paused meanwhile. Runs
@@ -342,9 +351,10 @@ impl ActorState {
         let env = self.shared.environments.environment_of_project(live.durable.execution.project());
         loop {
             let decide = || {
-                let facts = self.shared.build_facts(definition, &lookup.found_values.values, &env);
+                let context =
+                    self.shared.build_context(definition, &lookup.found_values.values, &env);
                 let now = self.shared.clock.now();
-                live.durable.execution.decide(facts, command, now, &*self.shared.ids)
+                live.durable.execution.decide(context, command, now, &*self.shared.ids)
             };
             let decision = run_decision(&self.shared, is_long, decide).await?;
             let Decision::MissingValues(needs) = decision else {

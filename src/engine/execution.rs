@@ -18,13 +18,15 @@ impl Engine {
         id: &ExecutionId,
         point: Option<PastPoint>,
     ) -> Result<ExecutionView> {
-        let durable = match point {
-            Some(point) => self.read_past_execution(id, point).await?,
-            None => self.read_execution(id).await?,
+        let (durable, rows) = if let Some(point) = point {
+            self.read_past_execution(id, point).await?
+        } else {
+            let durable = self.read_execution(id).await?;
+            let mut rows = self.load_rows(id).await?;
+            // The execution may have moved since it was read.
+            rows.retain(|row| row.revision <= durable.execution.revision());
+            (durable, rows)
         };
-        let mut rows = self.load_rows(id).await?;
-        // The execution may have moved since it was read.
-        rows.retain(|row| row.revision <= durable.execution.revision());
         let artifacts = view::artifact_views(rows.iter(), None);
         let mut current_step =
             self.build_view(&durable, None, view::current_step_for_people).await?;

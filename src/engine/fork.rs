@@ -1,5 +1,5 @@
-//! Forks and retries: new executions that continue from the journal of another one. The first transition is decided
-//! here, from what is durable of the source, and stored by the actor of the new execution.
+//! Forks and retries: new executions that continue from the journal of another one. Their first transition is decided
+//! here from the stored rows of the source; the actor of the new execution stores it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,10 +10,10 @@ use super::{
     message::{ActorMessage, PreparedFork},
 };
 use midex_domain::{
-    Definition, Digest, ExecutionId, Row, State, StepId, Transition,
-    document::canonical_digest,
+    Definition, Digest, ExecutionId, Row, State, StepId,
+    document::{JsonText, canonical_digest},
     error::{
-        Code, Error, NextCall, Result, Violation, address, call_tool, read_resource, repeat_call,
+        Code, Error, NextCall, Result, address, call_tool, format_count, read_resource, repeat_call,
     },
     event::Parent,
     execution::{
@@ -161,7 +161,7 @@ impl Engine {
         let repeats_unknown = above.origin().is_some_and(|origin| origin.repeats_unknown);
         let request = ForkRequest { repeats_unknown, ..ForkRequest::new(child.clone()) };
         let parent = Some(Box::new(parent.clone()));
-        // A refusal fails the attempt: to start the child anew would repeat what it did.
+        // If the fork is refused, the attempt fails. A new start of the child would repeat its work.
         self.create_fork(&source, &request, definition, (id.clone(), call, parent)).await?;
         Ok(true)
     }
@@ -226,13 +226,9 @@ impl Engine {
         definition: Arc<Definition>,
         identity: (ExecutionId, Digest, Option<Box<Parent>>),
     ) -> Result<(ForkPlan, Answer)> {
-        let (id, call) = (identity.0.clone(), identity.1);
-        let (plan, transition) =
-            self.decide_fork(source, request, definition.clone(), identity).await?;
-        let Some(transition) = transition else {
-            return Err(invalid_outputs_error(source, &plan));
-        };
-        let fork = Arc::new(PreparedFork { call, transition, definition });
+        let id = identity.0.clone();
+        let (plan, fork) = self.decide_fork(source, request, definition, identity).await?;
+        let fork = Arc::new(fork.ok_or_else(|| invalid_outputs_error(source, &plan))?);
         let message = |reply| ActorMessage::Fork { fork: fork.clone(), reply };
         Ok((plan, self.send_message(&id, message).await?))
     }
@@ -244,7 +240,7 @@ impl Engine {
         request: &ForkRequest,
         definition: Arc<Definition>,
         (id, call, parent): (ExecutionId, Digest, Option<Box<Parent>>),
-    ) -> Result<(ForkPlan, Option<Transition>)> {
+    ) -> Result<(ForkPlan, Option<PreparedFork>)> {
         let rows = self.rows_to_fork(&request.execution_id, request.revision).await?;
         let execution = &source.execution;
         let project = execution.project().map(str::to_owned);
@@ -270,37 +266,37 @@ impl Engine {
             continues_children,
             call,
         };
+        let inline: HashMap<_, _> = rows.iter().flat_map(Row::outputs).collect();
         let mut values = Values::new();
         for _ in 0..limits::LOOKUPS_MAX {
-            let context = self.shared.build_facts(&definition, &values, &env);
+            let context = self.shared.build_context(&definition, &values, &env);
             let source = ForkSource { definition: &source.definition, rows: &rows };
             let (now, ids) = (self.shared.clock.now(), &*self.shared.ids);
             match Execution::fork(source, context, &arguments, now, ids)? {
                 ForkDecision::Planned(plan, transition) => {
-                    let transition = transition.map(|mut transition| {
-                        let definitions = named.iter().chain([&definition]);
-                        let encoded = definitions.map(|kept| (kept.digest(), kept.encode()));
-                        transition.contents.extend(encoded);
-                        *transition
+                    let fork = transition.map(|transition| PreparedFork {
+                        call,
+                        transition: *transition,
+                        definition: definition.clone(),
+                        named_workflows: named,
                     });
-                    return Ok((plan, transition));
+                    return Ok((plan, fork));
                 }
                 ForkDecision::MissingValues(missing) => {
-                    self.look_up_fork_values(&rows, missing, &mut values).await?;
+                    self.look_up_fork_values(&inline, missing, &mut values).await?;
                 }
             }
         }
         Err(Error::internal("a fork asks for values without end"))
     }
 
-    /// Adds values of the source: from its rows, where they are small, else from the store.
+    /// Adds values of the source: small ones from `inline`, the values in its rows, the others from the store.
     async fn look_up_fork_values(
         &self,
-        rows: &[Row],
+        inline: &HashMap<Digest, &JsonText>,
         missing: Vec<ValueReference>,
         values: &mut Values,
     ) -> Result<()> {
-        let inline: HashMap<_, _> = rows.iter().flat_map(Row::outputs).collect();
         for reference in missing {
             let digest = reference.digest;
             let value = match inline.get(&digest) {
@@ -330,10 +326,12 @@ impl Engine {
     /// keeps; `None` if it keeps none.
     ///
     /// # Errors
-    /// `EXECUTION_NOT_FOUND`, `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
-    pub async fn current_definition(&self, id: &ExecutionId) -> Result<Option<Arc<Definition>>> {
-        let execution = self.load_execution(id).await?;
-        let Some(lookup) = self.load_workflow_lookup(&execution).await? else {
+    /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
+    pub async fn current_definition(
+        &self,
+        execution: &Execution,
+    ) -> Result<Option<Arc<Definition>>> {
+        let Some(lookup) = self.load_workflow_lookup(execution).await? else {
             return Ok(None);
         };
         let name = execution.workflow().as_str();
@@ -363,7 +361,7 @@ impl Engine {
 }
 
 impl ForkRequest {
-    /// A fork of the latest state of an execution that goes on where that stopped.
+    /// A fork of the latest state of an execution, which continues where the execution stopped.
     pub fn new(execution_id: ExecutionId) -> Self {
         Self {
             execution_id,
@@ -416,36 +414,28 @@ fn check_other_retry(request: &ForkRequest, other: &Execution) -> Result<()> {
 /// Refuses a retry of an execution that has not failed, and of a child.
 fn check_retry(execution: &Execution) -> Result<()> {
     let (id, state) = (execution.id(), execution.state());
-    let refuse = |message: String, next: NextCall| {
-        let error = Error::new(Code::StateTransitionRefused, message).with_next(next);
-        Err(execution.with_execution_context(error))
-    };
     match state {
         State::Failed | State::Abandoned | State::Diverged => {}
         State::Completed => {
             let message = format!("execution '{id}' is completed: there is nothing to retry");
-            return refuse(message, NAME_STEP_NEXT_CALL);
+            return Err(execution.state_refusal(message, NAME_STEP_NEXT_CALL));
         }
         _ => {
             let message = format!("execution '{id}' is {state}: there is nothing to retry yet");
-            return refuse(message, WAIT_FOR_END_NEXT_CALL);
+            return Err(execution.state_refusal(message, WAIT_FOR_END_NEXT_CALL));
         }
     }
     let Some(parent) = execution.parent() else {
         return Ok(());
     };
     let message = format!("execution '{id}' is a child of '{}': retry that one", parent.root);
-    let error = Error::new(Code::StateTransitionRefused, message)
-        .with_context("root", parent.root.as_str())
-        .with_next(RETRY_ROOT_NEXT_CALL);
-    Err(execution.with_execution_context(error))
+    let error = execution.state_refusal(message, RETRY_ROOT_NEXT_CALL);
+    Err(error.with_context("root", parent.root.as_str()))
 }
 
 fn removed_step_error(execution: &Execution, step: &StepId) -> Error {
     let message = format!("the current definition has no step '{step}' to begin at");
-    let violation = Violation::new("from_step", "enum", message.clone());
-    let error = Error::new(Code::ArgumentsInvalid, message).with_violations(vec![violation]);
-    execution.with_execution_context(error)
+    execution.with_execution_context(Error::argument_rule("from_step", "enum", &message))
 }
 
 fn invalid_outputs_error(source: &DurableExecution, plan: &ForkPlan) -> Error {
@@ -453,7 +443,7 @@ fn invalid_outputs_error(source: &DurableExecution, plan: &ForkPlan) -> Error {
     let message = format!(
         "outputs that execution '{}' stored break the current definition in {}; nothing was started",
         source.execution.id(),
-        midex_domain::error::format_count(violations.len(), "place"),
+        format_count(violations.len(), "place"),
     );
     let error = Error::new(Code::StepOutputInvalid, message).with_violations(violations);
     source.execution.with_execution_context(error.with_next(PINNED_NEXT_CALL))
@@ -462,8 +452,5 @@ fn invalid_outputs_error(source: &DurableExecution, plan: &ForkPlan) -> Error {
 /// The refusal of a revision that the execution does not have.
 pub(super) fn unknown_revision_error(id: &ExecutionId, last: u64) -> Error {
     let message = format!("execution '{id}' has the revisions 1 to {last}");
-    let violation = Violation::new("revision", "range", message.clone());
-    Error::new(Code::ArgumentsInvalid, message)
-        .with_context("execution_id", id.as_str())
-        .with_violations(vec![violation])
+    Error::argument_rule("revision", "range", &message).with_context("execution_id", id.as_str())
 }

@@ -185,8 +185,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The facts that decisions may read besides the execution.
-    fn build_facts<'a>(
+    /// The context of the decisions of an execution that follows `definition`.
+    fn build_context<'a>(
         &'a self,
         definition: &'a Definition,
         values: &'a Values,

@@ -45,6 +45,8 @@ pub(super) struct PreparedFork {
     pub(super) call: Digest,
     pub(super) transition: Transition,
     pub(super) definition: Arc<Definition>,
+    /// The workflows that the definition names, which are stored with it.
+    pub(super) named_workflows: Vec<Arc<Definition>>,
 }
 
 impl ActorMessage {

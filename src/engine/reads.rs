@@ -73,7 +73,8 @@ impl Engine {
         self.build_status(&self.read_execution(id).await?).await
     }
 
-    /// The execution as it was at a point in the past, rebuilt from its journal. Wakes no actor.
+    /// The execution as it was at a point in the past, rebuilt from its journal, with the rows up to that point. Wakes
+    /// no actor.
     ///
     /// # Errors
     /// `EXECUTION_NOT_FOUND`; `ARGUMENTS_INVALID` for a point before its start or a revision that it does not have.
@@ -81,7 +82,7 @@ impl Engine {
         &self,
         id: &ExecutionId,
         point: PastPoint,
-    ) -> Result<DurableExecution> {
+    ) -> Result<(DurableExecution, Vec<Row>)> {
         let durable = self.read_execution(id).await?;
         let mut rows = self.load_rows(id).await?;
         let last = rows.last().map_or(0, |row| row.revision);
@@ -89,7 +90,7 @@ impl Engine {
         let is_future = matches!(point, PastPoint::Revision(revision) if revision > last);
         let execution = Execution::replay(&rows).filter(|_| !is_future);
         let execution = execution.ok_or_else(|| unknown_revision_error(id, last))?;
-        Ok(DurableExecution { execution: Arc::new(execution), ..durable })
+        Ok((DurableExecution { execution: Arc::new(execution), ..durable }, rows))
     }
 
     /// The status of the execution at a point in the past.
@@ -97,7 +98,7 @@ impl Engine {
     /// # Errors
     /// As [`Self::read_past_execution`].
     pub async fn past_status(&self, id: &ExecutionId, point: PastPoint) -> Result<StatusView> {
-        self.build_status(&self.read_past_execution(id, point).await?).await
+        self.build_status(&self.read_past_execution(id, point).await?.0).await
     }
 
     /// The current step of the execution at a point in the past, without tokens.
@@ -105,7 +106,7 @@ impl Engine {
     /// # Errors
     /// As [`Self::read_past_execution`].
     pub async fn past_step(&self, id: &ExecutionId, point: PastPoint) -> Result<CurrentStep> {
-        let durable = self.read_past_execution(id, point).await?;
+        let (durable, _) = self.read_past_execution(id, point).await?;
         let mut current = self.build_view(&durable, None, view::current_step_for_people).await?;
         current.remove_tokens();
         Ok(current)

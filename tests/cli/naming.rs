@@ -216,7 +216,7 @@ fn what_is_done_already_is_no_error() {
         json.has_fields(json!({ "success": true, "workflow_state": state }));
     }
     place.done("resume release-two");
-    // What has failed cannot be abandoned, but retried.
+    // A failed execution cannot be abandoned; the error suggests a retry.
     place.ends(1, "abandon other").says("help: Run `midex retry other`");
 }
 

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Output,
     command::{insert_flags, quote_operand},
-    link::is_final_state,
+    link::{is_final_state, offers_retry},
     screen::{Screen, TextStyle, one_line, truncate_text},
     show::end_effects_section,
     steps::OpenStep,
@@ -271,7 +271,7 @@ impl<'a> RunPage<'a> {
         }
         let command = format!("midex show {}", quote_operand(&status.execution_id));
         text += &self.named_line("more", &insert_flags(&command, self.flags));
-        if matches!(status.state.as_str(), "failed" | "abandoned") {
+        if offers_retry(&status.state) {
             let command = format!("midex retry {}", quote_operand(&status.execution_id));
             text += &self.named_line("retry", &insert_flags(&command, self.flags));
         }

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 use super::{DisplayOptions, SECTION_INDENT, section_title};
 use crate::{
     command::{execution_id_flag, insert_flags, quote_operand},
-    link::is_final_state,
+    link::{is_final_state, offers_retry},
     screen::TextStyle,
     visible::replace_hidden_chars,
     waits::{self, WaitAction},
@@ -44,9 +44,8 @@ fn next_commands(execution: &ExecutionView, options: &DisplayOptions<'_>) -> Vec
     let id = quote_operand(execution_id);
     let make_action = |command: String, effect| WaitAction { command, effect };
     if is_final_state(&status.state) {
-        let can_retry = matches!(status.state.as_str(), "failed" | "abandoned");
         let retry = make_action(format!("midex retry {id}"), "continues it in a new execution");
-        return Vec::from_iter(can_retry.then_some(retry));
+        return Vec::from_iter(offers_retry(&status.state).then_some(retry));
     }
     let mut actions = waits::list_wait_actions(status);
     let is_paused = status.state == State::Paused.as_str();

@@ -205,7 +205,7 @@ pub struct InheritedStep {
     pub opened_at: Timestamp,
     /// When it was closed.
     pub closed_at: Timestamp,
-    /// How it ended; its output is stored by digest, whatever its size.
+    /// How it ended. The output is always stored by its digest.
     pub outcome: Outcome,
 }
 

@@ -221,7 +221,7 @@ impl Execution {
 
     fn reset_steps(&mut self, steps: &[StepId]) {
         self.forget_inherited_gates(steps);
-        // A jump back past the target of a rewind leads on instead of it.
+        // The jump back resets the target step of the rewind, so the jump replaces the rewind.
         self.rewinding.take_if(|rewind| steps.contains(&rewind.step));
         for step in steps {
             self.update_step(step, StepState::reset);

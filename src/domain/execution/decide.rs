@@ -15,7 +15,7 @@ use crate::{
     clock::{IdSource, Timestamp},
     definition::Definition,
     document::{Digest, canonical_digest},
-    error::{Code, Error, Result, Violation, format_count},
+    error::{Code, Error, NextCall, Result, Violation, format_count},
     event::ExecutionCreated,
     id::StepId,
     limits,
@@ -286,6 +286,12 @@ impl Execution {
         self.with_execution_context(
             Error::new(code, message).with_context("step_id", step.as_str()),
         )
+    }
+
+    /// The refusal of a call that this execution does not allow in its present state.
+    pub fn state_refusal(&self, message: impl Into<String>, next: NextCall) -> Error {
+        let error = Error::new(Code::StateTransitionRefused, message).with_next(next);
+        self.with_execution_context(error)
     }
 
     /// Adds the id, the state and the pause reasons of this execution to an error.

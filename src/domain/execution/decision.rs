@@ -39,7 +39,7 @@ pub struct DecisionContext<'a> {
 }
 
 impl<'a> DecisionContext<'a> {
-    /// Facts without looked-up values, environment variables and secrets, under which no work is safe to repeat.
+    /// A context without looked-up values, environment variables and secrets, in which no work is safe to repeat.
     pub fn new(definition: &'a Definition, token_ttl: Duration) -> Self {
         static NO_VALUES_OR_ENV: (Values, BTreeMap<String, String>) =
             (Values::new(), BTreeMap::new());

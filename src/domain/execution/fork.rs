@@ -4,7 +4,7 @@
 mod base;
 mod plan;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,8 @@ pub use self::plan::{ForkPlan, PlannedStep, StepFate};
 use self::{base::ForkBase, plan::plan_steps};
 use super::{
     AttemptId, BodyKind, DecisionContext, Event, Execution, Outcome, Payload, Row, SkipReason,
-    StartArguments, State, StepStatus, Transition, ValueReference,
+    StartArguments, State, StepState, StepStatus, Transition, ValueReference, Visit, VisitId,
+    decide::{check_event_count, failure_to_internal_error},
     decision::{DecideResult, Interrupt},
     transition::TransitionBuilder,
 };
@@ -20,7 +21,7 @@ use crate::{
     clock::{IdSource, Timestamp},
     definition::{Definition, JumpTarget},
     document::{Digest, JsonText},
-    error::{Error, Result},
+    error::Result,
     event::{ForkOrigin, Forked, InheritedCompensation, InheritedStep},
     id::{ExecutionId, StepId},
 };
@@ -58,8 +59,8 @@ pub struct ForkArguments {
 /// The result of [`Execution::fork`].
 #[derive(Debug)]
 pub enum ForkDecision {
-    /// The first transition of the new execution, and what it does with each step. `None`: stored outputs break the
-    /// definition, as the plan says.
+    /// What the new execution does with each step, and its first transition. There is no transition if stored outputs
+    /// break the schemas of the definition; the plan has the violations.
     Planned(ForkPlan, Option<Box<Transition>>),
     /// Look up these values in the source, add them to the context, and decide again.
     MissingValues(Vec<ValueReference>),
@@ -83,14 +84,10 @@ impl Execution {
             Ok(decision) => Ok(decision),
             Err(Interrupt::MissingValues(values)) => Ok(ForkDecision::MissingValues(values)),
             Err(Interrupt::Refused(error)) => Err(error),
-            Err(Interrupt::Failed(failure)) => {
-                Err(Error::internal(format!("{}: {}", failure.code, failure.message)))
-            }
+            Err(Interrupt::Failed(failure)) => Err(failure_to_internal_error(&failure)),
         }
     }
-}
 
-impl Execution {
     /// The child of the forked execution that the child of this attempt continues.
     pub fn child_to_continue(&self, attempt_id: &AttemptId) -> Option<&ExecutionId> {
         let AttemptId { visit_id, attempt } = attempt_id;
@@ -125,7 +122,9 @@ fn decide_fork(
     let ready: Vec<_> = builder.find_decidable_steps().collect();
     builder.queue.extend(ready);
     builder.run_to_quiescence()?;
-    Ok(ForkDecision::Planned(plan, Some(Box::new(builder.into_transition(None)))))
+    let transition = builder.into_transition(None);
+    check_event_count(&transition)?;
+    Ok(ForkDecision::Planned(plan, Some(Box::new(transition))))
 }
 
 /// The inputs of the source, with those that the caller replaces. They are checked again if they or the definition
@@ -165,8 +164,8 @@ impl TransitionBuilder<'_> {
         base: &ForkBase,
         plan: &ForkPlan,
     ) {
-        let kept = |step: &StepId| plan.is_kept(step);
-        let is_inherited = |visit_id: &super::VisitId| kept(visit_id.step());
+        let kept: HashSet<_> = plan.kept_steps().collect();
+        let is_inherited = |visit_id: &VisitId| kept.contains(visit_id.step());
         let children = arguments.continues_children.then(|| base.children(source.definition));
         // A source that is open, or completed, undoes its effects itself or stands on them.
         let is_given_up = base.latest.state.is_final() && base.latest.state != State::Completed;
@@ -194,7 +193,7 @@ impl TransitionBuilder<'_> {
         for output in base.execution.compensations.iter().filter_map(|one| one.output) {
             self.store_inline(&payloads, output.digest);
         }
-        for step in base.execution.steps.iter().filter(|step| kept(&step.id)) {
+        for step in base.execution.steps.iter().filter(|step| kept.contains(&step.id)) {
             let visit = step.latest_visit().filter(|_| step.status != StepStatus::Skipped);
             if let Some(visit) = visit {
                 self.inherit_visit(&payloads, step, visit);
@@ -226,12 +225,7 @@ impl TransitionBuilder<'_> {
         self.contents.extend(content);
     }
 
-    fn inherit_visit(
-        &mut self,
-        payloads: &Payloads<'_>,
-        step: &super::StepState,
-        visit: &super::Visit,
-    ) {
+    fn inherit_visit(&mut self, payloads: &Payloads<'_>, step: &StepState, visit: &Visit) {
         let Some(closed) = &visit.closed else {
             return;
         };
@@ -270,7 +264,8 @@ impl TransitionBuilder<'_> {
         open.any(|gate| graph.descendants(gate).contains(&position))
     }
 
-    /// Whether an approval that is asked for again would jump to what is done already, or to the end.
+    /// True if the inherited approval at `gate` was given again and its jump would lead to a step that is not pending, or
+    /// to the end of the workflow.
     pub(super) fn is_approved_again(&self, gate: usize, jump: &JumpTarget) -> bool {
         let is_pending = |at: usize| self.execution.steps[at].status == StepStatus::Pending;
         self.is_inherited_gate(gate)

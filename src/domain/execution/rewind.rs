@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     definition::{Step, StepKind},
-    error::{Code, Error, NextCall, Violation, address, call_tool, read_resource},
+    error::{Error, NextCall, address, call_tool, read_resource},
     event::Rewound,
     id::StepId,
 };
@@ -67,8 +67,7 @@ impl Execution {
                 "step '{}' waits for an approval that this fork asks again",
                 request.to_step
             );
-            let error = Error::new(Code::StateTransitionRefused, message);
-            return Err(self.with_execution_context(error.with_next(ANSWER_GATE_NEXT_CALL)).into());
+            return Err(self.state_refusal(message, ANSWER_GATE_NEXT_CALL).into());
         }
         builder.void_visits_of_steps(|position| reset_positions.contains(&position));
         let past = request.past.as_ref();
@@ -103,30 +102,25 @@ impl Execution {
     }
 
     fn check_rewind(&self, to_step: &StepId) -> DecideResult<()> {
-        let refuse = |message: String, next: NextCall| {
-            let error = Error::new(Code::StateTransitionRefused, message)
-                .with_context("to_step", to_step.as_str())
-                .with_next(next);
-            Err(self.with_execution_context(error).into())
-        };
         if self.state.is_final() || self.ending_state().is_some() {
             let state = self.ending_state().unwrap_or(self.state);
             let message = format!(
                 "execution '{}' is {state} or about to be, so it cannot be rewound",
                 self.id
             );
-            return refuse(message, FORK_NEXT_CALL);
+            let error = self.state_refusal(message, FORK_NEXT_CALL);
+            return Err(error.with_context("to_step", to_step.as_str()).into());
         }
         if let Some(parent) = self.parent() {
             let message = format!(
                 "execution '{}' is a child of '{}': rewind that one",
                 self.id, parent.execution_id
             );
-            let error = Error::new(Code::StateTransitionRefused, message)
+            let error = self
+                .state_refusal(message, REWIND_PARENT_NEXT_CALL)
                 .with_context("parent", parent.execution_id.as_str())
-                .with_context("parent_step", parent.visit_id.step().as_str())
-                .with_next(REWIND_PARENT_NEXT_CALL);
-            return Err(self.with_execution_context(error).into());
+                .with_context("parent_step", parent.visit_id.step().as_str());
+            return Err(error.into());
         }
         if self.pauses.contains(&PauseReason::OutcomeUnknown) {
             let is_unknown = |visit: &Visit| visit.awaiting == Some(WaitCondition::Unknown);
@@ -134,17 +128,16 @@ impl Execution {
             let step = unknown.map_or_else(String::new, |(_, step, _)| step.id.to_string());
             let message =
                 format!("the outcome of step '{step}' is unknown, and a rewind would hide that");
-            let error = Error::new(Code::StateTransitionRefused, message)
-                .with_context("unknown_step", step)
-                .with_next(RESOLVE_NEXT_CALL);
-            return Err(self.with_execution_context(error).into());
+            let error = self.state_refusal(message, RESOLVE_NEXT_CALL);
+            return Err(error.with_context("unknown_step", step).into());
         }
         if let Some(rewind) = &self.rewinding {
             let message = format!(
                 "the execution is being rewound to '{}': compensations run first",
                 rewind.step
             );
-            return refuse(message, WAIT_NEXT_CALL);
+            let error = self.state_refusal(message, WAIT_NEXT_CALL);
+            return Err(error.with_context("to_step", to_step.as_str()).into());
         }
         if self.latest_visit_id(to_step).is_none() {
             return Err(self.step_not_entered_error("to_step", to_step).into());
@@ -165,11 +158,9 @@ impl Execution {
         let message = format!(
             "step '{step}', or one after it, was done by execution '{origin}', which this one continues, and wrote values: fork that one"
         );
-        let error = Error::new(Code::StateTransitionRefused, message)
+        self.state_refusal(message, NEXT)
             .with_context("forked_from", origin)
             .with_context("to_step", step.as_str())
-            .with_next(NEXT);
-        self.with_execution_context(error)
     }
 
     /// The refusal of a step that cannot be done again, because it was never entered.
@@ -181,9 +172,7 @@ impl Execution {
             None => "is no step of this execution",
         };
         let message = format!("'{step}' {what}; these steps were entered: {}", names.join(", "));
-        let violation = Violation::new(argument, "enum", message.clone());
-        let error = Error::new(Code::ArgumentsInvalid, message).with_violations(vec![violation]);
-        self.with_execution_context(error)
+        self.with_execution_context(Error::argument_rule(argument, "enum", &message))
     }
 }
 

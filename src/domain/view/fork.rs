@@ -10,7 +10,7 @@ use crate::{
     execution::{Execution, ForkPlan, PlannedStep, StepFate},
 };
 
-/// What a fork or a retry kept and what it does again.
+/// The steps that a fork or a retry kept, and those that it runs again.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ForkView {
     /// The execution that it continues.
@@ -33,7 +33,7 @@ impl ForkView {
         }
     }
 
-    /// What was kept and what is done again, in a sentence.
+    /// The number of kept steps and the names of the steps that run again, as text.
     pub fn summary(&self) -> String {
         let count = |fate| self.steps.iter().filter(|step| step.fate == fate).count();
         let again = self.steps.iter().filter(|step| step.fate == StepFate::OpenAgain);

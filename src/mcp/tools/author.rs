@@ -5,8 +5,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::argument_rule_error;
-use midex_domain::{OperationClass, error::Result, limits};
+use midex_domain::{
+    OperationClass,
+    error::{Error, Result},
+    limits,
+};
 use midex_registry::{Format, Manifest};
 use midex_server::app::DefinitionSubject;
 
@@ -50,7 +53,7 @@ impl DefinitionSelection {
                 };
                 let message =
                     format!("{tool} takes exactly one of `manifest` and `workflow_id`: {problem}");
-                Err(argument_rule_error(path, "oneOf", &message))
+                Err(Error::argument_rule(path, "oneOf", &message))
             }
         }
     }

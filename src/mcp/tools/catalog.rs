@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{NoArguments, argument_rule_error};
+use super::NoArguments;
 use midex_catalog::{Catalog, Settings, call, operation::SecurityScheme};
 use midex_domain::{
-    error::{Result, Violation},
+    error::{Error, Result, Violation},
     limits,
 };
 use midex_server::app::App;
@@ -33,14 +33,14 @@ impl CatalogSelection {
         let title = self.catalog_title.as_ref();
         let Some(name) = self.catalog_id.as_ref().or(title) else {
             let message = "name the catalog by catalog_id";
-            return Err(argument_rule_error("/catalog_id", "required", message));
+            return Err(Error::argument_rule("/catalog_id", "required", message));
         };
         let catalog = set.require_catalog(name)?;
         match title {
             Some(title) if set.require_catalog(title)?.id != catalog.id => {
                 let message =
                     format!("catalog_id is `{}` and catalog_title is another one's", catalog.id);
-                Err(argument_rule_error("/catalog_title", "contradiction", &message))
+                Err(Error::argument_rule("/catalog_title", "contradiction", &message))
             }
             _ => Ok(catalog.id.clone()),
         }

@@ -8,10 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{
-    argument_rule_error,
-    catalog::{CatalogSelection, list_header_sources, list_security_schemes},
-};
+use super::catalog::{CatalogSelection, list_header_sources, list_security_schemes};
 use crate::elicitation::{Confirmation, ConfirmationFallback};
 use midex_catalog::{Requester, call};
 use midex_domain::{
@@ -145,7 +142,7 @@ pub(super) async fn set_class(app: &App, arguments: SetClassArguments) -> Result
             document.and_then(|book| Some(&book.entries()[book.find_operation_index(&name)?]));
         let Some(entry) = entry else {
             let message = format!("the catalog has no operation `{name}`");
-            return Err(argument_rule_error("/id", "enum", &message));
+            return Err(Error::argument_rule("/id", "enum", &message));
         };
         settings.set_class(&entry.name, catalog.operation_class(entry), class, requester)
     })
@@ -213,7 +210,7 @@ pub(super) async fn allow_host(app: &App, arguments: AllowHostArguments) -> Resu
     let host = arguments.host_port;
     if let Err(invalid_host) = call::AddressPolicy::new(id.as_str(), [host.as_str()]) {
         let message = format!("`{invalid_host}` is not of the form HOST:PORT");
-        return Err(argument_rule_error("/host_port", "format", &message));
+        return Err(Error::argument_rule("/host_port", "format", &message));
     }
     let catalog = app.change_catalog(&id, move |settings, _| {
         settings.allow.insert(host);

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{argument_rule_error, schemas::fields_schema};
+use super::schemas::fields_schema;
 use crate::elicitation::{Confirmation, ConfirmationFallback};
 use midex_domain::{
     OperationClass, State,
@@ -139,7 +139,7 @@ impl Arguments {
             with: self.with,
             body: self.body,
             timeout: timeout
-                .map_err(|message| argument_rule_error("/timeout", "format", &message))?,
+                .map_err(|message| Error::argument_rule("/timeout", "format", &message))?,
             pages: self.paginate.map(pages),
         })
     }

@@ -6,12 +6,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{
-    argument_rule_error, arguments::trim_token, lifecycle::StateChangeAnswer, parse_execution_id,
-};
+use super::{arguments::trim_token, lifecycle::StateChangeAnswer, parse_execution_id};
 use midex_domain::{
     Digest, StepId,
-    error::Result,
+    error::{Error, Result},
     event::Channel,
     execution::{GateAnswer, Report},
     limits,
@@ -66,7 +64,7 @@ pub(super) async fn approve_gate(
         step: parse_step_name(&arguments.step_name)?,
         visit: arguments.visit,
         question_digest: shown_digest
-            .ok_or_else(|| argument_rule_error("/shown", "format", "`shown` is not a digest"))?,
+            .ok_or_else(|| Error::argument_rule("/shown", "format", "`shown` is not a digest"))?,
         is_approved: arguments.approved,
         person: arguments.by,
         channel: Channel::Terminal,
@@ -82,5 +80,5 @@ pub(super) async fn approve_gate(
 /// The step of this name. The schema does not check every rule of names.
 pub(super) fn parse_step_name(name: &str) -> Result<StepId> {
     StepId::parse(name)
-        .map_err(|error| argument_rule_error("/step_name", "format", error.message()))
+        .map_err(|error| Error::argument_rule("/step_name", "format", error.message()))
 }

@@ -4,8 +4,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{argument_rule_error, parse_execution_id, serialize_view};
-use midex_domain::{StepId, error::Result, execution::RewindRequest, limits, view::RewindView};
+use super::{parse_execution_id, serialize_view};
+use midex_domain::{
+    StepId,
+    error::{Error, Result},
+    execution::RewindRequest,
+    limits,
+    view::RewindView,
+};
 use midex_server::app::{App, ForkRequest};
 
 // The definition that a fork follows: that of the execution, or the present file. Without a doc comment, which `tools/list`
@@ -30,7 +36,7 @@ pub(super) struct RetryArguments {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct ForkArguments {
+pub(super) struct ForkToolArguments {
     #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
     execution_id: String,
     #[schemars(length(min = 1, max = limits::STEP_ID_BYTES_MAX))]
@@ -79,7 +85,7 @@ fn read_retry(arguments: RetryArguments) -> Result<(ForkRequest, bool)> {
     Ok((request, definition.is_current()))
 }
 
-pub(super) async fn fork(app: &App, arguments: ForkArguments) -> Result<Value> {
+pub(super) async fn fork(app: &App, arguments: ForkToolArguments) -> Result<Value> {
     let id = arguments.new_execution_id.as_deref().map(parse_execution_id);
     let request = ForkRequest {
         from_step: parse_step("from_step", arguments.from_step.as_deref())?,
@@ -129,7 +135,7 @@ async fn fork_and_reply(app: &App, request: ForkRequest, is_current: bool) -> Re
 pub(super) async fn rewind(app: &App, arguments: RewindArguments) -> Result<RewindView> {
     let to_step = parse_step("to_step", Some(&arguments.to_step))?;
     let request = RewindRequest {
-        to_step: to_step.ok_or_else(|| argument_rule_error("/to_step", "required", "a step"))?,
+        to_step: to_step.ok_or_else(|| Error::argument_rule("/to_step", "required", "a step"))?,
         reason: arguments.reason,
         compensates: arguments.compensate.unwrap_or_default(),
         past: None,
@@ -151,7 +157,7 @@ fn parse_step(argument: &str, text: Option<&str>) -> Result<Option<StepId>> {
                 "{}; name the step alone: a `foreach` is done again with all its items",
                 error.message()
             );
-            argument_rule_error(&format!("/{argument}"), "format", &message)
+            Error::argument_rule(&format!("/{argument}"), "format", &message)
         })
     });
     step.transpose()

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    argument_rule_error, deserialize_present, execution_approve::parse_step_name,
-    lifecycle::StateChangeAnswer, parse_execution_id,
+    deserialize_present, execution_approve::parse_step_name, lifecycle::StateChangeAnswer,
+    parse_execution_id,
 };
 use midex_domain::{
     error::{Error, Result},
@@ -75,5 +75,5 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<StateChangeAn
 }
 
 fn verdict_output_error(message: &str) -> Error {
-    argument_rule_error("/output", "dependentRequired", message)
+    Error::argument_rule("/output", "dependentRequired", message)
 }

@@ -4,8 +4,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{argument_rule_error, parse_execution_id};
-use midex_domain::{error::Result, limits, view::ExecutionView};
+use super::parse_execution_id;
+use midex_domain::{
+    error::{Error, Result},
+    limits,
+    view::ExecutionView,
+};
 use midex_server::app::App;
 
 #[derive(Deserialize, JsonSchema)]
@@ -24,7 +28,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionView
     // The history may be large.
     let _turn = app.acquire_large_read().await;
     let point = arguments.at.map(|text| {
-        text.parse().map_err(|expected| argument_rule_error("/at", "format", expected))
+        text.parse().map_err(|expected| Error::argument_rule("/at", "format", expected))
     });
     app.execution_view(&parse_execution_id(&arguments.execution_id)?, point.transpose()?).await
 }

@@ -414,12 +414,6 @@ fn build_reply(view: impl Serialize) -> Result<Value> {
     serialize_view(&Reply { success: true, view })
 }
 
-/// The error for an argument that breaks a rule which is not in its schema.
-fn argument_rule_error(path: &str, rule: &str, message: &str) -> Error {
-    Error::new(Code::ArgumentsInvalid, message)
-        .with_violations(vec![Violation::new(path, rule, message)])
-}
-
 /// The execution of this id. The schema does not check every rule of ids.
 fn parse_execution_id(id: &str) -> Result<ExecutionId> {
     ExecutionId::parse(id).map_err(|error| {

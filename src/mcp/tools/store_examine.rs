@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{argument_rule_error, deserialize_present};
-use midex_domain::error::Result;
+use super::deserialize_present;
+use midex_domain::error::{Error, Result};
 use midex_server::app::{App, Examination, ExaminationProgress};
 
 #[derive(Deserialize, JsonSchema)]
@@ -21,7 +21,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Examination> 
         None => ExaminationProgress::default(),
         Some(from) => serde_json::from_value(from).map_err(|error| {
             let message = "`from` is not what an examination said last";
-            argument_rule_error("/from", "next", message).with_source(error)
+            Error::argument_rule("/from", "next", message).with_source(error)
         })?,
     };
     app.examine_store(from).await

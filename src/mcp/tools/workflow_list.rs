@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::argument_rule_error;
 use midex_domain::{
     check::OperationLookup,
     error::{Error, Result},
@@ -91,7 +90,7 @@ impl ManifestSortKey {
 
 fn invalid_cursor_error() -> Error {
     let message = "the cursor is none of this list; expected the next_cursor of the page before";
-    argument_rule_error("/cursor", "format", message)
+    Error::argument_rule("/cursor", "format", message)
 }
 
 impl ManifestPageFilter {

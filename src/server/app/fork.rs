@@ -6,7 +6,7 @@ use super::App;
 use midex_domain::{
     Definition, ExecutionId,
     error::Result,
-    execution::{ForkPlan, RewindRequest},
+    execution::{Execution, ForkPlan, RewindRequest},
     view::{
         AdvanceReply, CurrentStep, DefinitionView, ForkView, PastPoint, RewindView, StatusView,
     },
@@ -26,7 +26,7 @@ impl App {
     ) -> Result<(ForkView, AdvanceReply)> {
         let engine = self.engine().await?;
         let source = engine.read_execution(&request.execution_id).await?;
-        let request = self.with_definition(request, follows_current).await?;
+        let request = self.with_definition(request, follows_current, &source.execution).await?;
         let definition = request.definition.as_ref().unwrap_or(&source.definition);
         let project = source.execution.project().map(str::to_owned);
         self.prepare_start(definition, project).await?;
@@ -38,30 +38,31 @@ impl App {
     /// # Errors
     /// As [`midex_engine::Engine::plan_fork`].
     pub async fn plan_fork(&self, request: ForkRequest, follows_current: bool) -> Result<ForkPlan> {
-        let request = self.with_definition(request, follows_current).await?;
-        self.engine().await?.plan_fork(&request).await
+        let engine = self.engine().await?;
+        let source = engine.read_execution(&request.execution_id).await?.execution;
+        let request = self.with_definition(request, follows_current, &source).await?;
+        engine.plan_fork(&request).await
     }
 
     async fn with_definition(
         &self,
         request: ForkRequest,
         follows_current: bool,
+        source: &Execution,
     ) -> Result<ForkRequest> {
         if !follows_current {
             return Ok(request);
         }
-        let definition = Some(self.current_definition(&request.execution_id).await?);
+        let definition = Some(self.current_definition(source).await?);
         Ok(ForkRequest { definition, ..request })
     }
 
     /// The definition that a new execution of the same workflow would follow: from the directories that the execution
     /// keeps, else from those of the caller.
-    async fn current_definition(&self, id: &ExecutionId) -> Result<Arc<Definition>> {
-        let engine = self.engine().await?;
-        if let Some(definition) = engine.current_definition(id).await? {
+    async fn current_definition(&self, execution: &Execution) -> Result<Arc<Definition>> {
+        if let Some(definition) = self.engine().await?.current_definition(execution).await? {
             return Ok(definition);
         }
-        let execution = engine.read_execution(id).await?.execution;
         self.definition(execution.workflow().as_str()).await
     }
 
@@ -92,10 +93,12 @@ impl App {
     /// Adds the definition of the present file to a status, if it is another one. A file that is gone or broken adds
     /// nothing.
     pub(super) async fn add_newer_definition(&self, mut status: StatusView) -> StatusView {
-        let Ok(id) = ExecutionId::parse(&status.execution_id) else {
-            return status;
+        let definition = async {
+            let id = ExecutionId::parse(&status.execution_id)?;
+            let durable = self.engine().await?.read_execution(&id).await?;
+            self.current_definition(&durable.execution).await
         };
-        if let Ok(definition) = self.current_definition(&id).await {
+        if let Ok(definition) = definition.await {
             let newer = DefinitionView::new(&definition);
             let is_other = newer.digest != status.definition.digest;
             status.definition.newer = is_other.then(|| Box::new(newer));

@@ -1,4 +1,4 @@
-//! Forks, retries and rewinds: what is kept, what is done again, and what is never inherited.
+//! Forks, retries and rewinds: the steps that are kept, the steps that run again, and the state that a fork drops.
 
 use super::*;
 use midex_domain::{

@@ -6,7 +6,7 @@ use super::{ForkArguments, ForkSource};
 use crate::{
     definition::{Definition, Step, StepKind},
     document::Digest,
-    error::{Code, Error, NextCall, Violation, address, read_resource},
+    error::{Code, Error, NextCall, address, read_resource},
     event::{BodyKind, Event, InheritedChild, Outcome, Row, VisitId, WaitCondition},
     execution::{
         AttemptId, DecisionContext, Execution, PastValues, StepState, Visit,
@@ -95,7 +95,7 @@ impl ForkBase {
         Ok(())
     }
 
-    /// Takes memory and inputs back to what they were before the first step after which everything is done again.
+    /// Restores the memory and inputs from before the first of `sources` was entered.
     fn restore_past_values(&mut self, source: ForkSource<'_>) -> DecideResult<()> {
         let after = self.sources.iter().flat_map(|step| source.definition.steps_after(step));
         let mut reset: BTreeSet<_> = after.collect();
@@ -177,8 +177,7 @@ impl ForkBase {
     fn completed_error(&self) -> Error {
         let message =
             format!("execution '{}' is completed: name the step to do again", self.latest.id);
-        let violation = Violation::new("from_step", "required", message.clone());
-        let error = Error::new(Code::ArgumentsInvalid, message).with_violations(vec![violation]);
+        let error = Error::argument_rule("from_step", "required", &message);
         self.latest.with_execution_context(error)
     }
 

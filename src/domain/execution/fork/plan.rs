@@ -62,8 +62,9 @@ pub enum StepFate {
 }
 
 impl ForkPlan {
-    pub(super) fn is_kept(&self, step: &StepId) -> bool {
-        self.steps.iter().any(|planned| planned.step == *step && planned.fate == StepFate::Kept)
+    pub(super) fn kept_steps(&self) -> impl Iterator<Item = &StepId> {
+        let kept = self.steps.iter().filter(|planned| planned.fate == StepFate::Kept);
+        kept.map(|planned| &planned.step)
     }
 
     /// The approvals of the source that must be asked for again.
