@@ -182,7 +182,8 @@ impl Engine {
         if !request.is_retry {
             return Ok(None);
         }
-        for id in self.shared.store.load_forks(&request.execution_id).await? {
+        // Without a limit: the forks come in the order of their ids, and an open retry may be the last of them.
+        for id in self.shared.store.load_forks(&request.execution_id, usize::MAX).await? {
             let fork = self.find_durable_execution(&id).await?;
             let is_retry = |fork: &Arc<Execution>| fork.origin().is_some_and(|it| it.is_retry);
             let Some(fork) = fork.filter(is_retry) else {

@@ -131,7 +131,8 @@ impl Engine {
             }
         }
         status.children = children;
-        let forks = self.shared.store.load_forks(durable.execution.id()).await?;
+        let forks =
+            self.shared.store.load_forks(durable.execution.id(), limits::FORKS_SHOWN_MAX).await?;
         status.forks = forks.iter().map(ToString::to_string).collect();
         if self.shared.wake_failures.is_faulted(durable.execution.id()) && !state.is_final() {
             // An execution that cannot be woken cannot be moved. This pause is not durable: only this process knows it.

@@ -110,8 +110,9 @@ impl Store for Faulty {
     fn load_forks<'a>(
         &'a self,
         source: &'a ExecutionId,
+        limit: usize,
     ) -> BoxFuture<'a, Result<Vec<ExecutionId>>> {
-        self.inner.load_forks(source)
+        self.inner.load_forks(source, limit)
     }
 
     fn load_content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {

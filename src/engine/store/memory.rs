@@ -127,11 +127,12 @@ impl Store for MemoryStore {
     fn load_forks<'a>(
         &'a self,
         source: &'a ExecutionId,
+        limit: usize,
     ) -> BoxFuture<'a, Result<Vec<ExecutionId>>> {
         Box::pin(async move {
             let state = self.lock_open_state()?;
             let forks = state.forks.iter().filter(|(of, _)| of == source);
-            Ok(forks.map(|(_, fork)| fork.clone()).take(limits::FORKS_SHOWN_MAX).collect())
+            Ok(forks.map(|(_, fork)| fork.clone()).take(limit).collect())
         })
     }
 

@@ -85,10 +85,12 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Every journal row of one execution, oldest first; empty where there is none.
     fn load_history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>>;
 
-    /// The forks of an execution, in the order of their ids, at most
-    /// [`midex_domain::limits::FORKS_SHOWN_MAX`].
-    fn load_forks<'a>(&'a self, source: &'a ExecutionId)
-    -> BoxFuture<'a, Result<Vec<ExecutionId>>>;
+    /// The forks of an execution, in the order of their ids, at most `limit`.
+    fn load_forks<'a>(
+        &'a self,
+        source: &'a ExecutionId,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<ExecutionId>>>;
 
     /// Content stored by digest; `None` where there is none.
     fn load_content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>>;

@@ -306,10 +306,9 @@ impl Store for RedbStore {
     fn load_forks<'a>(
         &'a self,
         source: &'a ExecutionId,
+        limit: usize,
     ) -> BoxFuture<'a, Result<Vec<ExecutionId>>> {
-        Box::pin(async move {
-            self.read(|read| reader::read_forks(read, source, limits::FORKS_SHOWN_MAX))
-        })
+        Box::pin(async move { self.read(|read| reader::read_forks(read, source, limit)) })
     }
 
     fn load_content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {

@@ -400,11 +400,18 @@ async fn a_plan_says_beforehand_what_a_fork_would_do() {
 #[tokio::test(start_paused = true)]
 async fn the_status_lists_so_many_forks_and_no_more() {
     let play = failed_at_five().await;
-    for _ in 0..=limits::FORKS_SHOWN_MAX {
-        forked(&play.engine, fork_request("e", "s5")).await;
+    for number in 0..=limits::FORKS_SHOWN_MAX {
+        let new_execution_id = Some(named(&format!("a{number}")));
+        forked(&play.engine, ForkRequest { new_execution_id, ..fork_request("e", "s5") }).await;
     }
     let status = play.engine.status_now("e").await;
     assert_eq!(status.forks.len(), limits::FORKS_SHOWN_MAX);
+
+    // The open retry comes after all of them, and is found anyway.
+    let (_, retry) = forked(&play.engine, retry_request("e")).await;
+    assert_eq!(retry.execution_id, "e~2");
+    let (_, again) = forked(&play.engine, retry_request("e")).await;
+    assert_eq!(again.execution_id, "e~2");
 }
 
 #[tokio::test(start_paused = true)]
