@@ -46,6 +46,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "midex fork exec_01k --from build --inputs @inputs.json",
         ],
     ),
+    ("diff", &["midex diff exec_01k exec_01k~2"]),
     (
         "signal",
         &["midex signal @last deployed", "midex signal exec_01k deployed --payload @result.json"],

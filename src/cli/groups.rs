@@ -8,7 +8,7 @@ use super::screen::{Screen, wrap_line};
 
 /// The groups of commands in `midex help`. A test checks that each visible command is in exactly one.
 const COMMAND_GROUPS: &[(&str, &str)] = &[
-    ("Run workflows", "run show list tail pause resume abandon retry rewind fork"),
+    ("Run workflows", "run show list tail pause resume abandon retry rewind fork diff"),
     ("Unblock workflows", "approve signal resolve trust"),
     ("Write workflows and agents", "new validate graph cat schema"),
     ("Call services", "catalog call"),

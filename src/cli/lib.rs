@@ -12,6 +12,7 @@ pub mod completions;
 mod config;
 mod demo;
 pub mod diagnostic;
+mod diff;
 mod doctor;
 mod examples;
 mod execution_id;
@@ -247,6 +248,8 @@ enum CliCommand {
     Rewind(retry::RewindArgs),
     /// Fork an execution: begin a new one from its past, at a step, with other inputs, or as it was at a revision
     Fork(retry::ForkArgs),
+    /// Compare two executions: definition, inputs, steps, outputs and times
+    Diff(diff::DiffArgs),
     /// Send a signal that a step waits for
     Signal(signal::SignalArgs),
     /// Approve or reject a gate on a terminal; without an execution, list the open gates
@@ -446,6 +449,7 @@ fn dispatch(
         CliCommand::Retry(args) => run_to_end(retry::retry(args, &config, &flags, out)),
         CliCommand::Rewind(args) => run_to_end(retry::rewind(args, &config, &flags, out)),
         CliCommand::Fork(args) => run_to_end(retry::fork(args, &config, &flags, out)),
+        CliCommand::Diff(args) => run_to_end(diff::diff(args, &config, out)),
         CliCommand::Resume(args) => run_to_end(lifecycle::resume(args, &config, &flags, out)),
         CliCommand::Abandon(args) => run_to_end(lifecycle::change_state(
             lifecycle::LifecycleCommand::Abandon,

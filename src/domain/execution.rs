@@ -224,6 +224,11 @@ impl Execution {
         self.revision
     }
 
+    /// When it started.
+    pub fn started_at(&self) -> Timestamp {
+        self.started_at
+    }
+
     /// When it ended.
     pub fn completed_at(&self) -> Option<Timestamp> {
         self.completed_at

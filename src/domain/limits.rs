@@ -359,16 +359,23 @@ pub const TELEMETRY_LIMIT_DEFAULT: usize = 100;
 pub const TELEMETRY_SCANNED_MAX: usize = 100_000;
 /// Largest number of telemetry events in one reply.
 pub const TELEMETRY_LIMIT_MAX: usize = 1000;
-
 /// Forks of an execution that its status lists.
 pub const FORKS_SHOWN_MAX: usize = 100;
+/// Bytes of one value in a comparison of two executions; longer values are cut.
+pub const DIFF_VALUE_BYTES_MAX: usize = 400;
+/// Bytes of the listed changes of one value, and characters of the changed lines of a text; the rest is counted or cut.
+pub const DIFF_LIST_BYTES_MAX: usize = 4 << 10;
+/// Bytes of a text that is compared line by line; a longer text is shown as a value.
+pub const DIFF_TEXT_BYTES_MAX: usize = 64 << 10;
+/// Bytes of steps after which a page of a comparison ends.
+pub const DIFF_PAGE_BYTES_MAX: usize = 8 << 10;
+/// Steps whose different durations a comparison lists.
+pub const DIFF_TIMES_MAX: usize = 10;
 /// Journal rows examined for one page of executions; the next page continues from there. Up to this many open
 /// executions are found by their index.
 pub const LIST_SCANNED_MAX: usize = 100_000;
-
 /// Bytes of outputs in one `step_history`; further outputs are given by digest and size.
 pub const HISTORY_OUTPUT_BYTES_MAX: usize = 8 << 20;
-
 /// Projects whose allowed environment variables are kept at once; beyond it, one project has none until its next
 /// client connects.
 pub const ENVIRONMENTS_MAX: usize = 1024;

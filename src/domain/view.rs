@@ -2,6 +2,7 @@
 //! definition and its journal. Clients rely on their field names, and on which fields are null.
 
 mod artifacts;
+mod diff;
 mod execution;
 mod failure;
 mod fork;
@@ -22,6 +23,10 @@ mod waits;
 
 pub use self::{
     artifacts::{ArtifactContent, ArtifactView, artifact_views, slice_artifact_content},
+    diff::{
+        ChangeList, ComparedExecution, DiffSide, DiffView, StepDiff, StepTimes, ValueChange,
+        VisitPair, VisitSummary,
+    },
     execution::ExecutionView,
     failure::FailureView,
     fork::{ForkView, RewindView},

@@ -8,6 +8,7 @@ mod contents;
 mod deadlines;
 mod definitions;
 mod descendants;
+mod diff;
 mod directory;
 mod dispatch;
 mod environments;

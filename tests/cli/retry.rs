@@ -31,7 +31,7 @@ fn the_story_of_the_page_is_true() {
             assert!(ran.out.contains(line), "{command} does not say `{line}`: {ran:?}");
         }
     }
-    assert_eq!(commands, 3);
+    assert_eq!(commands, 4);
     let history = place.json("show first~2")["history"].clone();
     let steps: Vec<_> = history
         .as_array()

@@ -9,6 +9,7 @@ mod compensation;
 mod control;
 mod corners;
 mod crash;
+mod diff;
 mod fence;
 mod forks;
 mod hooks;

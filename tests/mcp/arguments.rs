@@ -145,6 +145,7 @@ fn harmful(tool: &str, token: &Value) -> Map<String, Value> {
             json!({ "execution_id": WITNESS, "step_name": "x", "verdict": "retry" })
         }
         "execution.retry" | "execution.fork" => json!({ "execution_id": WITNESS }),
+        "execution.diff" => json!({ "a": WITNESS, "b": WITNESS }),
         "execution.rewind" => json!({ "execution_id": WITNESS, "to_step": "x" }),
         "workflow.list" | "command.list" | "provider.list" | "catalog.list" => json!({}),
         "catalog.set_class" => json!({ "catalog_id": "x", "id": "x", "class": "safe" }),

@@ -69,7 +69,7 @@ pub const MANIFESTS: [&str; 6] =
     ["announce", "app-scaffold", "incident-runbook", "release", "retract", "review-until-approved"];
 
 /// Every tool by the name that the documents have.
-pub const TOOLS: [&str; 41] = [
+pub const TOOLS: [&str; 42] = [
     "workflow.start",
     "workflow.next_step",
     "workflow.read",
@@ -81,6 +81,7 @@ pub const TOOLS: [&str; 41] = [
     "execution.retry",
     "execution.rewind",
     "execution.fork",
+    "execution.diff",
     "execution.pause",
     "execution.abandon",
     "execution.diverge",

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ForkOriginView, StatusView};
+use super::{ForkOriginView, StatusView, history::format_visit};
 use crate::{
     error::format_count,
     event::{Event, Row, VisitId},
@@ -77,9 +77,6 @@ impl RewindView {
     }
 }
 
-/// A visit as `step`, `step#visit` or `step[item]`.
 fn visit_name(visit_id: &VisitId) -> String {
-    let item = visit_id.item.map_or_else(String::new, |item| format!("[{}]", item + 1));
-    let number = if visit_id.visit > 1 { format!("#{}", visit_id.visit) } else { String::new() };
-    format!("{}{number}{item}", visit_id.step())
+    format_visit(visit_id.step().as_str(), visit_id.visit, visit_id.item)
 }

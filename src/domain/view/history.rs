@@ -72,6 +72,9 @@ pub struct HistoryRow {
     pub body: Option<String>,
     #[serde(skip)]
     opened_at: Timestamp,
+    /// Its output as the journal names it.
+    #[serde(skip)]
+    pub(super) output_payload: Option<Payload>,
 }
 
 /// The option that a client took of those that a step offered.
@@ -244,6 +247,13 @@ impl From<&GateAnswered> for GateAnswerView {
     }
 }
 
+/// A visit as `step`, `step#visit` or `step[item]`; items are counted from 1.
+pub(super) fn format_visit(step: &str, visit: u32, item: Option<u32>) -> String {
+    let item = item.map_or_else(String::new, |item| format!("[{}]", item + 1));
+    let number = if visit > 1 { format!("#{visit}") } else { String::new() };
+    format!("{step}{number}{item}")
+}
+
 /// The latest entry of a visit.
 fn latest_row_of_visit<'a>(
     visits: &'a mut [HistoryRow],
@@ -280,6 +290,7 @@ impl HistoryRow {
             inherited: false,
             body: visit_id.body.name_unless_work().map(str::to_owned),
             opened_at: row.at,
+            output_payload: None,
         }
     }
 
@@ -288,6 +299,12 @@ impl HistoryRow {
             && self.visit == visit_id.visit
             && self.item == visit_id.item
             && self.body.as_deref() == visit_id.body.name_unless_work()
+    }
+
+    /// The visit as `step`, `step#visit` or `step[item]`, and `/hook` for a hook.
+    pub(super) fn visit_name(&self) -> String {
+        let hook = self.body.as_ref().map_or_else(String::new, |body| format!("/{body}"));
+        format!("{}{hook}", format_visit(&self.step_name, self.visit, self.item))
     }
 
     fn set_end_time(&mut self, at: Timestamp) {
@@ -305,6 +322,7 @@ fn close_row(
     match outcome {
         Outcome::Completed(payload) => {
             entry.status = StepStatus::Completed.as_str().into();
+            entry.output_payload = Some(payload.clone());
             entry.output = resolve_payload(payload, load_content);
             if entry.output.is_none() {
                 entry.output_digest = Some(payload.digest.to_string());

@@ -1,4 +1,4 @@
-//! `execution.{fork,retry,rewind}`: a second chance for an execution.
+//! `execution.{fork,retry,rewind,diff}`: a second chance for an execution, and what it did differently.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use midex_domain::{
     error::{Error, Result},
     execution::RewindRequest,
     limits,
-    view::RewindView,
+    view::{DiffView, RewindView},
 };
 use midex_server::app::{App, ForkRequest};
 
@@ -61,6 +61,16 @@ pub(super) struct RewindArguments {
     #[schemars(length(min = 1, max = limits::REASON_CHARS_MAX))]
     reason: Option<String>,
     compensate: Option<bool>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct DiffArguments {
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    a: String,
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    b: String,
+    /// The next_offset of the page before
+    offset: Option<usize>,
 }
 
 pub(super) async fn retry(app: &App, arguments: RetryArguments) -> Result<Value> {
@@ -130,6 +140,13 @@ async fn fork_and_reply(app: &App, request: ForkRequest, is_current: bool) -> Re
     let mut answer = serialize_view(&reply)?;
     answer["fork"] = serialize_view(&fork)?;
     Ok(answer)
+}
+
+pub(super) async fn diff(app: &App, arguments: DiffArguments) -> Result<DiffView> {
+    let DiffArguments { a, b, offset } = arguments;
+    // Both histories may be large.
+    let _turn = app.acquire_large_read().await;
+    app.diff(&parse_execution_id(&a)?, &parse_execution_id(&b)?, offset.unwrap_or_default()).await
 }
 
 pub(super) async fn rewind(app: &App, arguments: RewindArguments) -> Result<RewindView> {

@@ -88,7 +88,7 @@ macro_rules! work {
 
 /// Every tool. Names are read at every start of the command line, so a row is constant, and its schemas are made when
 /// they are first needed.
-pub(super) static TOOL_TABLE: [ToolSpec; 48] = [
+pub(super) static TOOL_TABLE: [ToolSpec; 49] = [
     tool! { "workflow.start" "Start a workflow"
         "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
          and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
@@ -134,6 +134,9 @@ pub(super) static TOOL_TABLE: [ToolSpec; 48] = [
         "Copies an execution: to do it again from a step, with other inputs, or as it was at a revision.",
         OPERATE, Create, Answer(execution_fork::fork) ["execution_id", "message"] }
     .with_whole_answers(),
+    tool! { "execution.diff" "Compare executions"
+        "Compares two executions: definition, inputs, steps, outputs, times.",
+        OPERATE, Read, Reply(execution_fork::diff) ["a", "b", "definition", "inputs", "steps"] },
     tool! { "execution.pause" "Pause an execution"
         "Holds an execution until execution.resume. Tokens stay valid.",
         OPERATE, Create, Answer(lifecycle::pause_execution) -> shape },

@@ -8,7 +8,8 @@ use midex_domain::{
     error::Result,
     execution::{Execution, ForkPlan, RewindRequest},
     view::{
-        AdvanceReply, CurrentStep, DefinitionView, ForkView, PastPoint, RewindView, StatusView,
+        AdvanceReply, CurrentStep, DefinitionView, DiffView, ForkView, PastPoint, RewindView,
+        StatusView,
     },
 };
 use midex_engine::ForkRequest;
@@ -72,6 +73,19 @@ impl App {
     /// As [`midex_engine::Engine::rewind`].
     pub async fn rewind(&self, id: &ExecutionId, request: RewindRequest) -> Result<RewindView> {
         self.engine().await?.rewind(id, request).await
+    }
+
+    /// What differs between two executions, in pages.
+    ///
+    /// # Errors
+    /// As [`midex_engine::Engine::diff`].
+    pub async fn diff(
+        &self,
+        before: &ExecutionId,
+        after: &ExecutionId,
+        offset: usize,
+    ) -> Result<DiffView> {
+        self.engine().await?.diff(before, after, offset).await
     }
 
     /// The status of an execution at a point in the past.

@@ -98,6 +98,7 @@ pub(super) static CASES: &[Case] = &[
     case("retry running"),
     case("rewind completed draft"),
     case("fork failed --dry-run"),
+    case("diff failed completed"),
     file("cat letter"),
     writing("new workflow notes"),
     writing("new agent editor"),
