@@ -3,7 +3,6 @@
 use std::{
     io::Read,
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use rustix::termios::LocalModes;
@@ -107,7 +106,8 @@ fn an_interrupt_of_a_list_or_a_question_does_nothing() {
     for (args, asked) in [("pause", "empty: none) "), ("abandon", "empty: none) ")] {
         let mut terminal = place.terminal(args);
         terminal.expect(asked);
-        let (code, shown) = interrupt_until_end(terminal);
+        terminal.interrupt();
+        let (code, shown) = terminal.end();
         // The default of the signal, or the answer no.
         assert!(matches!(code, None | Some(1)), "{args:?}: {code:?} {shown}");
         assert_eq!(place.state("p"), "running");
@@ -115,7 +115,8 @@ fn an_interrupt_of_a_list_or_a_question_does_nothing() {
     let mut terminal = place.terminal("abandon");
     terminal.answer("empty: none) ", "1");
     terminal.expect("anything else does nothing: ");
-    let (code, shown) = interrupt_until_end(terminal);
+    terminal.interrupt();
+    let (code, shown) = terminal.end();
     assert!(matches!(code, None | Some(1)), "{code:?} {shown}");
     assert_eq!(place.state("p"), "running");
 }
@@ -400,18 +401,4 @@ fn a_closed_pipe_ends_every_command_quietly() {
         assert_eq!(said, "", "{args:?}");
         assert!(matches!(status.code(), Some(0 | 1)), "{args:?}: {status}");
     }
-}
-
-/// Sends SIGINT each second until the command ends. The line editor can miss a signal that arrives between its check for
-/// signals and its read; a person then presses Ctrl-C again.
-fn interrupt_until_end(mut terminal: Terminal) -> (Option<i32>, String) {
-    let mut has_ended = || {
-        terminal.interrupt();
-        if let Ok(more) = terminal.shown.recv_timeout(Duration::from_secs(1)) {
-            terminal.seen += &more;
-        }
-        terminal.child.try_wait().unwrap().is_some()
-    };
-    until(&mut has_ended, "the command ends");
-    terminal.end()
 }

@@ -5,7 +5,7 @@ use std::{
     io::{Read, Write},
     os::fd::OwnedFd,
     process::{Child, Command, Stdio},
-    sync::mpsc,
+    sync::{Arc, Once, atomic::AtomicBool, mpsc},
 };
 
 use rustix::{
@@ -53,6 +53,7 @@ impl Terminal {
     }
 
     fn begin(mut command: Command, term: &str, columns: u16) -> Self {
+        take_interrupts();
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -134,6 +135,17 @@ impl Terminal {
         }
         (code, std::mem::take(&mut self.seen))
     }
+}
+
+/// Makes sure that the commands of tests get SIGINT. A shell starts its background jobs with SIGINT ignored, and every
+/// command inherits that; what this process handles itself, a command has the default for.
+fn take_interrupts() {
+    static IS_TAKEN: Once = Once::new();
+    IS_TAKEN.call_once(|| {
+        let always = Arc::new(AtomicBool::new(true));
+        signal_hook::flag::register_conditional_shutdown(Signal::INT.as_raw(), 130, always)
+            .expect("a handler of SIGINT");
+    });
 }
 
 /// Where a test fails its command ends with it.
