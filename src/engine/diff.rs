@@ -27,10 +27,14 @@ impl Engine {
             (self.read_execution(before).await?, self.read_execution(after).await?);
         let sides = (self.load_diff_side(&before).await?, self.load_diff_side(&after).await?);
         let (mut diff, pairs) = DiffView::new(sides.0, sides.1, offset);
-        for pair in pairs {
+        let (mut pairs, mut next_offset) = (pairs.into_iter(), offset);
+        while let Some(pair) = pairs.next() {
             let [before, after] = pair.outputs();
             let outputs = (self.load_payload(before).await?, self.load_payload(after).await?);
-            if !diff.add_step(pair, [outputs.0.as_deref(), outputs.1.as_deref()]) {
+            let is_full = diff.add_step(pair, [outputs.0.as_deref(), outputs.1.as_deref()]);
+            next_offset += 1;
+            if is_full && pairs.len() > 0 {
+                diff.next_offset = Some(next_offset);
                 break;
             }
         }

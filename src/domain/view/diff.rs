@@ -184,12 +184,12 @@ impl DiffView {
             same_steps: visit_count - differing.len(),
             steps: Vec::new(),
             times,
-            next_offset: (offset < differing.len()).then_some(offset),
+            next_offset: None,
         };
         (view, differing.into_iter().skip(offset).collect())
     }
 
-    /// Adds a visit with its outputs in both executions, as far as it has them. Returns false once the page is full.
+    /// Adds a visit with its outputs in both executions, as far as it has them. Returns true once the page is full.
     pub fn add_step(&mut self, pair: VisitPair, outputs: [Option<&Value>; 2]) -> bool {
         let output = match outputs {
             [Some(before), Some(after)] => {
@@ -205,8 +205,7 @@ impl DiffView {
             after: pair.after.as_ref().map(VisitSummary::new),
             output,
         });
-        self.next_offset = self.next_offset.map(|offset| offset + 1);
-        json_length(&self.steps) < limits::DIFF_PAGE_BYTES_MAX
+        json_length(&self.steps) >= limits::DIFF_PAGE_BYTES_MAX
     }
 
     /// True if nothing but times differs.
