@@ -178,13 +178,13 @@ fn code_advice(code: Code) -> &'static [&'static str] {
 /// What a person does about a failure. Its names (`{name}`) are those of the failed call or step.
 pub(super) const fn failure_advice(failure: FailureCode) -> &'static str {
     by_code! { failure, FailureCode,
-        StepFailed => "Run `midex show {execution_id}`: it says why; `midex run` starts the workflow again";
+        StepFailed => "Run `midex show {execution_id}`: it says why; `midex retry {execution_id}` goes on from that step";
         OutputInvalid => "Correct the `result` of the step, or what it does: `midex show {execution_id}` says what breaks it";
         ExpressionFailed => "Correct the expression that `midex show {execution_id}` names; where a value may be missing, write `default(…)`";
-        MaxVisits => "Raise `max_visits` of the step, or correct the condition of its loop, and run the workflow again";
+        MaxVisits => "Raise `max_visits` of the step, or correct the condition of its loop, and run `midex retry {execution_id} --with-current-file`";
         MaxSteps => "Raise `max_steps` under `limits`, or correct the loop, and run the workflow again";
         StepsAtOnce => "Add a step of a person or a model, or a `wait`, to the loop: it repeats without a pause";
-        InputsMissing => "Run the workflow again, and answer what the step asks for";
+        InputsMissing => "Run `midex retry {execution_id}`, and answer what the step asks for";
         WaitInvalid => "Correct the value of `wait`: a duration such as 10s, or an instant such as 2030-01-31T09:00:00Z";
         NotAList => "Correct `in` of the `foreach`: its value must be a list";
         LimitExceeded => "Reduce the value that `midex show {execution_id}` names with its limit";
@@ -193,8 +193,8 @@ pub(super) const fn failure_advice(failure: FailureCode) -> &'static str {
         RepeatExhausted => "Raise `max_attempts` of the `repeat`, or find out why its condition stays false";
         RepeatTimedOut => "Raise `timeout` of the `repeat`, or find out why its condition stays false";
         StepTimedOut => "Raise `timeout` of the step, or --timeout of `midex call`";
-        GateRejected => "Run `midex show {execution_id}`: it says who rejected it, and why; run the workflow again once that is settled";
-        GateExpired => "Run the workflow again, and answer in time with `midex approve`; `expires` of the gate sets how long it waits";
+        GateRejected => "Run `midex show {execution_id}`: it says who rejected it, and why; once that is settled, `midex retry {execution_id}` asks again";
+        GateExpired => "Run `midex retry {execution_id}`, and answer in time with `midex approve`; `expires` of the gate sets how long it waits";
         WorkflowTimedOut => "Raise `timeout` of the workflow, and run it again";
         ParentFailed => "Run `midex show {execution_id}`: it names the parent, whose failure is the cause";
         ChildEnded => "Run `midex show {execution_id}`: it names the child, and `midex show` of the child says how it ended";
@@ -211,7 +211,7 @@ pub(super) const fn failure_advice(failure: FailureCode) -> &'static str {
         Http => "Correct what the service reports; `midex show {execution_id}` shows the call";
         Network => "Check whether the service is available, and whether it has carried out the call; then retry";
         Panic => "Run `midex show {execution_id}`: it shows the message for the author of the activity";
-        NotFound => "Start the program that provides it, and run the workflow again";
+        NotFound => "Start the program that provides it, and run `midex retry {execution_id}`";
         NotSupported => "Run the workflow with the program that can do the step";
         Cancelled => "Run `midex show {execution_id}`: it says what cancelled the step";
         Internal => "Run `midex show {execution_id}`: it shows what is known; report it with the log of the server";

@@ -7,6 +7,7 @@ mod reminders;
 
 use std::{fmt::Write as _, path::Path};
 
+use serde_json::json;
 use tokio::task::LocalSet;
 
 use self::host::{HostEvent, strip_whitespace_and_backslashes};
@@ -24,7 +25,7 @@ use midex_domain::{
     error::{Result, double_quotes},
     limits,
     truncate::{json_length, truncate_to_chars},
-    view::{OpenExecution, WaitView},
+    view::{ExecutionRow, OpenExecution, WaitView},
 };
 use midex_server::{
     app::{self, OpenWork},
@@ -67,22 +68,22 @@ async fn answer_event(event: HookEvent, config: Config) -> Result<String> {
         return Ok(String::new());
     }
     let mut link = ServerLink::new(&config);
-    let open_executions = OpenExecutions::fetch(&mut link).await;
+    let transcript = host_event.transcript_tail();
+    let result = fetch_work(&mut link, transcript.as_deref()).await;
     link.close_and_log().await;
-    let mut open_executions = open_executions?;
+    let (mut open_executions, failed) = result?;
     let project = || config.project_dir.display().to_string();
     let session = host_event.session_id().map_or_else(project, str::to_owned);
     let answer = match event {
         HookEvent::SessionStart => {
-            open_executions.recap_all().map(|text| host_event.context_answer(&text))
+            open_executions.recap_all(&failed).map(|text| host_event.context_answer(&text))
         }
         HookEvent::Stop => {
-            if let Some(transcript) = host_event.transcript_tail() {
-                open_executions
-                    .executions
-                    .retain(|execution| has_session_advanced(execution, &transcript));
+            if let Some(transcript) = &transcript {
+                let is_ours = |id: &str| has_session_advanced(id, transcript);
+                open_executions.executions.retain(|execution| is_ours(&execution.execution_id));
             }
-            let reason = open_executions.write_reminder(&config.data_dir, &session)?;
+            let reason = open_executions.write_reminder(&failed, &config.data_dir, &session)?;
             reason.map(|reason| host_event.continue_answer(&reason))
         }
     };
@@ -90,11 +91,32 @@ async fn answer_event(event: HookEvent, config: Config) -> Result<String> {
 }
 
 /// Whether this session started the execution or finished a step of it: the replies of both calls contain this text.
-fn has_session_advanced(execution: &OpenExecution, transcript: &str) -> bool {
-    let id = one_line(&execution.execution_id);
+fn has_session_advanced(id: &str, transcript: &str) -> bool {
+    let id = one_line(id);
     transcript.contains(&strip_whitespace_and_backslashes(&format!(
         "\"success\":true,\"execution_id\":\"{id}\""
     )))
+}
+
+/// The open executions, and the failed ones that this session worked on and nobody has forked: none without a
+/// transcript, since every session of the project would be told of them.
+async fn fetch_work(
+    link: &mut ServerLink<'_>,
+    transcript: Option<&str>,
+) -> Result<(OpenExecutions, Vec<ExecutionRow>)> {
+    let open_executions = OpenExecutions::fetch(link).await?;
+    let mut failed = Vec::new();
+    if let Some(transcript) = transcript {
+        let arguments = json!({ "state": "failed", "limit": limits::HOOK_FAILED_TOLD_MAX });
+        for row in link.list_executions(arguments).await?.executions {
+            if has_session_advanced(&row.execution_id, transcript)
+                && link.fetch_status(&row.execution_id).await?.forks.is_empty()
+            {
+                failed.push(row);
+            }
+        }
+    }
+    Ok((open_executions, failed))
 }
 
 /// The open executions of a project.
@@ -139,12 +161,14 @@ impl OpenExecutions {
 
     /// The summary that a new context needs to continue the work: without personas and tokens, and at most
     /// [`limits::HOOK_BYTES_MAX`] bytes.
-    fn recap_all(&self) -> Option<String> {
+    fn recap_all(&self, failed: &[ExecutionRow]) -> Option<String> {
         const RECAP_HEAD: &str = "Work is open in this project. midex keeps it on disk: it is not lost with a context.\n";
         const RECAP_TAIL: &str = "\nIf this is your work, go on with it instead of beginning it anew. If another window is at it, or your user wants something else, leave it.\n";
         let mut remaining_bytes = limits::HOOK_BYTES_MAX - HOOK_WRAPPER_BYTES;
+        let failed: String = failed.iter().map(recap_failed_execution).collect();
+        remaining_bytes = remaining_bytes.saturating_sub(json_length(&failed));
         if self.executions.is_empty() {
-            return None;
+            return (!failed.is_empty()).then(|| failed.trim_start().to_owned());
         }
         let mut text = RECAP_HEAD.to_owned();
         let mut more_count = self.more_count;
@@ -161,22 +185,38 @@ impl OpenExecutions {
         if more_count > 0 {
             let _ = writeln!(text, "\n{more_count} more open: execution.list");
         }
-        Some(text + RECAP_TAIL)
+        Some(text + RECAP_TAIL + &failed)
     }
 
-    /// Asks the agent not to end its turn before finishing or pausing the open steps. `None` if this session was
-    /// reminded of all of them before.
-    fn write_reminder(&self, data_dir: &Path, session: &str) -> Result<Option<String>> {
+    /// Asks the agent not to end its turn before finishing or pausing the open steps, or retrying what has failed. `None`
+    /// if this session was reminded of all of them before.
+    fn write_reminder(
+        &self,
+        failed: &[ExecutionRow],
+        data_dir: &Path,
+        session: &str,
+    ) -> Result<Option<String>> {
         let steps: Vec<_> = self.executions.iter().flat_map(actionable_steps).collect();
         let new_steps = reminders::filter_new_reminders(data_dir, session, steps)?;
-        if new_steps.is_empty() {
-            return Ok(None);
+        let failed = failed.iter().map(|row| retry_call(&row.execution_id)).collect();
+        let retry_calls = reminders::filter_new_reminders(data_dir, session, failed)?;
+        let mut text = "midex:".to_owned();
+        if !new_steps.is_empty() {
+            let shown_steps = &new_steps[..new_steps.len().min(limits::HOOK_STEPS_TOLD_MAX)];
+            let _ = write!(
+                text,
+                " open in this project: {}. Finish a step with workflow.next_step (execution.resume with the execution_id has its task and token), or call execution.pause. If it is another window's, or your user wants it to stay open, end your turn: this is said once.",
+                shown_steps.join(", ")
+            );
         }
-        let shown_steps = &new_steps[..new_steps.len().min(limits::HOOK_STEPS_TOLD_MAX)];
-        Ok(Some(format!(
-            "midex: open in this project: {}. Finish a step with workflow.next_step (execution.resume with the execution_id has its task and token), or call execution.pause. If it is another window's, or your user wants it to stay open, end your turn: this is said once.",
-            shown_steps.join(", ")
-        )))
+        if !retry_calls.is_empty() {
+            let _ = write!(
+                text,
+                " What you worked on has failed; {RETRY_CONDITION}: {}. Else tell your user, and end your turn: this is said once.",
+                retry_calls.join(", ")
+            );
+        }
+        Ok((!new_steps.is_empty() || !retry_calls.is_empty()).then_some(text))
     }
 }
 
@@ -226,6 +266,23 @@ fn recap_execution(execution: &OpenExecution, waits: &[WaitView], now: Timestamp
     let condition = if is_paused(execution) { "once it may go on" } else { "go on" };
     let _ = writeln!(text, "  {condition}: execution.resume with execution_id '{id}'");
     text
+}
+
+/// When a retry makes sense.
+const RETRY_CONDITION: &str = "once the cause is gone, go on in a new execution";
+
+/// The call that retries a failed execution.
+fn retry_call(id: &str) -> String {
+    format!("execution.retry with execution_id '{}'", double_quotes(&one_line(id)))
+}
+
+/// The lines about a failed execution.
+fn recap_failed_execution(row: &ExecutionRow) -> String {
+    let [id, workflow] = [&row.execution_id, &row.workflow_name].map(|text| one_line(text));
+    format!(
+        "\nExecution '{id}' of workflow '{workflow}' has failed, and its finished steps are kept\n  {RETRY_CONDITION}: {}\n",
+        retry_call(&row.execution_id)
+    )
 }
 
 fn describe_state(execution: &OpenExecution) -> String {

@@ -8,7 +8,7 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     command::{execution_id_flag, insert_flags, quote_operand},
     execution_id::{ExecutionChoice, has_execution_in_state, run_with_named_or_picked},
-    link::{ServerLink, is_final_state, remove_nulls},
+    link::{ServerLink, is_final_state, offers_retry, remove_nulls},
     question::{self, can_ask_person},
     screen::{Screen, one_line},
     value::list_items,
@@ -20,7 +20,7 @@ use midex_domain::{
     clock::{Clock as _, SystemClock},
     error::{Code, Error, Result},
     event::PauseReason,
-    view::{OpenExecution, ReadyStep, StatusView},
+    view::{ExecutionRow, OpenExecution, ReadyStep, StatusView},
 };
 use midex_server::{app::OpenWork, config::Config};
 
@@ -141,11 +141,10 @@ async fn print_resumed(
     let has_steps = !list_items(&answer["ready_steps"]).is_empty();
     let state = answer["workflow_state"].as_str().unwrap_or_default();
     let id = answer["execution_id"].as_str().unwrap_or_default();
-    if state == State::Failed.as_str() {
-        let command = insert_flags(&format!("midex retry {}", quote_operand(id)), flags);
-        let lines = [format!("Execution '{id}' has failed"), format!("To go on: {command}")];
-        let text: String = lines.map(|line| replace_hidden_chars(&line) + "\n").concat();
-        out.write_unchanged(text)?;
+    if is_final_state(state) && state != State::Completed.as_str() {
+        let status = link.fetch_status(id).await?;
+        let parent = status.parent.as_deref();
+        out.write_unchanged(format_ended_execution(id, state, parent, flags))?;
         return Ok(EXIT_FINDINGS);
     }
     if has_steps || is_final_state(state) {
@@ -171,6 +170,19 @@ async fn print_resumed(
         out.write_unchanged(continue_command_line(&status, flags))?;
     }
     Ok(EXIT_OK)
+}
+
+/// The lines about an execution that ended and did not complete: its state, and the command that retries it, if it has
+/// one.
+fn format_ended_execution(id: &str, state: &str, parent: Option<&str>, flags: &str) -> String {
+    let has_failed = state == State::Failed.as_str();
+    let what = if has_failed { "has failed".to_owned() } else { format!("has ended, as {state}") };
+    let mut text = format!("Execution '{id}' {what}\n");
+    if offers_retry(state, parent) {
+        let command = insert_flags(&format!("midex retry {}", quote_operand(id)), flags);
+        let _ = writeln!(text, "To go on: {command}");
+    }
+    text.lines().map(|line| replace_hidden_chars(line) + "\n").collect()
 }
 
 /// Prints the reply of a change and, if no server works on the execution, the command that does.
@@ -229,9 +241,9 @@ pub(super) async fn resume(
         return change_state(LifecycleCommand::Resume, args, config, flags, out).await;
     }
     let mut link = ServerLink::new(config);
-    let open_work = link.fetch_open_work().await;
+    let result = fetch_open_work_and_latest(&mut link).await;
     link.close_and_log().await;
-    let (reply, open_work) = open_work?;
+    let ((reply, open_work), latest) = result?;
     // The reply's own message is for models: it names a tool.
     let text = match open_work {
         OpenWork::One(current) => format_execution_line(
@@ -246,9 +258,25 @@ pub(super) async fn resume(
             let command = format!("midex run {}", execution_id_flag(&executions[0].execution_id));
             format!("{lines}To go on: {}\n", insert_flags(&command, flags))
         }
-        OpenWork::Several(_) => return out.print_reply(&reply).map(|()| EXIT_OK),
+        OpenWork::Several(_) => {
+            let failed = latest.filter(|latest| latest.state == State::Failed.as_str());
+            let failed = failed.map_or_else(String::new, |row| {
+                let parent = row.parent.as_deref();
+                format_ended_execution(&row.execution_id, &row.state, parent, flags)
+            });
+            format!("Nothing is open in this project\n{failed}")
+        }
     };
     out.print(|| reply, || text).map(|()| EXIT_OK)
+}
+
+/// The open executions of the project, and the execution that moved last, whatever its state.
+async fn fetch_open_work_and_latest(
+    link: &mut ServerLink<'_>,
+) -> Result<((Value, OpenWork), Option<ExecutionRow>)> {
+    let open_work = link.fetch_open_work().await?;
+    let page = link.list_executions(json!({ "limit": 1 })).await?;
+    Ok((open_work, page.executions.into_iter().next()))
 }
 
 async fn has_paused_execution(config: &Config) -> Result<bool> {

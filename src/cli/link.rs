@@ -282,9 +282,10 @@ fn parse_with_reply<T: DeserializeOwned>(reply: Value) -> Result<(Value, T)> {
     Ok((reply.clone(), parse_reply(reply)?))
 }
 
-/// Whether `midex retry` is suggested for an execution in the state of this name.
-pub(super) fn offers_retry(state: &str) -> bool {
-    matches!(State::parse(state), Some(State::Failed | State::Abandoned))
+/// Whether `midex retry` is suggested for an execution in the state of this name. A child has none of its own: the retry
+/// of its root continues it too.
+pub(super) fn offers_retry(state: &str, parent: Option<&str>) -> bool {
+    parent.is_none() && State::parse(state).is_some_and(State::can_be_retried)
 }
 
 /// Whether the state, by its name, is a final one.

@@ -64,6 +64,11 @@ impl State {
         matches!(self, Self::Completed | Self::Failed | Self::Abandoned | Self::Diverged)
     }
 
+    /// Whether a retry may continue an execution that ended like this: one that did not complete.
+    pub const fn can_be_retried(self) -> bool {
+        matches!(self, Self::Failed | Self::Abandoned | Self::Diverged)
+    }
+
     /// Whether the state machine allows the change to `next`. A final state never changes.
     pub const fn can_become(self, next: Self) -> bool {
         match self {

@@ -271,7 +271,7 @@ impl<'a> RunPage<'a> {
         }
         let command = format!("midex show {}", quote_operand(&status.execution_id));
         text += &self.named_line("more", &insert_flags(&command, self.flags));
-        if offers_retry(&status.state) {
+        if offers_retry(&status.state, status.parent.as_deref()) {
             let command = format!("midex retry {}", quote_operand(&status.execution_id));
             text += &self.named_line("retry", &insert_flags(&command, self.flags));
         }

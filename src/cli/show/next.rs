@@ -14,7 +14,7 @@ use crate::{
 };
 use midex_domain::{State, view::ExecutionView};
 
-/// The section of the commands; empty if the execution has ended.
+/// The section of the commands; empty if the execution has ended and has no retry.
 pub(super) fn next_commands_section(
     execution: &ExecutionView,
     options: &DisplayOptions<'_>,
@@ -45,7 +45,8 @@ fn next_commands(execution: &ExecutionView, options: &DisplayOptions<'_>) -> Vec
     let make_action = |command: String, effect| WaitAction { command, effect };
     if is_final_state(&status.state) {
         let retry = make_action(format!("midex retry {id}"), "continues it in a new execution");
-        return Vec::from_iter(offers_retry(&status.state).then_some(retry));
+        let is_offered = offers_retry(&status.state, status.parent.as_deref());
+        return Vec::from_iter(is_offered.then_some(retry));
     }
     let mut actions = waits::list_wait_actions(status);
     let is_paused = status.state == State::Paused.as_str();

@@ -55,4 +55,6 @@ pub const COMPLETIONS_MAX: usize = 50;
 pub const FLAGS_TOLD_BYTES_MAX: usize = 4096;
 /// Bytes that a hook reads from the end of its session's transcript.
 pub const HOOK_TRANSCRIPT_BYTES_MAX: u64 = 8 << 20;
+/// Failed executions that `midex hook` looks for in a transcript, the one that moved last first.
+pub const HOOK_FAILED_TOLD_MAX: usize = 3;
 }

@@ -9,7 +9,7 @@ use super::{
     previous::latest_decisions,
     reply::ready_step_brief,
     status::{first_open_step_id, gate_questions_text},
-    waits::join_quoted_names,
+    waits::{join_quoted_names, retry_call_sentence},
 };
 use crate::{
     error::double_quotes,
@@ -140,6 +140,17 @@ impl ResumeReply {
         Self { message: resume_message(&entries, more), open_executions: entries, more }
     }
 
+    /// Names in the message the retry of `latest`, the execution of the project that moved last, if nothing is open and
+    /// it has failed.
+    pub fn name_retry(&mut self, latest: Option<&ExecutionRow>) {
+        let failed = latest.filter(|latest| latest.state == State::Failed.as_str());
+        if let Some(failed) = failed.filter(|_| self.open_executions.is_empty() && self.more == 0) {
+            let (id, call) = (&failed.execution_id, retry_call_sentence(&failed.execution_id));
+            self.message =
+                format!("{NOTHING_OPEN}. Execution '{id}' has failed. {call}. {START_CALL}");
+        }
+    }
+
     /// Removes the last execution, or the last step of the only one; false if a single step is left.
     fn remove_last_entry(&mut self) -> bool {
         if self.open_executions.len() > 1 {
@@ -204,9 +215,12 @@ fn count_done_steps(execution: &Execution) -> usize {
     steps.filter(|step| matches!(step.status, Completed | Skipped)).count()
 }
 
+const NOTHING_OPEN: &str = "Nothing is open in this project";
+const START_CALL: &str = "Call workflow.list with brief 'true': workflow.start begins one of them";
+
 fn resume_message(entries: &[OpenExecution], more_count: usize) -> String {
     let Some(first) = entries.first() else {
-        return "Nothing is open in this project. Call workflow.list with brief 'true': workflow.start begins one of them".into();
+        return format!("{NOTHING_OPEN}. {START_CALL}");
     };
     let more_hint = match more_count {
         0 => String::new(),

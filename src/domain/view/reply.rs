@@ -23,8 +23,8 @@ use super::{
         turns_opened_by_row,
     },
     waits::{
-        actions_for_people, format_child_call, format_parent_call, format_wait_call,
-        join_quoted_names, signals_awaited,
+        actions_for_people, format_child_call, format_parent_call, format_retry_call,
+        format_wait_call, join_quoted_names, signals_awaited,
     },
 };
 use crate::{
@@ -203,6 +203,14 @@ pub struct StepView {
     )]
     #[schemars(skip)]
     pub optional: bool,
+    /// Whether an error of it ends the execution as failed; said to people alone.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    #[schemars(skip)]
+    pub ends_on_error: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -454,6 +462,7 @@ fn step_without_task(context: &ViewContext<'_>, step: &Step, turn: &Turn<'_>) ->
             item: turn.visit.item,
             items: None,
             optional: false,
+            ends_on_error: false,
         },
         agent_name: step.agent_name().map(ToString::to_string),
         description: step_description(context, step, turn),

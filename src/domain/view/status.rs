@@ -14,7 +14,7 @@ use super::{
     task::{self, open_turns},
     waits::{
         SignalView, actions_for_people, describe_wait, format_child_call, format_parent_call,
-        format_wait_call, kept_signal_views, wait_views,
+        format_retry_call, format_wait_call, kept_signal_views, wait_views,
     },
 };
 use crate::{
@@ -25,7 +25,6 @@ use crate::{
     id::ExecutionId,
     limits,
     offer::StepOption,
-    state::State,
     truncate::{truncate_to_chars, truncate_value},
 };
 
@@ -155,6 +154,7 @@ pub fn current_step_for_people(context: &ViewContext<'_>) -> CurrentStep {
         step.instructions = task::task_text_for_people(context, &turn).unwrap_or_default();
         let defined = definition_step(context.definition, turn.position);
         step.step.optional = defined.is_some_and(|step| step.optional);
+        step.step.ends_on_error = task::ends_execution_on_error(context, &turn);
         step.description = defined.map_or_else(String::new, |step| step.description.clone());
         let fan_out = || context.execution.steps().get(turn.position)?.visits.last();
         step.step.items = turn.visit.item.and_then(|_| fan_out()?.items_total());
@@ -258,15 +258,8 @@ fn describe_waiting_state(context: &ViewContext<'_>) -> Option<String> {
         let state = execution.state();
         let parent = format_parent_call(execution).filter(|_| state.is_final());
         let parent = parent.map_or_else(String::new, |look| format!(". {look}"));
-        let retry = match (state, execution.parent()) {
-            (State::Failed, None) => {
-                let id = double_quotes(execution.id().as_str());
-                format!(
-                    ". Call execution.retry with execution_id '{id}': it goes on in a new execution"
-                )
-            }
-            _ => String::new(),
-        };
+        let retry = format_retry_call(execution);
+        let retry = retry.map_or_else(String::new, |call| format!(". {call}"));
         return Some(format!(
             "No active step: the execution is {state}{reason_suffix}{parent}{retry}"
         ));

@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use super::{ViewContext, definition_step, question::InputQuestions};
 use crate::{
-    definition::{OnError, RunWhen, Step, StepKind, collect_expression_texts},
+    definition::{OnError, RetryPolicy, RunWhen, Step, StepKind, collect_expression_texts},
     document::to_plain_text,
+    error::FailureCode,
     event::{Event, Failure, Row, WaitCondition},
     execution::Visit,
     failure::truncate_to_bytes,
-    id::AgentName,
+    id::{AgentName, StepId},
     limits,
     state::StepStatus,
     token::TokenGrant,
@@ -166,7 +167,7 @@ fn persona_instructions(
     };
     lines.push(format!(
         "3. Call workflow.next_step {{token, output}}; output: {form}. If it cannot be done: {{token, error: {{message}}}}; {}.",
-        error_effect_text(step)
+        error_effect_text(step, turn.visit)
     ));
     join_nonempty_lines(&lines)
 }
@@ -209,16 +210,64 @@ pub(super) fn omit_persona(instructions: &mut Option<String>) {
     }
 }
 
-/// The effect of an `error` on the execution, as the instructions state it.
-fn error_effect_text(step: &Step) -> String {
-    let continues_on_failure = |step: &Step| step.optional || step.on_error == OnError::Continue;
-    match &step.on_error {
-        OnError::Step(handler) => format!("step '{handler}' takes over"),
-        _ if continues_on_failure(step) || continues_on_failure(step.acting_step()) => {
-            "the workflow goes on without it".to_owned()
+/// What follows a failure for which no retry is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FailureEffect<'a> {
+    Handler(&'a StepId),
+    GoesOn,
+    EndsExecution,
+}
+
+impl<'a> FailureEffect<'a> {
+    fn from_step(step: &'a Step) -> Self {
+        let continues_on_failure =
+            |step: &Step| step.optional || step.on_error == OnError::Continue;
+        match &step.on_error {
+            // An item that may fail does not fail its `foreach`, whatever handles a failure of that.
+            _ if step.foreach_body().is_some_and(continues_on_failure) => Self::GoesOn,
+            OnError::Step(handler) => Self::Handler(handler),
+            _ if continues_on_failure(step) => Self::GoesOn,
+            _ => Self::EndsExecution,
         }
-        _ => "that ends the execution as failed".to_owned(),
     }
+
+    fn describe(self) -> String {
+        match self {
+            Self::Handler(handler) => format!("step '{handler}' takes over"),
+            Self::GoesOn => "the workflow goes on without it".to_owned(),
+            Self::EndsExecution => "that ends the execution as failed".to_owned(),
+        }
+    }
+}
+
+/// The retry policy of the turn, if it has an attempt left.
+fn retry_with_attempts_left<'a>(step: &'a Step, visit: &Visit) -> Option<&'a RetryPolicy> {
+    let retry = step.acting_step().retry.as_ref()?;
+    (visit.failures + 1 < retry.max_attempts).then_some(retry)
+}
+
+/// The effect of an `error` on the execution, as the instructions state it.
+fn error_effect_text(step: &Step, visit: &Visit) -> String {
+    let effect = FailureEffect::from_step(step).describe();
+    match retry_with_attempts_left(step, visit) {
+        Some(retry) if retry.on.is_empty() => "it is tried again".to_owned(),
+        Some(retry) => {
+            format!("with a `code` of {} it is tried again, else {effect}", retry.on.join(", "))
+        }
+        None => effect,
+    }
+}
+
+/// Whether an `error` without a code, as a person reports it, ends the execution as failed.
+pub(super) fn ends_execution_on_error(context: &ViewContext<'_>, turn: &Turn<'_>) -> bool {
+    let Some(step) = definition_step(context.definition, turn.position) else {
+        return false;
+    };
+    let is_covered = |code: &String| code.eq_ignore_ascii_case(FailureCode::StepFailed.as_str());
+    let retry = retry_with_attempts_left(step, turn.visit);
+    let is_retried =
+        retry.is_some_and(|retry| retry.on.is_empty() || retry.on.iter().any(is_covered));
+    !is_retried && FailureEffect::from_step(step) == FailureEffect::EndsExecution
 }
 
 /// The failures that this step handles, one line each, the latest first. Codes and messages are quoted as data, because
@@ -337,7 +386,7 @@ fn instructions_without_persona(
     lines.push(format!(
         "\n# Required next call\nworkflow.next_step {{token, output}}: this step's token, unchanged, and the result in the form below. \
          If it cannot be done: {{token, error: {{message}}}}; {}. Do not end your turn before this call.\n\n# Output format\n{form}",
-        error_effect_text(step)
+        error_effect_text(step, turn.visit)
     ));
     join_nonempty_lines(&lines)
 }

@@ -14,6 +14,7 @@ use crate::{
     grammar::has_template,
     id::{ExecutionId, StepId},
     nearest::suggest_nearest,
+    state::State,
 };
 use crate::{
     error::{double_quotes, quote_for_shell},
@@ -305,6 +306,22 @@ pub(super) fn format_child_call(execution: &Execution) -> Option<String> {
 pub(super) fn format_parent_call(execution: &Execution) -> Option<String> {
     let read_call = format_read_call(&execution.parent()?.execution_id);
     Some(format!("Call {read_call}: the execution that waited for this one goes on"))
+}
+
+/// The sentence that names the call which continues a failed execution. `None` if it has not failed, or is a child: the
+/// retry of its root continues it too.
+pub(super) fn format_retry_call(execution: &Execution) -> Option<String> {
+    let is_failed_root = execution.state() == State::Failed && execution.parent().is_none();
+    is_failed_root.then(|| retry_call_sentence(execution.id().as_str()))
+}
+
+/// The sentence that names the call which continues the execution of this id, which has failed.
+pub(super) fn retry_call_sentence(id: &str) -> String {
+    let id = double_quotes(id);
+    // Conditional, so that an agent does not retry over and over what fails for the same cause.
+    format!(
+        "Once the cause is gone, call execution.retry with execution_id '{id}': it goes on in a new execution"
+    )
 }
 
 /// Joins names for a sentence, each in quotes.

@@ -13,7 +13,7 @@ use midex_domain::{
     limits,
     view::{CurrentStep, ResumeReply},
 };
-use midex_server::app::{App, OpenWork};
+use midex_server::app::{App, ListRequest, OpenWork};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Arguments {
@@ -66,7 +66,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
         Some(id) => OpenWork::One(Box::new(
             app.resume_current_step(&parse_execution_id(&id)?, arguments.reason).await?,
         )),
-        None => app.open_work(arguments.project).await?,
+        None => find_open_work(app, arguments.project).await?,
     };
     let mut answer = match open_work {
         OpenWork::One(mut step) => {
@@ -77,6 +77,18 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
     };
     answer["success"] = json!(true);
     Ok(answer)
+}
+
+/// The open work of a project. If nothing is open, the message names the retry of the execution that failed last.
+async fn find_open_work(app: &App, project: Option<String>) -> Result<OpenWork> {
+    let mut open_work = app.open_work(project.clone()).await?;
+    if let OpenWork::Several(several) = &mut open_work
+        && several.open_executions.is_empty()
+    {
+        let request = ListRequest { project, limit: Some(1), ..ListRequest::default() };
+        several.name_retry(app.list(request).await?.executions.first());
+    }
+    Ok(open_work)
 }
 
 /// The current step of one execution. Adds `state` and `message`, as lifecycle tools return them.

@@ -2,8 +2,8 @@
 
 use super::{
     CONTINUE_OPTION_ID, Event, Execution, REVIEW_PERSONA_HINT, ReadyStep, Row, State, StepOption,
-    ViewContext, actions_for_people, format_child_call, format_parent_call, format_wait_call,
-    join_quoted_names, signals_awaited,
+    ViewContext, actions_for_people, format_child_call, format_parent_call, format_retry_call,
+    format_wait_call, join_quoted_names, signals_awaited,
 };
 
 /// A hint for a client that has options besides continuing the workflow.
@@ -40,18 +40,14 @@ pub(super) fn build_reply_message(
         (_, None, State::Failed) => {
             let failure = execution.failure.as_ref();
             let cause = failure.map_or("", |failure| failure.message.as_str());
-            match failure.and_then(|failure| failure.step.as_ref()) {
-                Some(step) => format!(
-                    "Step '{step}' failed: {cause}. The workflow has failed.{}",
-                    parent_call_suffix(execution, " ")
-                ),
-                None => {
-                    format!(
-                        "The workflow has failed: {cause}.{}",
-                        parent_call_suffix(execution, " ")
-                    )
-                }
-            }
+            let step = failure.and_then(|failure| failure.step.as_ref());
+            let what = match step {
+                Some(step) => format!("Step '{step}' failed: {cause}. The workflow has failed."),
+                None => format!("The workflow has failed: {cause}."),
+            };
+            let retry = format_retry_call(execution);
+            let retry = retry.map_or_else(String::new, |call| format!(" {call}"));
+            what + &parent_call_suffix(execution, " ") + &retry
         }
         (_, None, State::Paused) => actions_for_people(context),
         (_, None, State::Diverged) => format!(
