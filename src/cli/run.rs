@@ -28,7 +28,7 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output, approve,
     command::{HintContext, execution_id_flag, insert_flags, quoted},
     execution_id,
-    link::{ServerLink, is_final_state},
+    link::{ServerLink, is_final_state, remove_nulls},
     message_with_violations,
     picker::{Choice, pick_choice},
     print_warning,
@@ -74,7 +74,8 @@ pub(super) struct RunArgs {
 /// Where outputs come from.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct OutputSourceArgs {
-    /// Outputs, one JSON value per line: for the next step, or `{"step_name", "output" or "error"}` for the named step
+    /// Outputs, one JSON value per line: for the next step, or `{"step_name", "output" or "error"}` for the named step. An
+    /// error ends the execution, unless the step has `retry` or `on_error`
     #[arg(long, value_name = "FILE")]
     outputs: Option<PathBuf>,
     /// The output of the currently open step, from a file or from standard input: JSON or text
@@ -278,7 +279,7 @@ impl WorkflowRunner<'_> {
                     let refusal = self.submit_result(step, submission).await?;
                     complaint = refusal.map(|error| (step.turn_key(), error));
                 }
-                RunDecision::Pause => self.pause_execution().await?,
+                RunDecision::Pause(reason) => self.pause_execution(reason).await?,
                 RunDecision::Stop(reason) => return Ok(RunEnd::Stopped(reason)),
             }
         }
@@ -378,8 +379,8 @@ impl WorkflowRunner<'_> {
     }
 
     /// Pauses the execution. The next read reports the pause, and the commands that resume it.
-    async fn pause_execution(&mut self) -> Result<()> {
-        let arguments = json!({ "execution_id": self.active_id });
+    async fn pause_execution(&mut self, reason: Option<String>) -> Result<()> {
+        let arguments = remove_nulls(json!({ "execution_id": self.active_id, "reason": reason }));
         match self.link.call("execution.pause", arguments).await {
             // Another client changed the state first: the next read reports the current state.
             Err(error) if error.code() != Code::StateTransitionRefused => Err(error),

@@ -114,6 +114,7 @@ fn a_failure_without_a_reason_asks_the_same_field_again() {
     let mut terminal = named(&place, "i");
     terminal.answer("tags> ", "failed");
     terminal.answer("why> ", "no ink");
+    terminal.answer("End it? ", "y");
     terminal.ends(1);
     let status = &place.json("show i")["status"];
     assert_eq!(status["error"]["message"], "no ink");
@@ -214,6 +215,7 @@ fn what_another_answer_takes_the_place_of_is_printed() {
     let shown = terminal.expect("more> ");
     shown.shows("not JSON from line 2…you typed {\"color\":");
     terminal.type_line("failed: no ink");
+    terminal.answer("End it? ", "y");
     let shown = terminal.ends(1);
     shown.shows("not recorded: {\"name\":\"Ada\",\"tags\":[\"a\",\"b\"]}");
     let status = &place.json("show i")["status"];

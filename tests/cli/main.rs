@@ -15,6 +15,7 @@ mod configuration;
 mod control;
 mod credentials;
 mod doctor;
+mod failing;
 mod first_minute;
 mod follow;
 mod helping;

@@ -82,6 +82,7 @@ fn an_empty_line_stops_and_a_failure_can_be_told() {
     terminal.answer("diagnose> ", "?");
     terminal.expect("- later: stops here");
     terminal.answer("diagnose> ", "This failed, because it cannot be reproduced");
+    terminal.answer("End it? ", "y");
     let shown = terminal.ends(1);
     assert!(shown.contains("it cannot be reproduced"), "{shown}");
     assert_eq!(place.state("p"), "failed");

@@ -41,7 +41,8 @@ const AGENT_AGAIN_FLAG: &str = "--agent-again";
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct AgentArgs {
     /// A command that does the work of each step: it reads the task from standard input and prints one JSON value. A nonzero exit
-    /// code reports that the step failed, except 126 and 127 (the command cannot be run), which leave the step open
+    /// code reports that the step failed, which ends the execution unless the step has `retry` or `on_error`; 126 and 127 (the
+    /// command cannot be run) leave the step open
     #[arg(long = "agent", value_name = "CMD", conflicts_with_all = ["editor", "outputs", "output"])]
     command: Option<String>,
     /// How the task is passed to the command

@@ -20,11 +20,13 @@ use crate::{
     question,
     screen::{Screen, TextStyle, one_line},
     steps::OpenStep,
+    value::text_field,
 };
 use midex_domain::{
     error::{Error, Result},
     limits,
-    view::InputView,
+    truncate::truncate_to_chars,
+    view::{InputView, StepView},
 };
 
 /// A person at the terminal.
@@ -40,12 +42,14 @@ impl Person {
         self.prompt.get_or_insert_with(Prompt::stdin)
     }
 
-    /// Asks until the person answers the first open step, or another one that they name.
+    /// Asks until the person answers the first open step, or another one that they name. `confirms_errors`: whether an
+    /// error that ends the execution is sent only after the person has confirmed it.
     pub(super) async fn ask_step_answer(
         &mut self,
         open_steps: &[OpenStep],
         complaint: Option<Error>,
         draft: &mut AnswerDraft,
+        confirms_errors: bool,
         link: &mut ServerLink<'_>,
     ) -> Result<RunDecision> {
         let context = answer_context(&open_steps[0]);
@@ -53,7 +57,7 @@ impl Person {
             draft.print_unrecorded();
         }
         self.print_other_answers(context)?;
-        let fields = output_fields(&open_steps[0]);
+        let mut fields = output_fields(&open_steps[0]);
         let mut complaint = complaint;
         loop {
             let mut form = self.step_form(context, draft, link);
@@ -61,19 +65,76 @@ impl Person {
                 Some(fields) => form.ask_output_fields(fields, complaint).await?,
                 None => form.ask_text_output(&open_steps[0], complaint).await?,
             };
-            if let Some(word) = word {
-                return Ok(act_on_command(&open_steps[0], word, draft));
-            }
-            let submission = if fields.is_some() {
+            let is_word = word.is_some();
+            let decision = if let Some(word) = word {
+                act_on_command(&open_steps[0], word)
+            } else if fields.is_some() {
                 let report = StepReport::Output(Value::Object(draft.values.clone()));
-                Ok(build_person_submission(&open_steps[0], report))
+                RunDecision::Submit(build_person_submission(&open_steps[0], report))
             } else {
-                parse_person_text(&draft.text, open_steps)
+                match parse_person_text(&draft.text, open_steps) {
+                    Ok(submission) => RunDecision::Submit(submission),
+                    Err(error) => {
+                        complaint = Some(error);
+                        continue;
+                    }
+                }
             };
-            match submission {
-                Ok(submission) => return Ok(RunDecision::Submit(submission)),
-                Err(error) => complaint = Some(error),
+            let decision = if confirms_errors {
+                self.confirm_error(decision, open_steps, link).await?
+            } else {
+                Some(decision)
+            };
+            if let Some(decision) = decision {
+                if is_word && matches!(decision, RunDecision::Submit(_)) {
+                    // The failure or skip replaces the values that were typed.
+                    draft.print_unrecorded();
+                }
+                return Ok(decision);
             }
+            complaint = None;
+            fields = fields.map(|fields| select_violated_fields(&fields, &[], &draft.values));
+        }
+    }
+
+    /// Asks the person to confirm an error that ends the execution, or to pause it instead. Returns the decision after
+    /// that; `None` if the person goes back to the step.
+    pub(super) async fn confirm_error(
+        &mut self,
+        decision: RunDecision,
+        open_steps: &[OpenStep],
+        link: &mut ServerLink<'_>,
+    ) -> Result<Option<RunDecision>> {
+        let Some((step, reason)) = find_ending_error(&decision, open_steps) else {
+            return Ok(Some(decision));
+        };
+        let print_lines =
+            |lines: &str| question::write_prompt(&Screen::stdout().indent_block(None, "  ", lines));
+        print_lines(&format!(
+            "This ends the execution as failed: '{}' has no retry left, and no `on_error`.",
+            one_line(step.name())
+        ))?;
+        loop {
+            let question = "End it? [y]es, [p]ause instead, anything else goes back: ";
+            let answer = match self.open_prompt().read_line(question, &[], link).await? {
+                PromptInput::Line(line) => line.trim().to_lowercase(),
+                input => {
+                    let _ = question::write_prompt(&format!("not recorded: failed: {reason}\n"));
+                    return Ok(Some(act_on_command(step, exit_command(&input))));
+                }
+            };
+            return Ok(match answer.as_str() {
+                answer if question::asks_for_help(answer) => {
+                    print_lines(END_QUESTION_HELP)?;
+                    continue;
+                }
+                "y" | "yes" => Some(decision),
+                "p" | "pause" => {
+                    let reason = truncate_to_chars(&reason, limits::REASON_CHARS_MAX).into_owned();
+                    Some(RunDecision::Pause(Some(reason).filter(|reason| !reason.is_empty())))
+                }
+                _ => None,
+            });
         }
     }
 
@@ -97,6 +158,26 @@ impl Person {
             context.describe_other_answers(),
         ))
     }
+}
+
+const END_QUESTION_HELP: &str =
+    "- yes: ends the execution; `midex retry` can go on from this step later, in a new execution
+- pause: keeps the step open, and stores what you said as the reason of the pause
+- anything else: hands nothing in, and asks for the step again";
+
+/// The step that a submitted error is about and the message of the error, if it ends the execution.
+fn find_ending_error<'a>(
+    decision: &RunDecision,
+    open_steps: &'a [OpenStep],
+) -> Option<(&'a OpenStep, String)> {
+    let RunDecision::Submit(submission) = decision else {
+        return None;
+    };
+    let StepReport::Error(error) = &submission.report else {
+        return None;
+    };
+    let step = submission.find_step(open_steps)?;
+    step.ready.step.ends_on_error.then(|| (step, text_field(error, "message")))
 }
 
 /// The fields to ask for a step; `None` if its output is asked as text.
@@ -206,23 +287,20 @@ impl FieldForm<'_, '_> {
 }
 
 /// What `midex run` does next after a command word.
-fn act_on_command(step: &OpenStep, action: PersonAction, draft: &mut AnswerDraft) -> RunDecision {
+fn act_on_command(step: &OpenStep, action: PersonAction) -> RunDecision {
     let submit_error =
         |error: Value| RunDecision::Submit(build_person_submission(step, StepReport::Error(error)));
-    if matches!(action, PersonAction::Skip | PersonAction::Failed(_)) {
-        // The failure or skip replaces the values that were typed.
-        draft.print_unrecorded();
-    }
     match action {
         PersonAction::Skip => submit_error(words::skipped_step_error()),
         PersonAction::Failed(reason) => submit_error(json!({ "message": reason })),
-        PersonAction::Pause => RunDecision::Pause,
+        PersonAction::Pause(reason) => RunDecision::Pause(reason),
         PersonAction::Leave => RunDecision::Stop("stopped".to_owned()),
         PersonAction::Interrupted => RunDecision::Stop("interrupted".to_owned()),
     }
 }
 
-/// The context for command words at this step: an optional step can be skipped.
+/// The context for command words at this step.
 fn answer_context(step: &OpenStep) -> AnswerContext {
-    AnswerContext::Step { is_optional: step.ready.step.optional }
+    let StepView { optional, ends_on_error, .. } = step.ready.step;
+    AnswerContext::Step { is_optional: optional, ends_on_error }
 }

@@ -18,7 +18,7 @@ use super::{
     submission::{RunDecision, StepSubmission, parse_person_text},
     words::AnswerContext,
 };
-use crate::{link::ServerLink, prompt::Prompt, steps::OpenStep};
+use crate::{link::ServerLink, prompt::Prompt, question, steps::OpenStep};
 use midex_domain::{
     error::{Error, Result},
     limits,
@@ -130,23 +130,36 @@ impl OutputSource {
         page.print_step(&open_steps[0])?;
         // An `input` step is for the user alone: the command of `--agent` does not answer it.
         let is_user_input = open_steps[0].kind() == "input";
+        let confirms_errors = !page.is_json() && question::can_ask_person();
         match (answerer, &mut self.person) {
-            (Answerer::Editor(editor), _) => {
-                // Editing may take long: release the store so that other processes can open it.
-                link.release_store().await?;
-                let submission =
-                    editor.ask_for_output(open_steps, complaint, &mut self.draft).await?;
-                Ok(submission.map_or_else(
-                    || RunDecision::Stop(self.end_reason.to_owned()),
-                    RunDecision::Submit,
-                ))
+            (Answerer::Editor(editor), person) => {
+                let (mut complaint, draft) = (complaint, &mut self.draft);
+                loop {
+                    // Editing may take long: release the store so that other processes can open it.
+                    link.release_store().await?;
+                    let submission =
+                        editor.ask_for_output(open_steps, complaint.take(), draft).await?;
+                    let Some(submission) = submission else {
+                        return Ok(RunDecision::Stop(self.end_reason.to_owned()));
+                    };
+                    let decision = RunDecision::Submit(submission);
+                    let Some(person) = person.as_mut().filter(|_| confirms_errors) else {
+                        return Ok(decision);
+                    };
+                    if let Some(decision) = person.confirm_error(decision, open_steps, link).await?
+                    {
+                        return Ok(decision);
+                    }
+                    draft.print_unrecorded();
+                }
             }
             (Answerer::Agent(agent), person) if !is_user_input || person.is_none() => {
                 let submission = agent.run_for_step(&open_steps[0], complaint, link).await?;
                 Ok(RunDecision::Submit(submission))
             }
             (_, Some(person)) => {
-                person.ask_step_answer(open_steps, complaint, &mut self.draft, link).await
+                let draft = &mut self.draft;
+                person.ask_step_answer(open_steps, complaint, draft, confirms_errors, link).await
             }
             (_, None) => Ok(RunDecision::Stop(self.end_reason.to_owned())),
         }

@@ -34,8 +34,8 @@ pub(super) enum StepReport {
 pub(super) enum RunDecision {
     /// An output or an error.
     Submit(StepSubmission),
-    /// Pause the execution.
-    Pause,
+    /// Pause the execution, for this reason.
+    Pause(Option<String>),
     /// End the command, for this reason.
     Stop(String),
 }

@@ -11,8 +11,8 @@ pub(super) enum PersonAction {
     Failed(String),
     /// The step is skipped.
     Skip,
-    /// The execution is to be paused.
-    Pause,
+    /// The execution is to be paused, for this reason if the person gave one.
+    Pause(Option<String>),
     /// The command ends, and the execution stays as it is.
     Leave,
     /// The person pressed Ctrl-C: as `Later`.
@@ -27,6 +27,8 @@ pub(super) enum AnswerContext {
     Step {
         /// Whether the step can be skipped.
         is_optional: bool,
+        /// Whether a failure of the step ends the execution.
+        ends_on_error: bool,
     },
 }
 
@@ -54,8 +56,8 @@ impl AnswerContext {
             (_, PersonAction::Leave) => LineMeaning::Command(PersonAction::Leave),
             (Self::Start, PersonAction::Failed(reason)) if !reason.is_empty() => LineMeaning::Value,
             (Self::Start, _) => LineMeaning::Help(NOT_STARTED_MESSAGE.to_owned()),
-            (Self::Step { is_optional: false }, PersonAction::Skip) => {
-                LineMeaning::Help(STEP_REQUIRED_MESSAGE.to_owned())
+            (Self::Step { is_optional: false, ends_on_error }, PersonAction::Skip) => {
+                LineMeaning::Help(format!("{STEP_REQUIRED_MESSAGE}, {}", effect_of(ends_on_error)))
             }
             (Self::Step { .. }, word) => LineMeaning::Command(word),
         }
@@ -73,35 +75,47 @@ impl AnswerContext {
     pub(super) const fn describe_other_answers(self) -> &'static str {
         match self {
             Self::Start => "(other answers: later; ? explains them)",
-            Self::Step { is_optional: true } => {
+            Self::Step { is_optional: true, .. } => {
                 "(other answers: failed: WHY, skip, pause, later; ? explains them)"
             }
-            Self::Step { is_optional: false } => {
-                "(other answers: failed: WHY, pause, later; ? explains them)"
+            Self::Step { ends_on_error: true, .. } => {
+                "(other answers: failed: WHY, which ends the execution; pause, later; ? explains them)"
             }
+            Self::Step { .. } => "(other answers: failed: WHY, pause, later; ? explains them)",
         }
     }
 
     /// The possible answers, explained for people.
     fn describe_answers(self) -> String {
-        let own_lines: &[&str] = match self {
-            Self::Start => &["- later: leaves it; nothing was started"],
-            Self::Step { is_optional } => &[
-                "- this failed, because WHY (or: failed: WHY): hands in that it could not be done",
-                "- pause: pauses the execution",
-                "- later: stops here; the execution waits, and nothing is lost",
-                "- skip: goes on without this step",
-            ][..if is_optional { 4 } else { 3 }],
+        let mut lines = match self {
+            Self::Start => vec!["- later: leaves it; nothing was started".to_owned()],
+            Self::Step { is_optional, ends_on_error } => {
+                let failed = "- this failed, because WHY (or: failed: WHY): hands in that it could not be done";
+                let mut lines = vec![format!("{failed}, {}", effect_of(ends_on_error))];
+                lines.extend(STEP_ANSWER_LINES.map(str::to_owned));
+                lines.extend(is_optional.then(|| "- skip: goes on without this step".to_owned()));
+                lines
+            }
         };
-        let lines = own_lines.iter().copied().chain([
-            "- Ctrl-D: ends a list or a text as an empty line does; where neither can end, it is `later`",
-            "- {…}: the rest of the answer at once, as JSON; where a list or an object is asked for, only that",
-            "- \"later\": a word like these as a text, in quotes",
-        ]);
-        lines.collect::<Vec<_>>().join("\n")
+        lines.extend(INPUT_LINES.map(str::to_owned));
+        lines.join("\n")
     }
 }
 
+/// The effect of a failure, in words that follow a comma.
+const fn effect_of(ends_on_error: bool) -> &'static str {
+    if ends_on_error { "which ends the execution" } else { "and the workflow says what follows" }
+}
+
+const STEP_ANSWER_LINES: [&str; 2] = [
+    "- pause: pauses the execution",
+    "- later: stops here; the execution waits, and nothing is lost",
+];
+const INPUT_LINES: [&str; 3] = [
+    "- Ctrl-D: ends a list or a text as an empty line does; where neither can end, it is `later`",
+    "- {…}: the rest of the answer at once, as JSON; where a list or an object is asked for, only that",
+    "- \"later\": a word like these as a text, in quotes",
+];
 const NOT_STARTED_MESSAGE: &str =
     "nothing runs yet: `later` leaves it, and a word in quotes is taken as a text";
 const STEP_REQUIRED_MESSAGE: &str =
@@ -122,7 +136,7 @@ fn parse_command_word(line: &str) -> Option<PersonAction> {
     match lowercase.as_str() {
         "failed" | "this failed" => Some(PersonAction::Failed(String::new())),
         "skip" => Some(PersonAction::Skip),
-        "pause" => Some(PersonAction::Pause),
+        "pause" => Some(PersonAction::Pause(None)),
         "later" => Some(PersonAction::Leave),
         _ => None,
     }
@@ -161,8 +175,9 @@ mod tests {
 
     #[test]
     fn unusable_word_is_explained() {
-        let required_step = AnswerContext::Step { is_optional: false };
-        let optional = AnswerContext::Step { is_optional: true };
+        let required_step = AnswerContext::Step { is_optional: false, ends_on_error: true };
+        let handled_step = AnswerContext::Step { is_optional: false, ends_on_error: false };
+        let optional = AnswerContext::Step { is_optional: true, ends_on_error: false };
         let help_text = |meaning: LineMeaning| match meaning {
             LineMeaning::Help(words) => words,
             meaning => panic!("{meaning:?}"),
@@ -181,9 +196,16 @@ mod tests {
         assert!(!help_text(AnswerContext::Start.classify_line("?")).contains("pause"));
         assert!(help_text(required_step.classify_line("skip")).contains("needs this step"));
         assert_eq!(optional.classify_line("skip"), LineMeaning::Command(PersonAction::Skip));
-        assert_eq!(required_step.classify_line("pause"), LineMeaning::Command(PersonAction::Pause));
+        let pause = LineMeaning::Command(PersonAction::Pause(None));
+        assert_eq!(required_step.classify_line("pause"), pause);
         assert!(help_text(optional.classify_line("?")).contains("- skip"));
         assert!(!help_text(required_step.classify_line("?")).contains("- skip"));
         assert!(!required_step.describe_other_answers().contains("skip"));
+        for word in ["skip", "?"] {
+            let [ending, handled] = [required_step, handled_step].map(|step| {
+                help_text(step.classify_line(word)).contains("which ends the execution")
+            });
+            assert!(ending && !handled, "{word}");
+        }
     }
 }
