@@ -27,7 +27,7 @@ pub(super) struct Arguments {
     choice: Option<String>,
     #[serde(flatten)]
     _known: KnownAgents,
-    /// Instead of output: why it cannot be done
+    /// No output: why. May end the execution
     error: Option<ErrorArgument>,
 }
 
