@@ -26,6 +26,9 @@ steps:
 const FAILS: &str = "{\"step_name\":\"one\",\"error\":\"the disk is full\"}\n";
 const QUESTION: &str = "End it? [y]es, [p]ause instead, anything else goes back: ";
 
+/// Makes a text about the failed execution of this id.
+type Text = fn(&Place, &str) -> String;
+
 /// A place with a workflow of one step.
 fn place() -> Place {
     let place = Place::new();
@@ -140,7 +143,7 @@ fn only_a_person_at_a_terminal_is_asked_about_an_error() {
 #[test]
 fn each_text_about_a_failed_execution_names_the_command_that_retries_it() {
     let place = place();
-    let texts: [(&str, fn(&Place, &str) -> String); 8] = [
+    let texts: [(&str, Text); 8] = [
         ("run", |place, id| fail(place, id).out),
         ("show", |place, id| place.done(&["show", id])),
         ("resume", |place, id| place.ends(1, &["resume", id]).out),

@@ -59,9 +59,9 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<AdvanceReply>
 /// Checked here instead of in the schema, since some hosts refuse a tool whose schema has `oneOf` at its top.
 fn output_or_error_required(has_both: bool) -> Error {
     let message = if has_both {
-        "`output` and `error` exclude each other: send what came of the step, or why it could not be done"
+        "`output` and `error` exclude each other: send what came of the step, or why it could not be done, which may end the execution"
     } else {
-        "either `output` or `error` is required: send what came of the step, or why it could not be done"
+        "either `output` or `error` is required: send what came of the step, or why it could not be done, which may end the execution"
     };
     let violation =
         Violation::new("", "oneOf", message).with_expected("exactly one of `output` and `error`");
