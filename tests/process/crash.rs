@@ -3,6 +3,7 @@
 
 mod bomb;
 mod effects;
+mod forks;
 
 use std::{collections::HashMap, time::Duration};
 
