@@ -3,14 +3,14 @@
 use midex_domain::{
     PauseReason, StepId,
     error::{Code, Error},
-    execution::{Resolution, Verdict},
+    execution::{Resolution, RewindRequest, Verdict},
 };
 
 use super::{
     crash::{process, two},
     *,
 };
-use midex_test::{list_of, play::change_to};
+use midex_test::{assert_has, list_of, play::change_to};
 
 fn resolution(verdict: Verdict, item: Option<u32>) -> Resolution {
     Resolution { step: StepId::parse("first").expect("an id"), item, attempt: None, verdict }
@@ -154,5 +154,17 @@ fn a_word_on_one_attempt_is_none_on_a_later_one() {
         assert_eq!(error.code(), Code::OutcomeKnown);
         let meant = Resolution { attempt: Some((1, 1)), ..resolution(Verdict::Retry, None) };
         engine.commanded(meant).await;
+    });
+}
+
+#[test]
+fn a_rewind_does_not_hide_what_nobody_knows() {
+    cut_off(first_and_second(json!({})), async |engine, _| {
+        let to_step = StepId::parse("first").expect("an id");
+        let rewind = RewindRequest { to_step, reason: None, compensates: false, past: None };
+        let error = engine.rewind(&id(), rewind).await.expect_err("unknown");
+        assert_eq!(error.code(), Code::StateTransitionRefused);
+        assert_has(error.message(), &["the outcome of step 'first' is unknown"]);
+        assert_eq!(engine.status_now("e").await.pause_reasons, [PauseReason::OutcomeUnknown]);
     });
 }
