@@ -242,7 +242,7 @@ enum CliCommand {
     /// Cancel an execution permanently
     #[command(alias = "cancel")]
     Abandon(lifecycle::ChangeArgs),
-    /// Retry a failed or abandoned execution: finished steps are kept, and the step that failed is open again
+    /// Retry a failed, abandoned or diverged execution: finished steps are kept, and the step that failed is open again
     Retry(retry::RetryArgs),
     /// Rewind an open execution to a step: that step and everything after it are done again
     Rewind(retry::RewindArgs),

@@ -84,6 +84,19 @@ fn a_newcomer_goes_on_after_the_fifth_of_nine_steps_has_failed() {
         rows.map(|row| (row["output"]["summary"].clone(), row["inherited"] == true)).collect();
     let expected: Vec<_> = (1..=9).map(|step| (json!(format!("did {step}")), step < 5)).collect();
     assert_eq!(rows, expected);
+    let compared = place.midex("diff first first~2").out;
+    let steps = compared.lines().filter_map(|line| {
+        let (sign, step) = line.trim_start().split_once(' ')?;
+        Some((sign, step.split_once(": ")?.0)).filter(|_| ["~", "+", "-"].contains(&sign))
+    });
+    let steps: Vec<_> = steps.collect();
+    // One step went another way, and the retry went further.
+    assert_eq!(
+        steps,
+        [("~", "s5"), ("+", "s6"), ("+", "s7"), ("+", "s8"), ("+", "s9")],
+        "{compared}"
+    );
+    compared.shows("s5: failed (STEP_FAILED: the disk is full)");
 }
 
 #[test]

@@ -137,7 +137,7 @@ pub struct StepTimes {
     pub after_ms: u64,
 }
 
-/// What is compared of one execution.
+/// One execution to compare.
 #[derive(Debug)]
 pub struct DiffSide<'a> {
     /// The execution.

@@ -1,4 +1,4 @@
-//! `execution.{fork,retry,rewind,diff}`: a second chance for an execution, and what it did differently.
+//! `execution.{fork,retry,rewind,diff}`: forks, retries, rewinds and comparisons of executions.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -69,7 +69,7 @@ pub(super) struct DiffArguments {
     a: String,
     #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
     b: String,
-    /// The next_offset of the page before
+    /// `next_offset` of the page before
     offset: Option<usize>,
 }
 

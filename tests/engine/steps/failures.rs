@@ -379,7 +379,10 @@ async fn a_step_says_what_its_failure_leads_to() {
         (", on_error: continue", "; the workflow goes on without it."),
         (", on_error: b", "; step 'b' takes over."),
         (", retry: {}, on_error: b", "; it is tried again."),
-        (", retry: { on: [503] }", "; with a `code` of HTTP_503 it is tried again, else that ends the execution as failed."),
+        (
+            ", retry: { on: [503] }",
+            "; with a `code` of HTTP_503 it is tried again, else that ends the execution as failed.",
+        ),
     ] {
         let lines = format!(
             "steps:\n  - {{ id: a, guidance: A., result: {{}}{more} }}\n  - {{ id: b, guidance: B., result: {{}}, run_when: failed }}\n"
