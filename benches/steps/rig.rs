@@ -28,7 +28,7 @@ use super::manifest::ACTIVITY;
 pub(crate) struct Rig {
     pub(crate) engine: Engine,
     pub(crate) changes: Notifier,
-    store: Arc<RedbStore>,
+    pub(crate) store: Arc<RedbStore>,
     _dir: tempfile::TempDir,
 }
 
@@ -39,9 +39,16 @@ impl Rig {
 
     /// An engine whose options are changed so.
     pub(crate) async fn with(change: impl FnOnce(Options) -> Options) -> Self {
+        Self::with_store(store::Options::default(), change).await
+    }
+
+    /// An engine whose store has these options, and whose own options are changed so.
+    pub(crate) async fn with_store(
+        store: store::Options,
+        change: impl FnOnce(Options) -> Options,
+    ) -> Self {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-        let store = RedbStore::open(dir.path(), store::Options::default()).expect("a store");
-        let store = Arc::new(store);
+        let store = Arc::new(RedbStore::open(dir.path(), store).expect("a store"));
         let echo = |context: Context| async move { Ok(context.input) };
         let activities =
             Activities::default().with_activity(function(ACTIVITY, echo).as_idempotent());

@@ -1,0 +1,119 @@
+//! What it costs to continue from the past of an execution, and to look at it. The real engine on a real file; what is
+//! measured and what it is held against take turns in one run, so that what counts are the ratios of their medians.
+//!
+//! * forks: a fork and a retry of an execution of 500 steps, beside a start of the same workflow; the bytes that they write.
+//! * rewinds: a rewind, beside a step of the same execution.
+//! * past: the state at revision 10,000, beside reading and decoding the same rows.
+//! * diff: what differs between two executions of 500 steps.
+//!
+//! `cargo bench --bench history` prints the figures and fails where one misses its bar; `-- forks` prints those alone.
+#![allow(missing_docs, reason = "a bench has no interface")]
+#![allow(clippy::disallowed_methods, reason = "a bench measures real time")]
+#![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
+#![allow(clippy::print_stderr, reason = "a bench says which bars were missed")]
+
+mod forks;
+#[path = "../support/manifest.rs"]
+mod manifest;
+mod reads;
+mod rewinds;
+#[path = "../steps/rig.rs"]
+#[allow(dead_code, reason = "this bench needs a part of what the rig can do")]
+mod rig;
+#[path = "../support/mod.rs"]
+#[allow(dead_code, reason = "this bench needs the median alone")]
+mod support;
+
+use std::{process::ExitCode, time::Instant};
+
+use midex_domain::{ExecutionId, StepId, execution::Report, view::AdvanceReply};
+use midex_engine::Engine;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use self::{manifest::manifest, rig::Load, support::median};
+
+/// Steps of the measured workflow: as many as one may have.
+const STEPS: usize = 500;
+
+/// Measures, and prints what it measured.
+type Table = fn(&Runtime, &mut Figures);
+
+fn main() -> ExitCode {
+    let runtime = Runtime::new().expect("a runtime");
+    let tables: [(&str, Table); 4] = [
+        ("forks", forks::table),
+        ("rewinds", rewinds::table),
+        ("past", reads::past_table),
+        ("diff", reads::diff_table),
+    ];
+    let wanted: Vec<_> = std::env::args().collect();
+    let is_named = |name: &str| wanted.iter().any(|wanted| wanted == name);
+    let all = !tables.iter().any(|(name, _)| is_named(name));
+    let mut figures = Figures::default();
+    for (_, table) in tables.iter().filter(|(name, _)| all || is_named(name)) {
+        table(&runtime, &mut figures);
+    }
+    if figures.missed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("error: missed: {}", figures.missed.join("; "));
+    ExitCode::FAILURE
+}
+
+/// The figures that missed their bars.
+#[derive(Debug, Default)]
+struct Figures {
+    missed: Vec<String>,
+}
+
+impl Figures {
+    /// Prints a figure that nothing is asked of.
+    fn print(name: &str, figure: f64, unit: &str) {
+        println!("{name:>44} {figure:>10.1} {unit}");
+    }
+
+    /// Prints a figure with the most that it may be.
+    fn hold(&mut self, name: &str, figure: f64, unit: &str, most: f64) {
+        println!("{name:>44} {figure:>10.1} {unit:<10} {most:>8} at most");
+        if figure > most {
+            self.missed.push(format!("{name}, {figure:.1} {unit} where {most} are allowed"));
+        }
+    }
+}
+
+/// A workflow of 500 steps, one after another, with these lines before them.
+fn chain(head: &str) -> Load {
+    let steps: Vec<_> = (0..STEPS)
+        .map(|at| format!("  - {{ id: s{at}, guidance: Work., result: {{}} }}\n"))
+        .collect();
+    let steps = steps.concat();
+    Load::new(manifest(&format!("{head}steps:\n{steps}")), json!({}))
+}
+
+fn step(at: usize) -> StepId {
+    StepId::parse(&format!("s{at}")).expect("a step")
+}
+
+/// The output with this number, which has about so many bytes.
+fn text(number: usize, bytes: usize) -> Value {
+    let rest = "x".repeat(bytes);
+    json!({ "text": format!("{number:06}{rest}") })
+}
+
+fn id_of(reply: &AdvanceReply) -> ExecutionId {
+    ExecutionId::parse(&reply.execution_id).expect("an id")
+}
+
+/// Reports the open step, after which the next one is open.
+async fn advance(engine: &Engine, last: AdvanceReply, report: Report) -> AdvanceReply {
+    let token = last.new_token.expect("an open step");
+    engine.advance(&token, report).await.expect("an advance")
+}
+
+/// How many microseconds the work takes, and what comes of it.
+async fn timed<T>(work: impl Future<Output = T>) -> (f64, T) {
+    let start = Instant::now();
+    let done = work.await;
+    (start.elapsed().as_secs_f64() * 1e6, done)
+}
