@@ -416,7 +416,7 @@ fn check_other_retry(request: &ForkRequest, other: &Execution) -> Result<()> {
 fn check_retry(execution: &Execution) -> Result<()> {
     let (id, state) = (execution.id(), execution.state());
     match state {
-        State::Failed | State::Abandoned | State::Diverged => {}
+        state if state.can_be_retried() => {}
         State::Completed => {
             let message = format!("execution '{id}' is completed: there is nothing to retry");
             return Err(execution.state_refusal(message, NAME_STEP_NEXT_CALL));
@@ -436,7 +436,7 @@ fn check_retry(execution: &Execution) -> Result<()> {
 
 fn removed_step_error(execution: &Execution, step: &StepId) -> Error {
     let message = format!("the current definition has no step '{step}' to begin at");
-    execution.with_execution_context(Error::argument_rule("from_step", "enum", &message))
+    execution.with_execution_context(Error::argument_rule("/from_step", "enum", &message))
 }
 
 fn invalid_outputs_error(source: &DurableExecution, plan: &ForkPlan) -> Error {
@@ -453,5 +453,5 @@ fn invalid_outputs_error(source: &DurableExecution, plan: &ForkPlan) -> Error {
 /// The refusal of a revision that the execution does not have.
 pub(super) fn unknown_revision_error(id: &ExecutionId, last: u64) -> Error {
     let message = format!("execution '{id}' has the revisions 1 to {last}");
-    Error::argument_rule("revision", "range", &message).with_context("execution_id", id.as_str())
+    Error::argument_rule("/revision", "range", &message).with_context("execution_id", id.as_str())
 }

@@ -93,3 +93,25 @@ fn unknown_workflows_agents_steps_and_artifacts_are_not_found() {
     assert_eq!(refused["error_code"], "WORKFLOW_NOT_FOUND");
     says(&refused["error"], "did you mean 'bug-fix'?");
 }
+
+#[test]
+fn an_item_or_a_hook_is_no_step_that_can_be_done_again() {
+    let project = line();
+    let mut server = project.serve();
+    server.begin("line", "e");
+    let alone = "again with all its items";
+    for (tool, argument, step, why) in [
+        ("execution.fork", "from_step", "a[1]", alone),
+        ("execution.retry", "from_step", "a[1]", alone),
+        ("execution.rewind", "to_step", "a.on_success", alone),
+        ("execution.fork", "from_step", "b", "was not entered yet"),
+        ("execution.rewind", "to_step", "b", "was not entered yet"),
+    ] {
+        let refused = server.refused(tool, json!({ "execution_id": "e", argument: step }));
+        refused.has_fields(json!({
+            "error_code": "ARGUMENTS_INVALID", "/violations/0/path": format!("/{argument}")
+        }));
+        says(&refused["violations"][0]["message"], why);
+    }
+    assert_eq!(server.status("e")["revision"], 1);
+}

@@ -180,13 +180,8 @@ impl TransitionBuilder<'_> {
 
     /// Fills memory with the initial values of the workflow, except for the names that a fork took over.
     pub(super) fn initialize_memory(&mut self) -> DecideResult<()> {
-        let scope = VisitScope::default();
-        let memory =
-            self.render_template(&self.context.definition.compiled_workflow().memory, &scope);
-        let memory = match memory {
-            Err(Interrupt::Failed(failure)) => return self.fail_execution(failure),
-            memory => memory?,
-        };
+        let template = &self.context.definition.compiled_workflow().memory;
+        let memory = self.render_template(template, &VisitScope::default())?;
         for (name, value) in memory.as_object().into_iter().flatten() {
             if !self.execution.memory.contains_key(name) {
                 self.write_memory(name, value.clone())?;

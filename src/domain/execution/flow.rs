@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{
     BodyKind, ConsumedCall, Event, Failure, Outcome, PauseReason, SkipReason, State, StepState,
-    StepStatus, Visit, VisitId, WaitCondition, decision::DecideResult, enter::build_branch_output,
+    StepStatus, Visit, VisitId, WaitCondition,
+    decision::{DecideResult, Interrupt},
+    enter::build_branch_output,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -27,10 +29,20 @@ pub(super) enum Readiness {
 impl<'a> TransitionBuilder<'a> {
     /// Starts the execution: fills memory and enters the steps without dependencies.
     pub(super) fn begin_execution(&mut self) -> DecideResult<()> {
-        self.become_state(State::Running, None)?;
-        self.initialize_memory()?;
+        self.become_running()?;
         self.queue.extend(self.context.definition.graph().roots());
         self.run_to_quiescence()
+    }
+
+    /// Fills memory and becomes running. In this order, so that the journal tells the initial values from those that the
+    /// first step writes.
+    pub(super) fn become_running(&mut self) -> DecideResult<()> {
+        let filled = self.initialize_memory();
+        self.become_state(State::Running, None)?;
+        match filled {
+            Err(Interrupt::Failed(failure)) => self.fail_execution(failure),
+            filled => filled,
+        }
     }
 
     /// The scheduler loop: enters or skips every step that is ready, until all open steps wait for something outside.
@@ -191,6 +203,10 @@ impl<'a> TransitionBuilder<'a> {
         self.fail_execution(Failure::new(FailureCode::StepsAtOnce, message, step))?;
         // Steps that run after the failure get a count of their own.
         self.instant_step_count = 0;
+        if self.execution.failing.is_some() {
+            // If it was failing already, the steps after this one go on without it.
+            self.queue.extend(0..self.execution.steps.len());
+        }
         Ok(false)
     }
 
@@ -357,10 +373,7 @@ impl<'a> TransitionBuilder<'a> {
         self.push_event(Event::StepsReset { steps });
         self.queue.retain(|position| !reset_positions.contains(position));
         self.targets.retain(|position| !reset_positions.contains(position));
-        // A join among them may be satisfied already by dependencies that were not reset.
-        let steps = &self.context.definition.workflow.steps;
-        let is_join = |at: &&usize| steps[**at].join != JoinRule::All;
-        self.queue.extend(reset_positions.iter().filter(is_join));
+        self.queue_joins(&reset_positions);
         // The jumping step is outside of the loop, so the dependents that only it led to are skipped as in a forward
         // jump.
         if !reset_positions.contains(&from) {
@@ -369,6 +382,13 @@ impl<'a> TransitionBuilder<'a> {
         // `run_to_quiescence` enters the target later. Entering it here would recurse without bound when steps of the
         // server jump in a cycle.
         self.targets.push_back(target);
+    }
+
+    /// Queues the joins among steps that were reset: dependencies that were not reset may satisfy them already.
+    pub(super) fn queue_joins(&mut self, reset: &BTreeSet<usize>) {
+        let steps = &self.context.definition.workflow.steps;
+        let joins = reset.iter().filter(|at| steps[**at].join != JoinRule::All);
+        self.queue.extend(joins);
     }
 
     /// Ends the execution if nothing is open, or updates the pauses that depend on which steps are open. Returns true

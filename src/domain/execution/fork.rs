@@ -114,11 +114,17 @@ fn decide_fork(
     let (start, call) = (arguments.start.clone(), arguments.call);
     let mut builder = TransitionBuilder::for_new_execution(context, start, call, inputs, clock)?;
     builder.inherit(source, arguments, &base, &plan);
-    builder.become_state(State::Running, None)?;
     for (name, value) in &arguments.memory {
         builder.write_memory(name, value.clone())?;
     }
-    builder.initialize_memory()?;
+    builder.become_running()?;
+    // The hooks of these steps are not run again, so what follows the steps comes now.
+    for step in base.steps_with_open_hook().filter(|step| plan.keeps(&step.id)) {
+        let found = builder.execution.find_step(&step.id);
+        if let Some((position, _)) = found.filter(|_| !builder.execution.state.is_final()) {
+            builder.schedule_after_step(position, None)?;
+        }
+    }
     let ready: Vec<_> = builder.find_decidable_steps().collect();
     builder.queue.extend(ready);
     builder.run_to_quiescence()?;

@@ -94,6 +94,7 @@ impl Execution {
         }
         builder.lift_all_pauses()?;
         if !compensates {
+            builder.queue_joins(&reset_positions);
             builder.targets.push_back(target);
         }
         builder.apply_deferred_outcomes()?;
@@ -140,7 +141,7 @@ impl Execution {
             return Err(error.with_context("to_step", to_step.as_str()).into());
         }
         if self.latest_visit_id(to_step).is_none() {
-            return Err(self.step_not_entered_error("to_step", to_step).into());
+            return Err(self.step_not_entered_error("/to_step", to_step).into());
         }
         Ok(())
     }
@@ -241,6 +242,7 @@ impl TransitionBuilder<'_> {
             return Ok(true);
         }
         self.push_event(Event::RewindCompensated);
+        self.queue_joins(&self.context.definition.graph().descendants(target));
         self.targets.push_back(target);
         Ok(true)
     }

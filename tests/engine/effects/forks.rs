@@ -1,5 +1,7 @@
 //! Forks, retries and rewinds: the steps that are kept, the steps that run again, and the state that a fork drops.
 
+mod faults;
+
 use super::*;
 use midex_domain::{
     StepId,
@@ -412,31 +414,6 @@ async fn the_status_lists_so_many_forks_and_no_more() {
     assert_eq!(retry.execution_id, "e~2");
     let (_, again) = forked(&play.engine, retry_request("e")).await;
     assert_eq!(again.execution_id, "e~2");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_past_state_is_shown_as_it_was_and_hands_out_no_token() {
-    let mut play = Play::begin(NINE, json!({})).await;
-    play.done("s1", json!({ "n": 1 })).await;
-    tokio::time::sleep(seconds(60)).await;
-    play.done("s2", json!({ "n": 2 })).await;
-    let engine = &play.engine;
-    for (point, current, completed) in
-        [("1", "s1", 0), ("2", "s2", 1), ("2025-01-15T10:00:30Z", "s2", 1), ("3", "s4", 3)]
-    {
-        let point = point.parse().unwrap();
-        let status = engine.past_status(&id(), point).await.unwrap();
-        let now = (status.current_step.as_deref(), status.steps.completed);
-        assert_eq!(now, (Some(current), completed), "{point}");
-        let step = engine.past_step(&id(), point).await.unwrap();
-        assert_eq!((step.current_step.as_deref(), step.continuation_token), (Some(current), None));
-        assert_eq!(step.ready_steps[0].continuation_token, "");
-    }
-    for point in ["0", "4", "2025-01-15T09:00:00Z"] {
-        let refused = engine.past_status(&id(), point.parse().unwrap()).await.unwrap_err();
-        assert_eq!(refused.code(), Code::ArgumentsInvalid, "{point}");
-    }
-    assert!("yesterday".parse::<PastPoint>().is_err());
 }
 
 /// An execution whose gate was approved and whose step after the next one failed.

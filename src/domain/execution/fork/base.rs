@@ -1,6 +1,9 @@
 //! The state that a fork continues from, and which steps of the source are done again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use super::{ForkArguments, ForkSource};
 use crate::{
@@ -41,7 +44,8 @@ impl ForkBase {
     ) -> DecideResult<Self> {
         let gone = || Interrupt::Refused(Error::internal("an execution has no journal"));
         let latest = Execution::replay(source.rows).ok_or_else(gone)?;
-        let execution = Execution::replay_before_end(source.rows).ok_or_else(gone)?;
+        let rows = rows_before_end(source.rows);
+        let execution = Execution::replay(rows.iter()).ok_or_else(gone)?;
         let mut base = Self {
             memory: execution.memory.clone(),
             inputs: execution.inputs,
@@ -52,11 +56,15 @@ impl ForkBase {
         };
         base.reopen_open_steps(source.definition);
         base.reopen_compensated_steps();
+        base.reopen_failed_steps(source.definition);
         match &arguments.from_step {
             Some(step) => base.reopen_named_step(step)?,
-            None => base.reopen_failed_step()?,
+            None if base.latest.state == State::Completed && base.reopened.is_empty() => {
+                return Err(base.completed_error().into());
+            }
+            None => {}
         }
-        base.restore_past_values(source)?;
+        base.restore_past_values(ForkSource { rows: &rows, ..source })?;
         if !arguments.repeats_unknown {
             base.check_known_outcomes(source.definition, context)?;
         }
@@ -88,7 +96,7 @@ impl ForkBase {
 
     fn reopen_named_step(&mut self, step: &StepId) -> DecideResult<()> {
         if self.execution.latest_visit_id(step).is_none() {
-            return Err(self.execution.step_not_entered_error("from_step", step).into());
+            return Err(self.execution.step_not_entered_error("/from_step", step).into());
         }
         self.reopened.insert(step.clone(), "it was asked for".to_owned());
         self.sources.push(step.clone());
@@ -113,20 +121,26 @@ impl ForkBase {
         Ok(())
     }
 
-    fn reopen_failed_step(&mut self) -> DecideResult<()> {
+    /// Steps whose failure the workflow did not handle are done again, wherever the fork begins: what follows them must not
+    /// go on without them.
+    fn reopen_failed_steps(&mut self, definition: &Definition) {
         let failure = self.latest.failure.as_ref().or(self.latest.failing.as_ref());
-        let failed = failure.and_then(|failure| failure.step.clone());
-        let failed = failed.filter(|step| {
-            let state = self.execution.find_step(step);
-            state.is_some_and(|(_, state)| state.status == StepStatus::Failed)
-        });
-        if let Some(step) = failed {
-            self.reopen(&step, "it failed");
+        let step = failure.and_then(|failure| definition.step(failure.step.as_ref()?));
+        let mut failed: Vec<_> = step.map(|step| step.id.clone()).into_iter().collect();
+        // What follows a failure is decided only after its hooks, which were cut off.
+        failed.extend(self.steps_with_open_hook().map(|step| step.id.clone()));
+        for step in failed {
+            let state = self.execution.find_step(&step);
+            if state.is_some_and(|(_, state)| state.status == StepStatus::Failed) {
+                self.reopen(&step, "it failed");
+            }
         }
-        if self.latest.state == State::Completed && self.reopened.is_empty() {
-            return Err(self.completed_error().into());
-        }
-        Ok(())
+    }
+
+    /// The steps that ended and whose hooks were cut off.
+    pub(super) fn steps_with_open_hook(&self) -> impl Iterator<Item = &StepState> {
+        let steps = self.execution.steps.iter().map(|step| &**step);
+        steps.filter(|step| step.open_hook_visit().is_some())
     }
 
     /// Refuses to repeat work that may have been done, unless it is safe to repeat.
@@ -177,7 +191,7 @@ impl ForkBase {
     fn completed_error(&self) -> Error {
         let message =
             format!("execution '{}' is completed: name the step to do again", self.latest.id);
-        let error = Error::argument_rule("from_step", "required", &message);
+        let error = Error::argument_rule("/from_step", "required", &message);
         self.latest.with_execution_context(error)
     }
 
@@ -269,6 +283,10 @@ impl<'a> ValueWriters<'a> {
                     writers.inherited.remove(step);
                 }
                 Event::StepInherited(step) => drop(writers.inherited.insert(step.visit_id.step())),
+                Event::VisitOpened(opened) => {
+                    names.clear();
+                    writers.inherited.remove(opened.visit_id.step());
+                }
                 Event::VisitClosed(closed) => {
                     writers.end_visit(&closed.visit_id, &mut has_new_inputs);
                 }
@@ -288,14 +306,19 @@ impl<'a> ValueWriters<'a> {
         self.inherited.remove(visit_id.step());
     }
 
-    /// Whether the step was inherited and may have written a value, which the journal does not tell.
+    /// Whether the step was inherited and it or a hook of it may have written a value, which the journal does not tell.
     fn is_inherited_writer(&self, definition: &Definition, step: &StepId) -> bool {
-        let kind = definition.step(step).map(|step| &step.acting_step().kind);
-        let writes = matches!(
-            kind,
-            Some(StepKind::Set { .. } | StepKind::Input { .. } | StepKind::Extract { .. })
-        );
-        writes && self.inherited.contains(step)
+        let writes = |step: &Step| {
+            matches!(
+                step.kind,
+                StepKind::Set { .. } | StepKind::Input { .. } | StepKind::Extract { .. }
+            )
+        };
+        let is_writer = definition.step(step).is_some_and(|step| {
+            let hooks = step.bodies.iter().filter(|(body, _)| **body != BodyKind::Compensation);
+            writes(step.acting_step()) || hooks.map(|(_, hook)| hook).any(writes)
+        });
+        is_writer && self.inherited.contains(step)
     }
 }
 
@@ -319,18 +342,6 @@ impl StepState {
 }
 
 impl Execution {
-    /// The state before the end of the execution began: with the visits open that its end voided, and the outcomes of
-    /// the same transition applied.
-    fn replay_before_end(rows: &[Row]) -> Option<Self> {
-        let end = rows.iter().position(|row| row.events.iter().any(begins_end));
-        let Some((before, row)) = end.map(|at| (&rows[..at], &rows[at])) else {
-            return Self::replay(rows);
-        };
-        let begins = row.events.iter().position(begins_end).unwrap_or_default();
-        let voided = row.events[..begins].iter().rev().take_while(|event| prepares_end(event));
-        Self::replay_with_part(before, row, begins - voided.count())
-    }
-
     /// The state just before a visit was opened; `None` if the journal does not tell.
     fn replay_before_visit(source: ForkSource<'_>, visit_id: &VisitId) -> Option<Self> {
         let opens = |event: &Event| match event {
@@ -355,6 +366,19 @@ impl Execution {
         let part = Row { events: row.events[..events].to_vec(), ..row.clone() };
         Self::apply_row(Self::replay(rows), &part)
     }
+}
+
+/// The rows before the end of an execution began: with the visits open that its end voided, and the outcomes of the same
+/// transition applied.
+fn rows_before_end(rows: &[Row]) -> Cow<'_, [Row]> {
+    let Some(at) = rows.iter().position(|row| row.events.iter().any(begins_end)) else {
+        return Cow::Borrowed(rows);
+    };
+    let events = &rows[at].events;
+    let begins = events.iter().position(begins_end).unwrap_or_default();
+    let voided = events[..begins].iter().rev().take_while(|event| prepares_end(event)).count();
+    let part = Row { events: events[..begins - voided].to_vec(), ..rows[at].clone() };
+    Cow::Owned(rows[..at].iter().cloned().chain([part]).collect())
 }
 
 /// Whether the end of an execution begins with this event.

@@ -67,6 +67,10 @@ impl ForkPlan {
         kept.map(|planned| &planned.step)
     }
 
+    pub(super) fn keeps(&self, step: &StepId) -> bool {
+        self.kept_steps().any(|kept| kept == step)
+    }
+
     /// The approvals of the source that must be asked for again.
     pub(super) fn gates(&self) -> impl Iterator<Item = StepId> {
         self.steps.iter().filter(|planned| planned.is_gate).map(|planned| planned.step.clone())
