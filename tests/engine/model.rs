@@ -3,6 +3,7 @@
 //!
 //! A failing case prints its commands, and `MIDEX_SEED` replays what the run had; proptest keeps it in `proptest-regressions`.
 
+mod approvals;
 mod driven;
 mod flow;
 mod reference;

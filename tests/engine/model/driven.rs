@@ -1,5 +1,7 @@
 //! What is driven: the pure domain, or the whole engine.
 
+mod again;
+
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -27,6 +29,8 @@ use midex_engine::{
 };
 use midex_test::{EPOCH, TokioClock};
 use serde_json::{Value, json};
+
+pub(super) use self::again::Again;
 
 /// What is handed in with a report: an odd number comes with the choice of going on, which changes nothing else.
 fn submitted(report: Report) -> Submission {
@@ -83,7 +87,7 @@ pub(super) fn inputs(same: bool) -> Value {
 pub(super) struct Pure {
     pub(super) definition: Arc<Definition>,
     pub(super) clock: TokioClock,
-    pub(super) ids: SeededIds,
+    pub(super) ids: Arc<SeededIds>,
     execution: Option<Execution>,
     rows: Vec<Row>,
     /// The values that are stored by digest.
@@ -97,7 +101,7 @@ impl Pure {
         Self {
             definition,
             clock,
-            ids: SeededIds::new(7),
+            ids: Arc::new(SeededIds::new(7)),
             execution: None,
             rows: Vec::new(),
             contents: Values::new(),
@@ -211,11 +215,8 @@ impl Pure {
             return value.clone();
         }
         let revision = need.revision.expect("it is in a row");
-        let row = &self.rows[usize::try_from(revision).expect("a small number") - 1];
-        let mut payloads = row.events.iter().filter_map(|event| event.output());
-        let (_, payload) =
-            payloads.find(|(_, payload)| payload.digest == need.digest).expect("the row has it");
-        Arc::new(payload.inline.as_ref().expect("it is small").value())
+        let row = usize::try_from(revision).expect("a small number") - 1;
+        find_value(&self.rows[row..=row], need).expect("the row has it")
     }
 
     fn command(&mut self, command: &Command) -> Result<Option<AdvanceReply>> {
@@ -223,7 +224,7 @@ impl Pure {
         loop {
             let execution = self.execution.as_ref().expect("an execution");
             let facts = DecisionContext { values: &known, ..self.facts() };
-            match execution.decide(facts, command, self.clock.now(), &self.ids)? {
+            match execution.decide(facts, command, self.clock.now(), &*self.ids)? {
                 Decision::Transition(transition) => return self.become_next(*transition).map(Some),
                 Decision::Replay(key) => return Ok(Some(self.answer(key, true))),
                 Decision::NoChange => return Ok(None),
@@ -237,6 +238,13 @@ impl Pure {
             }
         }
     }
+}
+
+/// A small value, where one of these rows has it.
+fn find_value(rows: &[Row], need: &ValueReference) -> Option<Arc<Value>> {
+    let mut outputs = rows.iter().flat_map(Row::outputs);
+    let (_, document) = outputs.find(|(digest, _)| *digest == need.digest)?;
+    Some(Arc::new(document.value()))
 }
 
 impl Subject for Pure {
@@ -254,7 +262,7 @@ impl Subject for Pure {
                 .check_repeated_start(start.call_digest(&self.definition))
                 .map(|key| self.answer(key, true))
         } else {
-            let transition = Execution::start(self.facts(), start, self.clock.now(), &self.ids)?;
+            let transition = Execution::start(self.facts(), start, self.clock.now(), &*self.ids)?;
             self.become_next(transition)
         }
     }
@@ -303,7 +311,7 @@ impl Subject for Pure {
             parent: Some(Box::new(self.execution().build_parent_record(attempt_id))),
             lookup: None,
         };
-        let transition = Execution::start(child.facts(), start, child.clock.now(), &child.ids);
+        let transition = Execution::start(child.facts(), start, child.clock.now(), &*child.ids);
         let started = transition.and_then(|transition| child.become_next(transition));
         started.expect("a start");
         child
@@ -413,6 +421,21 @@ impl Whole {
     }
 }
 
+impl Whole {
+    /// Another execution on the same engine.
+    fn beside(&self, id: ExecutionId, definition: Arc<Definition>) -> Self {
+        Self {
+            definition,
+            clock: self.clock,
+            store: self.store.clone(),
+            engine: self.engine.clone(),
+            seed: self.seed,
+            id,
+            workflows: self.workflows.clone(),
+        }
+    }
+}
+
 async fn begun(
     store: Arc<dyn Store>,
     clock: TokioClock,
@@ -465,15 +488,7 @@ impl Subject for Whole {
     async fn work(&mut self, _: AttemptId, _: Result<EffectOutput, OperationFailure>) {}
 
     async fn child(&mut self, attempt_id: &AttemptId, definition: Arc<Definition>) -> Self {
-        Self {
-            definition,
-            clock: self.clock,
-            store: self.store.clone(),
-            engine: self.engine.clone(),
-            seed: self.seed,
-            id: attempt_id.child_execution_id(&self.id),
-            workflows: self.workflows.clone(),
-        }
+        self.beside(attempt_id.child_execution_id(&self.id), definition)
     }
 
     async fn hear(&mut self, _: Command) {}

@@ -5,6 +5,7 @@
 //! A failing case prints the manifests and what was done.
 
 mod family;
+mod forks;
 mod interpreter;
 pub(super) mod manifest;
 mod pair;

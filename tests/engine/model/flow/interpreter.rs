@@ -3,6 +3,7 @@
 //!
 //! Where the contract is silent a rule is marked *ours*: it is the machine's way, found reasonable.
 
+mod again;
 mod children;
 mod ending;
 mod joins;
@@ -55,7 +56,7 @@ pub(super) struct Open {
 }
 
 /// Where a step stands.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Standing {
     pub(super) status: &'static str,
     pub(super) visits: u32,
@@ -63,6 +64,15 @@ pub(super) struct Standing {
     failure: Option<&'static str>,
     /// Where it was left for, where that is not what depends on it.
     left_for: Option<To>,
+    /// Whether it was entered since control last went back to it or before it.
+    is_entered: bool,
+    /// Memory before its latest visit, and how many visits of all steps came before that one.
+    before: [i64; COUNTERS.len()],
+    opened: usize,
+    /// The visits that do not count, since a rewind.
+    forgiven: u32,
+    /// Whether another execution did it.
+    is_inherited: bool,
 }
 
 /// The items of the open visit of a `foreach`.
@@ -78,6 +88,7 @@ struct Fan {
 /// What a step comes to: an output, or the code of a failure.
 pub(super) type Outcome = Result<Value, &'static str>;
 
+#[derive(Clone)]
 pub(super) struct Interpreter<'a> {
     flow: &'a Flow,
     pub(super) now: u64,
@@ -107,14 +118,30 @@ pub(super) struct Interpreter<'a> {
     had: Vec<&'static str>,
     /// What its children are still to be told.
     pub(super) orders: Vec<Order>,
+    /// The steps that wrote the counters last, where they did.
+    writers: [Option<usize>; COUNTERS.len()],
+    /// The step that it failed at, and why.
+    culprit: Option<(usize, &'static str)>,
+    /// What an effect of the server took back.
+    undone: Vec<Kept>,
+    /// How often its steps were entered.
+    entered: usize,
+    /// How it stood before its end began.
+    before_end: Option<Box<Self>>,
 }
 
 impl<'a> Interpreter<'a> {
     /// Begins at an instant, in milliseconds.
     pub(super) fn start(flow: &'a Flow, now: u64) -> Self {
-        let pending =
-            Standing { status: "pending", visits: 0, output: None, failure: None, left_for: None };
-        let mut begun = Self {
+        let mut begun = Self::blank(flow, now);
+        begun.settle();
+        begun
+    }
+
+    /// One of which nothing is done.
+    fn blank(flow: &'a Flow, now: u64) -> Self {
+        let pending = Standing { status: "pending", ..Standing::default() };
+        Self {
             flow,
             now,
             state: "running",
@@ -134,9 +161,12 @@ impl<'a> Interpreter<'a> {
             hook_failures: Vec::new(),
             had: Vec::new(),
             orders: Vec::new(),
-        };
-        begun.settle();
-        begun
+            writers: [None; COUNTERS.len()],
+            culprit: None,
+            undone: Vec::new(),
+            entered: 0,
+            before_end: None,
+        }
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -297,12 +327,14 @@ impl<'a> Interpreter<'a> {
     /// cannot be made is a visit, which fails.
     fn enter(&mut self, step: usize) {
         let spec = &self.flow.steps[step];
+        self.steps[step].before = self.memory;
         match spec.condition.as_ref().map(|condition| self.holds(condition)) {
             Some(Err(code)) => return self.end_at_once(step, Err(code), None),
             Some(Ok(false)) => return self.skip(step),
             Some(Ok(true)) | None => {}
         }
-        if self.steps[step].visits >= spec.max_visits.unwrap_or(limits::VISITS_DEFAULT) {
+        let visits = self.steps[step].visits - self.steps[step].forgiven;
+        if visits >= spec.max_visits.unwrap_or(limits::VISITS_DEFAULT) {
             return self.end_at_once(step, Err("MAX_VISITS"), None);
         }
         match &spec.kind {
@@ -317,7 +349,7 @@ impl<'a> Interpreter<'a> {
                 None => self.open(step, Waits::Signal(*name)),
             },
             Kind::Count(counter) => {
-                self.memory[*counter] += 1;
+                self.count(*counter, step);
                 self.end_at_once(
                     step,
                     Ok(json!({ COUNTERS[*counter]: self.memory[*counter] })),
@@ -332,7 +364,7 @@ impl<'a> Interpreter<'a> {
                 if self.is_late(step) {
                     self.go_late(step, None);
                 } else {
-                    self.fail("TOLD");
+                    self.fail("TOLD", Some(step));
                 }
             }
         }
@@ -422,8 +454,11 @@ impl<'a> Interpreter<'a> {
     }
 
     fn visited(&mut self, step: usize, status: &'static str) {
+        self.entered += 1;
         let standing = &mut self.steps[step];
         standing.visits += 1;
+        (standing.is_entered, standing.is_inherited) = (true, false);
+        standing.opened = self.entered;
         standing.status = status;
         standing.left_for = None;
         let visit = standing.visits;
@@ -434,7 +469,7 @@ impl<'a> Interpreter<'a> {
     fn end_at_once(&mut self, step: usize, outcome: Outcome, to: Option<To>) {
         self.visited(step, status(&outcome));
         self.keep(step, &outcome);
-        if !self.are_too_many_at_once() {
+        if !self.are_too_many_at_once(step) {
             self.ended(step, to);
         }
     }
@@ -447,11 +482,11 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    fn are_too_many_at_once(&mut self) -> bool {
+    fn are_too_many_at_once(&mut self, step: usize) -> bool {
         self.at_once += 1;
         let are_too_many = self.at_once > limits::STEPS_AT_ONCE_MAX;
         if are_too_many {
-            self.fail("STEPS_AT_ONCE");
+            self.fail("STEPS_AT_ONCE", Some(step));
             self.at_once = 0;
         }
         are_too_many
@@ -465,12 +500,15 @@ impl<'a> Interpreter<'a> {
         match part {
             Part::Work => {
                 self.keep(step, &outcome);
-                if !is_at_once || !self.are_too_many_at_once() {
+                if !is_at_once || !self.are_too_many_at_once(step) {
                     self.ended(step, self.flow.steps[step].next);
                 }
             }
             Part::Item(item) => self.finish_item(step, item, outcome),
             Part::Beside(body, item) => {
+                if body == "compensate" && outcome.is_ok() {
+                    self.undone.push(Kept { step, visit, item });
+                }
                 self.keep_hook_failure(step, visit, body, &outcome);
                 self.beside_ended(step, body, (visit, item), &outcome);
             }

@@ -270,6 +270,14 @@ pub(super) fn id(step: usize) -> &'static str {
     IDS[step]
 }
 
+/// The definition of a manifest that has no finding, not even a warning.
+pub(in crate::model) fn defined(manifest: &str) -> Option<Definition> {
+    let (workflow, findings) = registry::check_text("w.json", manifest, &NONE);
+    let workflow = workflow.filter(|_| findings.is_empty())?;
+    let whole = json!({ "workflow": workflow, "personas": {} });
+    Some(Definition::decode(whole.to_string().as_bytes()).expect("a definition"))
+}
+
 /// What nobody has checked.
 #[derive(Clone, Debug)]
 struct Draft {
@@ -305,8 +313,8 @@ impl Draft {
         }
         told_bodies(&mut manifest, &self.hooks);
         let manifest = serde_json::to_string_pretty(&manifest).expect("JSON");
-        let (workflow, findings) = registry::check_text("w.json", &manifest, &NONE);
-        let workflow = workflow.filter(|_| findings.is_empty())?;
+        let definition = defined(&manifest)?;
+        let workflow = &definition.workflow;
         let position = |name: &str| IDS.iter().position(|id| *id == name).expect("a step");
         let before = workflow.steps.iter();
         let before: Vec<Vec<_>> = before
@@ -315,8 +323,6 @@ impl Draft {
         for (at, step) in self.steps[..count].iter().enumerate() {
             step.check_before(at, &before[at]);
         }
-        let whole = json!({ "workflow": workflow, "personas": {} });
-        let definition = Definition::decode(whole.to_string().as_bytes()).expect("a definition");
         Some(Flow {
             steps: self.steps,
             before,

@@ -7,7 +7,7 @@ use midex_domain::{
     body::BodyKind,
     error::{Code, Result},
     event::VisitId,
-    execution::{AttemptId, OperationFailure},
+    execution::{AttemptId, OperationFailure, StepState},
     view::{self, AdvanceReply, ReadyStep, StatusView},
 };
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use super::{
     interpreter::{Entry, Interpreter, Key, Outcome, Part, Place, Waits},
     manifest::{COUNTERS, Flow, IDS, SIGNALS, id},
 };
-use crate::model::driven::Subject;
+use crate::model::driven::{Again, Subject};
 use midex_test::{EPOCH, list_of, play::change_to};
 
 /// How far the engine's timers may be behind: they are looked at by the millisecond.
@@ -56,12 +56,11 @@ pub(super) struct Pair<'a, S> {
 impl<'a, S: Subject> Pair<'a, S> {
     /// An execution that has begun just now.
     pub(super) fn of(flow: &'a Flow, subject: S) -> Self {
-        Self {
-            model: Interpreter::start(flow, subject.now()),
-            subject,
-            seen: Vec::new(),
-            found: None,
-        }
+        Self::new(Interpreter::start(flow, subject.now()), subject)
+    }
+
+    fn new(model: Interpreter<'a>, subject: S) -> Self {
+        Self { model, subject, seen: Vec::new(), found: None }
     }
 
     pub(super) async fn act(&mut self, action: &Action) {
@@ -296,6 +295,52 @@ impl<'a, S: Subject> Pair<'a, S> {
     }
 }
 
+impl<S: Again> Pair<'_, S> {
+    /// A fork of it, or a retry; none where that is refused. Nothing happens to the execution itself.
+    pub(super) async fn fork(&mut self, from: Option<usize>, is_retry: bool) -> Option<Self> {
+        let expected = self.model.fork(from);
+        let fork = match self.subject.fork(from.map(id), is_retry).await {
+            Ok((subject, answer)) => {
+                let mut fork = Self::new(expected.expect("a refusal"), subject);
+                fork.check_answer(&answer, &[]);
+                Some(fork)
+            }
+            Err(error) => {
+                assert_eq!(Some(error.code()), expected.map(drop).err(), "{error:?}");
+                None
+            }
+        };
+        self.check_unchanged().await;
+        fork
+    }
+
+    /// Whether nothing has happened to it since it was made, and something may.
+    pub(super) fn is_untouched(&self) -> bool {
+        let is_new = self.found.as_ref().is_some_and(|found| found.revision() == 1);
+        is_new && !self.model.has_ended()
+    }
+
+    /// A retry that is refused, or answered as the first time where nothing has happened since.
+    pub(super) async fn check_not_retried(&mut self, is_same: bool) {
+        match self.subject.fork(None, true).await {
+            Ok((_, answer)) => assert!(is_same && answer.replayed, "{answer:?}"),
+            Err(error) => {
+                assert!(!is_same, "{error:?}");
+                assert_eq!(error.code(), Code::StateTransitionRefused, "{error:?}");
+            }
+        }
+        self.check_unchanged().await;
+    }
+
+    pub(super) async fn rewind(&mut self, to: usize) {
+        let answer = self.subject.rewind(id(to)).await;
+        match self.model.rewind(to) {
+            Ok(()) => answer.expect("the state allows it"),
+            Err(code) => self.check_refused(answer, code).await,
+        }
+    }
+}
+
 fn turn(turn: &ReadyStep) -> Turn {
     let position = IDS.iter().position(|id| *id == turn.step_name);
     let item = turn.step.item;
@@ -354,17 +399,22 @@ fn check_end(model: &Interpreter<'_>, status: &StatusView) {
     assert_eq!(failed, expected, "hooks that failed");
 }
 
+/// How often a step was entered, by the execution or by one that it continues.
+fn visits(step: &StepState) -> u32 {
+    step.latest_visit().map_or(0, |visit| visit.number)
+}
+
 fn check_execution(model: &Interpreter<'_>, execution: &Execution) {
     let steps: Vec<_> = execution
         .steps()
         .iter()
-        .map(|step| (step.id.as_str(), step.status.as_str(), step.visits.len()))
+        .map(|step| (step.id.as_str(), step.status.as_str(), visits(step)))
         .collect();
     let expected: Vec<_> = model
         .steps
         .iter()
         .enumerate()
-        .map(|(at, step)| (id(at), step.status, step.visits as usize))
+        .map(|(at, step)| (id(at), step.status, step.visits))
         .collect();
     assert_eq!(steps, expected, "steps with their status and visits");
     let digest = |value: &Value| JsonText::from_value(value).digest();

@@ -66,7 +66,7 @@ impl Interpreter<'_> {
             OrderKind::Fail if self.has_ended() => {}
             OrderKind::Fail => {
                 self.state = "running";
-                self.fail("PARENT_FAILED");
+                self.fail("PARENT_FAILED", None);
                 self.settle();
             }
         }

@@ -51,7 +51,7 @@ impl Interpreter<'_> {
             LifecycleAction::Diverge if is_running => self.give_up("diverged"),
             LifecycleAction::Fail if self.ends_badly() => self.end_now("failed"),
             LifecycleAction::Fail if is_running => {
-                self.fail("FAILED_ON_REQUEST");
+                self.fail("FAILED_ON_REQUEST", None);
                 self.settle();
             }
             _ => return false,
@@ -64,6 +64,7 @@ impl Interpreter<'_> {
         if self.ends_badly() {
             return self.end_now(to);
         }
+        self.note_end();
         self.void(|_| true, OrderKind::Abandon);
         if !self.has_at_end(to) {
             return self.become_final(to);
@@ -95,8 +96,9 @@ impl Interpreter<'_> {
     /// Nothing is open and no step is ready: the next thing that is left to do before the final state, else that, but not
     /// before its children were told. False where nothing more happens now.
     pub(super) fn come_to_end(&mut self) -> bool {
-        if self.ending().is_none() && self.has_at_end("completed") {
-            self.ending = Some("completed");
+        if self.ending().is_none() {
+            self.note_end();
+            self.ending = self.has_at_end("completed").then_some("completed");
         }
         let to = self.ending().unwrap_or("completed");
         if self.takes_back(to) {
@@ -182,7 +184,7 @@ impl Interpreter<'_> {
             (Ok(false), _) => Ok(Value::Null),
             (_, Does::Break) => Err("EXPRESSION_FAILED"),
             (_, Does::Count(counter)) => {
-                self.memory[counter] += 1;
+                self.count(counter, step);
                 Ok(json!({ COUNTERS[counter]: self.memory[counter] }))
             }
             (_, Does::Act) => return self.wait_beside(step, effect, (visit, item), Waits::Act),
@@ -192,7 +194,7 @@ impl Interpreter<'_> {
         };
         self.note(step, visit, item, status(&outcome), Some(effect.body));
         self.keep_hook_failure(step, visit, effect.body, &outcome);
-        if !self.are_too_many_at_once() {
+        if !self.are_too_many_at_once(step) {
             self.beside_ended(step, effect.body, (visit, item), &outcome);
         }
     }
@@ -260,7 +262,7 @@ impl Interpreter<'_> {
         let failure = outcome.as_ref().err().copied().filter(|_| is_required);
         if is_own {
             if let Some(code) = failure {
-                self.fail(code);
+                self.fail(code, None);
             }
             return;
         }

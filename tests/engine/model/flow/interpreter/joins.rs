@@ -85,7 +85,10 @@ impl Interpreter<'_> {
             }
             Verdict::IsPassed => self.skip(step),
             // Ours: this is a visit, whatever the `if` of the step says.
-            Verdict::IsMissed => self.end_at_once(step, Err("JOIN_MISSED"), None),
+            Verdict::IsMissed => {
+                self.steps[step].before = self.memory;
+                self.end_at_once(step, Err("JOIN_MISSED"), None);
+            }
         }
     }
 

@@ -14,7 +14,7 @@ impl Interpreter<'_> {
         match (self.steps[step].failure, self.flow.steps[step].on_error) {
             (None, _) => self.go(step, to),
             (Some(_), OnError::Step(target)) => self.go(step, Some(To::Step(target))),
-            (Some(code), OnError::Fail) if !self.is_late(step) => self.fail(code),
+            (Some(code), OnError::Fail) if !self.is_late(step) => self.fail(code, Some(step)),
             (Some(_), _) => self.go(step, None),
         }
     }
@@ -50,6 +50,7 @@ impl Interpreter<'_> {
         for step in again {
             (self.steps[*step].status, self.steps[*step].output) = ("pending", None);
             (self.steps[*step].failure, self.steps[*step].left_for) = (None, None);
+            self.steps[*step].is_entered = false;
         }
         self.back.retain(|step| !again.contains(step));
     }
@@ -81,11 +82,18 @@ impl Interpreter<'_> {
             };
             led_to.insert(step);
         }
-        let behind = self.downstream(from);
-        for step in all {
+        // Each after those before it, and else in authoring order.
+        let mut behind = self.downstream(from);
+        behind.remove(&from);
+        let flow = self.flow;
+        let next = |behind: &BTreeSet<usize>| {
+            let is_next = |step: &&usize| flow.before[**step].iter().all(|at| !behind.contains(at));
+            behind.iter().find(is_next).copied()
+        };
+        while let Some(step) = next(&behind) {
+            behind.remove(&step);
             let is_order = step < self.flow.provisions || self.failing.is_some();
-            let is_pending = self.steps[step].status == "pending";
-            if is_pending && is_order && behind.contains(&step) && !led_to.contains(&step) {
+            if self.steps[step].status == "pending" && is_order && !led_to.contains(&step) {
                 self.skip(step);
             }
         }
@@ -93,10 +101,12 @@ impl Interpreter<'_> {
 
     /// A required step failed: what is open is void, and the execution fails once what is to run nevertheless has run. Ours:
     /// what was open is void also where it is of those, and is not begun again.
-    pub(super) fn fail(&mut self, code: &'static str) {
+    pub(super) fn fail(&mut self, code: &'static str, step: Option<usize>) {
         if self.ends_badly() || self.has_ended() {
             return;
         }
+        self.note_end();
+        self.culprit = step.filter(|step| *step < self.steps.len()).map(|step| (step, code));
         self.void(|_| true, OrderKind::Fail);
         self.back.clear();
         let steps = self.flow.steps.iter();
