@@ -112,8 +112,10 @@ pub(super) fn plan_steps(
     let mut planned: Vec<_> = steps.iter().map(|step| plan_step(base, step)).collect();
     let graph = context.definition.graph();
     for (position, step) in steps.iter().enumerate() {
-        let is_source = base.sources.contains(&step.id) || planned[position].fate == StepFate::New;
-        for after in graph.descendants(position).into_iter().filter(|_| is_source) {
+        if !base.sources.contains(&step.id) && planned[position].fate != StepFate::New {
+            continue;
+        }
+        for after in graph.descendants(position) {
             let follows = &mut planned[after];
             // Everything after this gate is done again too, so it is asked for in the usual order.
             follows.is_gate = false;
