@@ -416,6 +416,24 @@ async fn the_status_lists_so_many_forks_and_no_more() {
     assert_eq!(again.execution_id, "e~2");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_retry_of_a_missed_quorum_asks_the_failed_steps_again() {
+    let three: String = ["a", "b", "c"]
+        .map(|id| format!("  - {{ id: {id}, guidance: Do it., optional: true, depends_on: [] }}\n"))
+        .concat();
+    let join = "  - { id: join, guidance: Go on., depends_on: [a, b, c], join: quorum(2) }\n";
+    let mut play = Play::begin(&format!("steps:\n{three}{join}"), json!({})).await;
+    play.done("a", json!({ "summary": "done" })).await;
+    play.fails("b", "BROKEN").await;
+    play.fails("c", "BROKEN").await;
+    assert_eq!(play.state(), "failed");
+    let (view, reply) = forked(&play.engine, retry_request("e")).await;
+    assert_eq!(with_fate(&view, StepFate::Kept), ["a"]);
+    assert_eq!(with_fate(&view, StepFate::OpenAgain), ["b", "c", "join"]);
+    let open: Vec<_> = reply.new_tokens.iter().map(|ready| ready.step_name.as_str()).collect();
+    assert_eq!(open, ["b", "c"]);
+}
+
 /// An execution whose gate was approved and whose step after the next one failed.
 async fn failed_after_approval(lines: &str) -> Play {
     let mut play = Play::begin(lines, json!({})).await;

@@ -9,7 +9,7 @@ use super::{ForkArguments, ForkSource};
 use crate::{
     definition::{Definition, Step, StepKind},
     document::Digest,
-    error::{Code, Error, NextCall, address, read_resource},
+    error::{Code, Error, FailureCode, NextCall, address, read_resource},
     event::{BodyKind, Event, InheritedChild, Outcome, Row, VisitId, WaitCondition},
     execution::{
         AttemptId, DecisionContext, Execution, PastValues, StepState, Visit,
@@ -127,6 +127,12 @@ impl ForkBase {
         let failure = self.latest.failure.as_ref().or(self.latest.failing.as_ref());
         let step = failure.and_then(|failure| definition.step(failure.step.as_ref()?));
         let mut failed: Vec<_> = step.map(|step| step.id.clone()).into_iter().collect();
+        let has_missed =
+            failure.is_some_and(|failure| failure.code == FailureCode::JoinMissed.as_str());
+        if let Some(step) = step.filter(|_| has_missed) {
+            // The join would miss again without the steps that it waited for.
+            failed.extend(step.depends_on.iter().cloned());
+        }
         // What follows a failure is decided only after its hooks, which were cut off.
         failed.extend(self.steps_with_open_hook().map(|step| step.id.clone()));
         for step in failed {
