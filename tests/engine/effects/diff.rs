@@ -113,10 +113,10 @@ async fn a_change_of_the_text_alone_is_shown_as_lines() {
 
 #[tokio::test(start_paused = true)]
 async fn long_values_lists_and_pages_are_cut_and_say_so() {
-    let lines: String = (0..60)
-        .map(|step| format!("  - {{ id: s{step}, guidance: Do it., result: {{}} }}\n"))
-        .collect();
-    let definition = play::defined(&format!("steps:\n{lines}"));
+    let lines =
+        (0..60).map(|step| format!("  - {{ id: s{step}, guidance: Do it., result: {{}} }}\n"));
+    let lines: Vec<_> = lines.collect();
+    let definition = play::defined(&format!("steps:\n{}", lines.concat()));
     let engine = play::memory_engine().await;
     for name in ["a", "b"] {
         let many: Vec<_> = (0..2_000).map(|item| format!("{name}{item}")).collect();

@@ -43,9 +43,8 @@ impl ForkBase {
         arguments: &ForkArguments,
     ) -> DecideResult<Self> {
         let gone = || Interrupt::Refused(Error::internal("an execution has no journal"));
-        let latest = Execution::replay(source.rows).ok_or_else(gone)?;
-        let rows = rows_before_end(source.rows);
-        let execution = Execution::replay(rows.iter()).ok_or_else(gone)?;
+        let rows = DividedRows::new(source.rows);
+        let (execution, latest) = rows.replay().ok_or_else(gone)?;
         let mut base = Self {
             memory: execution.memory.clone(),
             inputs: execution.inputs,
@@ -64,7 +63,9 @@ impl ForkBase {
             }
             None => {}
         }
-        base.restore_past_values(ForkSource { rows: &rows, ..source })?;
+        if !base.sources.is_empty() {
+            base.restore_past_values(ForkSource { rows: &rows.before_end(), ..source })?;
+        }
         if !arguments.repeats_unknown {
             base.check_known_outcomes(source.definition, context)?;
         }
@@ -374,17 +375,54 @@ impl Execution {
     }
 }
 
-/// The rows before the end of an execution began: with the visits open that its end voided, and the outcomes of the same
-/// transition applied.
-fn rows_before_end(rows: &[Row]) -> Cow<'_, [Row]> {
-    let Some(at) = rows.iter().position(|row| row.events.iter().any(begins_end)) else {
-        return Cow::Borrowed(rows);
-    };
-    let events = &rows[at].events;
-    let begins = events.iter().position(begins_end).unwrap_or_default();
-    let voided = events[..begins].iter().rev().take_while(|event| prepares_end(event)).count();
-    let part = Row { events: events[..begins - voided].to_vec(), ..rows[at].clone() };
-    Cow::Owned(rows[..at].iter().cloned().chain([part]).collect())
+/// The rows of an execution, divided where its end began.
+struct DividedRows<'a> {
+    /// The rows before the one in which the end began; all rows if the execution has not begun to end.
+    before: &'a [Row],
+    /// The row in which the end began: the part before it, with the visits open that the end voided and the outcomes of
+    /// the same transition applied, and the rest.
+    divided: Option<[Row; 2]>,
+    after: &'a [Row],
+}
+
+impl<'a> DividedRows<'a> {
+    fn new(rows: &'a [Row]) -> Self {
+        let Some(at) = rows.iter().position(|row| row.events.iter().any(begins_end)) else {
+            return Self { before: rows, divided: None, after: &[] };
+        };
+        let events = &rows[at].events;
+        let begins = events.iter().position(begins_end).unwrap_or_default();
+        let voided = events[..begins].iter().rev().take_while(|event| prepares_end(event)).count();
+        let (first, rest) = events.split_at(begins - voided);
+        let part = |events: &[Event]| Row { events: events.to_vec(), ..rows[at].clone() };
+        Self {
+            before: &rows[..at],
+            divided: Some([part(first), part(rest)]),
+            after: &rows[at + 1..],
+        }
+    }
+
+    /// The state before the end began, and the latest one. Each row is applied once: there may be many.
+    fn replay(&self) -> Option<(Execution, Execution)> {
+        let before = Execution::replay(self.before);
+        let Some([first, rest]) = &self.divided else {
+            return before.map(|execution| (execution.clone(), execution));
+        };
+        let before_end = Execution::apply_row(before, first)?;
+        let latest = Execution::apply_row(Some(before_end.clone()), rest);
+        let latest = self
+            .after
+            .iter()
+            .try_fold(latest?, |latest, row| Execution::apply_row(Some(latest), row));
+        Some((before_end, latest?))
+    }
+
+    fn before_end(&self) -> Cow<'a, [Row]> {
+        match &self.divided {
+            None => Cow::Borrowed(self.before),
+            Some([first, _]) => self.before.iter().chain([first]).cloned().collect(),
+        }
+    }
 }
 
 /// Whether the end of an execution begins with this event.
