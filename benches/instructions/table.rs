@@ -11,10 +11,6 @@ const ABOUT: &str = "# Instructions of one call on each hot path. `cargo bench -
 ";
 /// By how many hundredths a count may differ.
 const DIFFERS_MAX: u64 = 5;
-/// The path that leads through a store on disk, whose count jumps where a snapshot becomes too large to be written.
-const DISK_PATH: &str = "call over lines, store on disk";
-/// By how many hundredths the count of [`DISK_PATH`] may differ.
-const DISK_DIFFERS_MAX: u64 = 15;
 /// Counts by the names of their paths, in order.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -82,7 +78,7 @@ impl Table {
         match self.differences(&committed)[..] {
             [] => Ok(()),
             ref names => Err(format!(
-                "further away than it may be (most: {DIFFERS_MAX} %, on disk {DISK_DIFFERS_MAX} %) from the committed table, or only in one of both: {}; where that is meant, \
+                "more than {DIFFERS_MAX} % away from the committed table, or only in one of both: {}; where that is meant, \
                  renew the table: `cargo bench -p midex-bench --bench instructions -- --write`",
                 names.join(", ")
             )),
@@ -93,10 +89,7 @@ impl Table {
         let names = |table: &'a Self| table.counts.iter().map(|(name, _)| name.as_str());
         let gone = names(committed).filter(|name| self.get(name).is_none());
         let differs = |name: &&str| match (committed.get(name), self.get(name)) {
-            (Some(before), Some(now)) => {
-                let most = if **name == *DISK_PATH { DISK_DIFFERS_MAX } else { DIFFERS_MAX };
-                before.abs_diff(now) * 100 > before * most
-            }
+            (Some(before), Some(now)) => before.abs_diff(now) * 100 > before * DIFFERS_MAX,
             _ => true,
         };
         names(self).filter(differs).chain(gone).collect()
