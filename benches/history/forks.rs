@@ -117,7 +117,7 @@ async fn failed(engine: &Engine, load: &Load, (first, bytes): (usize, usize)) ->
     id_of(&last)
 }
 
-/// A retry under an id of its own: without one, an execution has only one open retry.
+/// A retry with a new id. Without one, the second call would return the first retry, which is still open.
 fn retry(source: &ExecutionId) -> ForkRequest {
     let id = ExecutionId::parse(&format!("retry-{}", SystemIds.random())).expect("an id");
     ForkRequest { is_retry: true, new_execution_id: Some(id), ..ForkRequest::new(source.clone()) }

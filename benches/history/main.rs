@@ -1,10 +1,10 @@
-//! What it costs to continue from the past of an execution, and to look at it. The real engine on a real file; what is
-//! measured and what it is held against take turns in one run, so that what counts are the ratios of their medians.
+//! Measures forks, retries, rewinds, past states and comparisons with the real engine on a real file. Each is timed in
+//! turns with a reference in the same run, and judged by the ratio of the medians.
 //!
 //! * forks: a fork and a retry of an execution of 500 steps, beside a start of the same workflow; the bytes that they write.
 //! * rewinds: a rewind, beside a step of the same execution.
 //! * past: the state at revision 10,000, beside reading and decoding the same rows.
-//! * diff: what differs between two executions of 500 steps.
+//! * diff: the comparison of two executions of 500 steps.
 //!
 //! `cargo bench --bench history` prints the figures and fails where one misses its bar; `-- forks` prints those alone.
 #![allow(missing_docs, reason = "a bench has no interface")]
@@ -36,7 +36,7 @@ use self::{manifest::manifest, rig::Load, support::median};
 /// Steps of the measured workflow: as many as one may have.
 const STEPS: usize = 500;
 
-/// Measures, and prints what it measured.
+/// Runs one group of measurements and prints its figures.
 type Table = fn(&Runtime, &mut Figures);
 
 fn main() -> ExitCode {
@@ -111,7 +111,7 @@ async fn advance(engine: &Engine, last: AdvanceReply, report: Report) -> Advance
     engine.advance(&token, report).await.expect("an advance")
 }
 
-/// How many microseconds the work takes, and what comes of it.
+/// The duration of the work in microseconds, and its result.
 async fn timed<T>(work: impl Future<Output = T>) -> (f64, T) {
     let start = Instant::now();
     let done = work.await;

@@ -98,8 +98,8 @@ fn has_session_advanced(id: &str, transcript: &str) -> bool {
     )))
 }
 
-/// The open executions, and the failed ones that this session worked on and nobody has forked: none without a
-/// transcript, since every session of the project would be told of them.
+/// Fetches the open executions, and the failed executions that this session advanced and that have no fork. Without a
+/// transcript no failed execution is returned, because nothing tells whether this session worked on it.
 async fn fetch_work(
     link: &mut ServerLink<'_>,
     transcript: Option<&str>,
@@ -188,8 +188,8 @@ impl OpenExecutions {
         Some(text + RECAP_TAIL + &failed)
     }
 
-    /// Asks the agent not to end its turn before finishing or pausing the open steps, or retrying what has failed. `None`
-    /// if this session was reminded of all of them before.
+    /// The reminder to finish or pause the open steps, and to retry failed executions, before the turn ends. `None` if this
+    /// session was reminded of all of them before.
     fn write_reminder(
         &self,
         failed: &[ExecutionRow],

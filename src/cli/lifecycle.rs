@@ -270,7 +270,7 @@ pub(super) async fn resume(
     out.print(|| reply, || text).map(|()| EXIT_OK)
 }
 
-/// The open executions of the project, and the execution that moved last, whatever its state.
+/// Fetches the open executions of the project, and the execution in any state that changed last.
 async fn fetch_open_work_and_latest(
     link: &mut ServerLink<'_>,
 ) -> Result<((Value, OpenWork), Option<ExecutionRow>)> {

@@ -282,8 +282,8 @@ fn parse_with_reply<T: DeserializeOwned>(reply: Value) -> Result<(Value, T)> {
     Ok((reply.clone(), parse_reply(reply)?))
 }
 
-/// Whether `midex retry` is suggested for an execution in the state of this name. A child has none of its own: the retry
-/// of its root continues it too.
+/// True if `midex retry` is suggested for an execution in the state of this name. A child is not retried by itself: the
+/// retry of its root continues the child too.
 pub(super) fn offers_retry(state: &str, parent: Option<&str>) -> bool {
     parent.is_none() && State::parse(state).is_some_and(State::can_be_retried)
 }

@@ -223,7 +223,7 @@ impl<'a> FailureEffect<'a> {
         let continues_on_failure =
             |step: &Step| step.optional || step.on_error == OnError::Continue;
         match &step.on_error {
-            // An item that may fail does not fail its `foreach`, whatever handles a failure of that.
+            // A failed item of this `foreach` does not fail the `foreach`, so its `on_error` does not apply.
             _ if step.foreach_body().is_some_and(continues_on_failure) => Self::GoesOn,
             OnError::Step(handler) => Self::Handler(handler),
             _ if continues_on_failure(step) => Self::GoesOn,

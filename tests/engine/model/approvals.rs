@@ -1,5 +1,5 @@
-//! Approvals are never inherited: whatever is forked, retried and rewound, a step that follows a gate is entered only once
-//! that gate was approved in the same execution, after the fork and after the last rewind past the gate.
+//! Property: approvals are never inherited. After random forks, retries and rewinds, a step that follows a gate is entered
+//! only if the gate was approved in the same execution, after the fork and after the last rewind past the gate.
 
 use std::{collections::BTreeSet, sync::Arc};
 

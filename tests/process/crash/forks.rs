@@ -70,7 +70,7 @@ impl Asked {
         Self { source, revision, tool, arguments, answer: None }
     }
 
-    /// Holds what is found after the crash against what was answered, then takes it to its end; what became of the call.
+    /// Compares the state after the crash with the answer, then completes the execution. Returns the outcome of the call.
     fn check(&self, server: &mut Server) -> &'static str {
         let is_done = match self.tool {
             "execution.rewind" => self.check_rewind(server),

@@ -1,4 +1,4 @@
-//! Forks and rewinds of what is driven.
+//! Forks and rewinds of driven executions.
 
 use midex_domain::{
     DecisionContext, DefaultSources, Execution, ExecutionId, StepId,

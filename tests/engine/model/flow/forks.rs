@@ -18,7 +18,7 @@ use midex_test::{EPOCH, TokioClock};
 /// How many executions a case may have.
 const EXECUTIONS_MAX: usize = 8;
 
-/// What is done to an execution. Indices are taken modulo what there is.
+/// An operation on an execution. Indices are taken modulo the number of steps.
 #[derive(Clone, Debug)]
 enum Deed {
     Do(Action),
@@ -74,7 +74,7 @@ impl<'a, S: Again> Lines<'a, S> {
         }
         let step = |step: &usize| step % self.0[who].pair.model.steps.len();
         match deed {
-            // Time passes for all, and what is lost is lost of all. Without an engine one is looked at after the other.
+            // Time and lost messages concern every execution. Without an engine they are handled one after the other.
             Deed::Do(Action::Pass { time, late }) => {
                 let action = &Action::Pass { time: *time, late: *late || self.0.len() > 1 };
                 for line in &mut self.0 {
@@ -111,7 +111,7 @@ impl<'a, S: Again> Lines<'a, S> {
         }
     }
 
-    /// A retry is made of what did not come to a good end, and one at a time. Only the engine sees to that.
+    /// Retries an execution that ended without completing. Only the engine refuses a second open retry.
     async fn retry(&mut self, who: usize) {
         let Line { pair, retries } = &self.0[who];
         let may_be_retried = matches!(pair.model.state, "failed" | "abandoned" | "diverged");

@@ -320,7 +320,7 @@ impl<S: Again> Pair<'_, S> {
         is_new && !self.model.has_ended()
     }
 
-    /// A retry that is refused, or answered as the first time where nothing has happened since.
+    /// Checks that a retry is refused, or returns the first answer if nothing has happened since (`is_same`).
     pub(super) async fn check_not_retried(&mut self, is_same: bool) {
         match self.subject.fork(None, true).await {
             Ok((_, answer)) => assert!(is_same && answer.replayed, "{answer:?}"),

@@ -21,8 +21,8 @@ impl Interpreter<'_> {
         self.writers[counter] = Some(step);
     }
 
-    /// A new execution that keeps what is done. It does again the step that is named and all that follows it, what was open,
-    /// what failed the execution, and what was taken back.
+    /// The fork of this execution: finished steps are kept. The named step and all steps after it are done again, and so are
+    /// open steps, the step that failed the execution, and compensated steps.
     pub(in crate::model::flow) fn fork(&self, from: Option<usize>) -> Result<Self, Code> {
         let base = self.before_end.as_deref().unwrap_or(self);
         if from.is_some_and(|step| !base.steps[step].is_entered) {
@@ -94,7 +94,7 @@ impl Interpreter<'_> {
         self.note(step, visits, None, done.status, None);
     }
 
-    /// Somebody takes the execution back to a step: that one and all that follows it is done again.
+    /// Rewinds the execution to a step: that step and all steps after it are done again.
     pub(in crate::model::flow) fn rewind(&mut self, to: usize) -> Result<(), Code> {
         let again = self.downstream(to);
         let is_entered = self.steps[to].is_entered;
