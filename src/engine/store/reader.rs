@@ -35,7 +35,11 @@ pub(super) fn load(
     let Some(bytes) = executions.get(id.as_str()).map_err(redb_error)? else {
         return Ok(None);
     };
-    let (header, mut execution) = record::decode_snapshot(bytes.value())?;
+    let (header, execution) = record::decode_snapshot(bytes.value())?;
+    let mut execution = match execution {
+        Some(execution) => execution,
+        None => read_first_state(transaction, header.last_key)?,
+    };
     if execution.id() != id {
         return Err(damaged_database_error("a snapshot lies under another id"));
     }
@@ -52,6 +56,14 @@ pub(super) fn load(
         position.bytes_since_snapshot += link.bytes;
     }
     Ok(Some(LoadedExecution { execution, position }))
+}
+
+/// The state that the first row of an execution tells.
+fn read_first_state(transaction: &ReadTransaction, key: u64) -> Result<Execution> {
+    let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
+    let link = read_link(&journal, key)?;
+    Execution::apply_row(None, &link.row)
+        .ok_or_else(|| damaged_database_error("the first row of an execution does not create it"))
 }
 
 /// The key of an execution's last row; `None` where there is no such execution.
@@ -114,27 +126,28 @@ pub(super) fn read_rows(
         return Ok(Vec::new());
     }
     let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
-    let Some(mut key) = read_last_row_key(transaction, id, head)? else {
+    let Some(key) = read_last_row_key(transaction, id, head)? else {
         return Ok(Vec::new());
     };
-    let newest = read_link(&journal, key)?.row;
-    let mut revision = newest.revision;
-    let (mut newest, mut found) = (Some(newest), Vec::new());
+    let newest = read_link(&journal, key)?;
+    let (mut revision, mut previous) = (newest.row.revision, newest.previous);
+    let (mut newest, mut found) = (Some(newest.row), Vec::new());
     for &target_revision in revisions.range(1..=revision).rev() {
+        let mut row = newest.take();
         while revision > target_revision {
-            let bytes = journal.get(key).map_err(redb_error)?.ok_or_else(missing_row_error)?;
-            let previous = record::decode_row_header(bytes.value())?.previous;
-            key = previous.ok_or_else(broken_chain_error)?;
+            let key = previous.ok_or_else(broken_chain_error)?;
             revision -= 1;
+            if revision == target_revision {
+                let link = read_link(&journal, key)?;
+                previous = link.previous;
+                row = Some(link.row);
+            } else {
+                let bytes = journal.get(key).map_err(redb_error)?.ok_or_else(missing_row_error)?;
+                previous = record::decode_row_header(bytes.value())?.previous;
+            }
         }
-        let row = match newest.take().filter(|newest| newest.revision == target_revision) {
-            Some(newest) => newest,
-            None => read_link(&journal, key)?.row,
-        };
-        if row.execution_id != *id || row.revision != target_revision {
-            return Err(broken_chain_error());
-        }
-        found.push(row);
+        let is_target = |row: &Row| row.execution_id == *id && row.revision == target_revision;
+        found.push(row.filter(is_target).ok_or_else(broken_chain_error)?);
     }
     Ok(found)
 }

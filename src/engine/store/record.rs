@@ -16,8 +16,11 @@ use midex_domain::{
 /// The version of rows and refusals, in their first byte.
 const RECORD_VERSION: u8 = 1;
 /// The version of snapshots, in their first byte. Version 1 ends before the pages of lists, version 2 before the origin of
-/// a fork and the two fields of a rewind.
-const SNAPSHOT_VERSION: u8 = 3;
+/// a fork and the two fields of a rewind. Since version 4 the state may be left out.
+const SNAPSHOT_VERSION: u8 = 4;
+
+/// The revision of the row that creates an execution.
+const FIRST_REVISION: u64 = 1;
 
 /// The bytes of these four fields where all are empty.
 const EMPTY_FIELDS: [u8; 4] = [0; 4];
@@ -48,7 +51,13 @@ pub(super) struct RowHeader {
 /// Encodes a snapshot without its journal key, which is sealed later. The previous snapshot had `bytes_before` bytes.
 pub(super) fn encode_snapshot(execution: &Execution, bytes_before: u64) -> Result<Vec<u8>> {
     let capacity = usize::try_from(bytes_before).unwrap_or_default() + SNAPSHOT_GROWTH_BYTES;
-    encode(encode_prefix(SNAPSHOT_VERSION, [execution.revision(), 0], capacity), execution)
+    encode(encode_prefix(SNAPSHOT_VERSION, [execution.revision(), 0], capacity), &Some(execution))
+}
+
+/// Encodes the snapshot of an execution at its first revision, without the state: its first row tells all of it.
+pub(super) fn encode_first_snapshot() -> Result<Vec<u8>> {
+    let prefix = encode_prefix(SNAPSHOT_VERSION, [FIRST_REVISION, 0], SNAPSHOT_GROWTH_BYTES);
+    encode(prefix, &None::<Execution>)
 }
 
 /// Writes the journal key of the snapshot's revision into its prefix.
@@ -62,15 +71,16 @@ pub(super) fn decode_snapshot_header(bytes: &[u8]) -> Result<SnapshotHeader> {
     Ok(SnapshotHeader { revision, last_key: last })
 }
 
-/// Decodes a stored snapshot.
-pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution)> {
+/// Decodes a stored snapshot. The execution is `None` if its first row tells the state.
+pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Option<Execution>)> {
     let ([revision, last], body) = split_prefix(bytes, SNAPSHOT_VERSION)?;
-    let execution: Execution = match bytes[0] {
-        1 => decode(&[body, &EMPTY_FIELDS].concat())?,
-        2 => decode(&[body, &EMPTY_FIELDS[1..]].concat())?,
+    let execution: Option<Execution> = match bytes[0] {
+        1 => Some(decode(&[body, &EMPTY_FIELDS].concat())?),
+        2 => Some(decode(&[body, &EMPTY_FIELDS[1..]].concat())?),
+        3 => Some(decode(body)?),
         _ => decode(body)?,
     };
-    if execution.revision() != revision {
+    if execution.as_ref().map_or(FIRST_REVISION, Execution::revision) != revision {
         return Err(damaged_database_error(
             "a snapshot disagrees with its header about its revision",
         ));

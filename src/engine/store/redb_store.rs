@@ -165,8 +165,8 @@ impl RedbStore {
         queue.send(message).map_err(|_| store_closed_error())
     }
 
-    /// Decides whether `commit` carries a snapshot: always at the creation and at the end of an execution, otherwise if
-    /// one is due and it is small or outweighed by the rows since the last one. If a snapshot was encoded but is too
+    /// Decides whether `commit` carries a snapshot: always at the creation of an execution, without the state, and at its
+    /// end, otherwise if one is due and it is small or outweighed by the rows since the last one. If a snapshot was encoded but is too
     /// large, its size is returned: none is encoded again before the rows outweigh that size. Otherwise a long
     /// execution would encode one in vain at every third transition.
     fn decide_snapshot(&self, commit: &Commit, row_bytes: u64) -> Result<SnapshotDecision> {
@@ -177,12 +177,15 @@ impl RedbStore {
             oversized_snapshot_bytes,
             ..
         } = commit.position;
+        if commit.row.revision == 1 {
+            return Ok(SnapshotDecision::Encoded(record::encode_first_snapshot()?));
+        }
         let row_bytes_total = bytes_since_snapshot + row_bytes;
         let is_worth_writing =
             |bytes: u64| bytes <= limits::SNAPSHOT_BYTES_FREE as u64 || bytes < row_bytes_total;
         let is_due = commit.row.revision.saturating_sub(snapshot_revision)
             >= u64::from(self.shared.options.snapshot_every);
-        let is_required = snapshot_revision == 0 || commit.execution.state().is_final();
+        let is_required = commit.execution.state().is_final();
         // A snapshot hardly shrinks. If the rows do not outweigh the last one, this one need not be encoded.
         if is_required || (is_due && is_worth_writing(snapshot_bytes.max(oversized_snapshot_bytes)))
         {
