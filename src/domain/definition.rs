@@ -368,7 +368,7 @@ impl Definition {
 
     /// The step with this id.
     pub fn step(&self, id: &StepId) -> Option<&Step> {
-        self.workflow.steps.iter().find(|step| step.id == *id)
+        self.graph().step_position(id).map(|position| &self.workflow.steps[position])
     }
 
     /// The step and everything that follows it.

@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, Visitor},
+};
 
 use crate::{
     clock::{IdSource, Timestamp},
@@ -17,8 +20,7 @@ use crate::{
 macro_rules! names {
     ($($(#[doc = $doc:literal])* $name:ident, $what:literal, $max:expr, $rule:ident;)*) => {$(
         $(#[doc = $doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-        #[serde(try_from = "String")]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
 
         impl $name {
@@ -34,11 +36,26 @@ macro_rules! names {
             }
         }
 
-        impl TryFrom<String> for $name {
-            type Error = Error;
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> std::result::Result<Self, D::Error> {
+                struct NameVisitor;
 
-            fn try_from(text: String) -> Result<Self> {
-                Self::parse(&text)
+                impl Visitor<'_> for NameVisitor {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($what)
+                    }
+
+                    // Also takes borrowed texts: a journal row has many names.
+                    fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<$name, E> {
+                        $name::parse(text).map_err(E::custom)
+                    }
+                }
+
+                deserializer.deserialize_str(NameVisitor)
             }
         }
 

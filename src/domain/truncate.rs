@@ -15,7 +15,7 @@ pub(crate) const CUT_MARK: &str = "…";
 /// Truncates `value` to at most `bytes_max` bytes of JSON text; also returns whether anything was cut. A limit under eight
 /// bytes counts as eight.
 pub fn truncate_value(value: &Value, bytes_max: usize) -> (Value, bool) {
-    if json_length(value) <= bytes_max {
+    if json_length_within(value, bytes_max).is_some() {
         return (value.clone(), false);
     }
     (cut_value(value, bytes_max.max(8), 0), true)
@@ -48,6 +48,35 @@ pub fn json_length(value: &impl Serialize) -> usize {
     count.0
 }
 
+/// The length of `value` as JSON text, in bytes, or `None` if that is more than `max_bytes`. Does not look at the rest of
+/// longer values.
+fn json_length_within(value: &Value, max_bytes: usize) -> Option<usize> {
+    let mut length = 0;
+    match value {
+        Value::String(text) => length = text_length_within(text, max_bytes)?,
+        Value::Array(items) => {
+            length += 2 + items.len().saturating_sub(1);
+            for item in items {
+                length += json_length_within(item, max_bytes.checked_sub(length)?)?;
+            }
+        }
+        Value::Object(map) => {
+            length += 2 + map.len().saturating_sub(1);
+            for (key, value) in map {
+                length += text_length_within(key, max_bytes.checked_sub(length)?)? + 1;
+                length += json_length_within(value, max_bytes.checked_sub(length)?)?;
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => length = json_length(value),
+    }
+    (length <= max_bytes).then_some(length)
+}
+
+fn text_length_within(text: &str, max_bytes: usize) -> Option<usize> {
+    let is_too_long = text.len() + 2 > max_bytes;
+    (!is_too_long).then(|| json_length(&text)).filter(|length| *length <= max_bytes)
+}
+
 /// Divides `max_bytes` fairly: small wants are met, the others share the rest evenly.
 pub fn divide_fairly(wants: &[usize], max_bytes: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..wants.len()).collect();
@@ -63,7 +92,7 @@ pub fn divide_fairly(wants: &[usize], max_bytes: usize) -> Vec<usize> {
 
 fn cut_value(value: &Value, max_bytes: usize, depth: usize) -> Value {
     match value {
-        _ if json_length(value) <= max_bytes => value.clone(),
+        _ if json_length_within(value, max_bytes).is_some() => value.clone(),
         Value::String(text) => Value::String(cut_text(text, max_bytes)),
         Value::Array(items) if depth < SHOWN_DEPTH_MAX && max_bytes >= ITEM_BYTES_MIN => {
             cut_items(items, max_bytes, depth)
@@ -101,8 +130,8 @@ fn cut_items(items: &[Value], max_bytes: usize, depth: usize) -> Value {
     let mut remaining = max_bytes.saturating_sub(ITEM_BYTES_MIN);
     let mut shown_items = Vec::new();
     for item in items {
-        let needed = json_length(item) + 1;
-        if needed > remaining && remaining < ITEM_BYTES_MIN {
+        let fits = json_length_within(item, remaining.saturating_sub(1)).is_some();
+        if !fits && remaining < ITEM_BYTES_MIN {
             break;
         }
         let item = cut_value(item, remaining - 1, depth + 1);
@@ -123,13 +152,16 @@ fn cut_fields(map: &Map<String, Value>, max_bytes: usize, depth: usize) -> Value
     let wants: Vec<_> = map
         .iter()
         .take(shown_count)
-        .map(|(key, value)| key_bytes(key) + json_length(value))
+        .map(|(key, value)| {
+            // More than all that there is to divide counts as that.
+            key_bytes(key) + json_length_within(value, max_bytes).unwrap_or(max_bytes)
+        })
         .collect();
     let mut shown_fields = Map::new();
     for ((key, value), share) in map.iter().zip(divide_fairly(&wants, max_bytes)) {
         // A key that leaves no room for its value is not worth showing.
         let remaining = share.saturating_sub(key_bytes(key));
-        if remaining >= 8 || remaining >= json_length(value) {
+        if remaining >= 8 || json_length_within(value, remaining).is_some() {
             shown_fields.insert(key.clone(), cut_value(value, remaining, depth + 1));
         }
     }
