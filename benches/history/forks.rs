@@ -89,7 +89,7 @@ pub(crate) fn table(runtime: &Runtime, figures: &mut Figures) {
 }
 
 async fn costs(engine: &Engine, written: &Written) -> [Costs; 4] {
-    let load = chain("");
+    let load = chain();
     let large = failed(engine, &load, (0, LARGE_BYTES)).await;
     let middle = Some(step(STEPS / 2 - 1));
     let fork = ForkRequest { from_step: middle, ..ForkRequest::new(large.clone()) };

@@ -36,6 +36,9 @@ use self::{manifest::manifest, rig::Load, support::median};
 /// Steps of the measured workflow: as many as one may have.
 const STEPS: usize = 500;
 
+/// The keys of a step for a model.
+const MODEL_WORK: &str = "guidance: Work., result: {}";
+
 /// Runs one group of measurements and prints its figures.
 type Table = fn(&Runtime, &mut Figures);
 
@@ -82,11 +85,15 @@ impl Figures {
     }
 }
 
-/// A workflow of 500 steps, one after another, with these lines before them.
-fn chain(head: &str) -> Load {
-    let steps: Vec<_> = (0..STEPS)
-        .map(|at| format!("  - {{ id: s{at}, guidance: Work., result: {{}} }}\n"))
-        .collect();
+/// A workflow of 500 steps, one after another, all for a model.
+fn chain() -> Load {
+    chain_of("", |_| MODEL_WORK.to_owned())
+}
+
+/// A workflow of 500 steps, one after another, with these lines before them. `work` gives the keys of each step.
+fn chain_of(head: &str, work: impl Fn(usize) -> String) -> Load {
+    let steps: Vec<_> =
+        (0..STEPS).map(|at| format!("  - {{ id: s{at}, {} }}\n", work(at))).collect();
     let steps = steps.concat();
     Load::new(manifest(&format!("{head}steps:\n{steps}")), json!({}))
 }

@@ -89,7 +89,7 @@ async fn diff_costs(engine: &Engine, every: usize) -> Vec<f64> {
 
 /// An execution whose steps have the outputs with these numbers.
 async fn completed(engine: &Engine, number: impl Fn(usize) -> usize) -> ExecutionId {
-    let mut last = chain("").start(engine).await;
+    let mut last = chain().start(engine).await;
     for at in 0..STEPS {
         last = advance(engine, last, Report::Output(text(number(at), OUTPUT_BYTES))).await;
     }

@@ -25,6 +25,7 @@ mod lifecycle;
 mod list;
 mod offers;
 mod pages;
+mod past;
 mod people;
 mod rehearsal;
 mod rewind;
@@ -42,14 +43,15 @@ use serde::{Deserialize, Serialize};
 pub use self::answers::{Question, UTTERANCE_FIELD};
 pub use self::{
     command::{
-        Command, GateAnswer, LifecycleAction, LifecycleChange, PastValues, Report, Resolution,
-        RewindRequest, SignalRequest, StartArguments, Submission, Verdict,
+        Command, GateAnswer, LifecycleAction, LifecycleChange, Report, Resolution, RewindRequest,
+        SignalRequest, StartArguments, Submission, Verdict,
     },
     decision::{Decision, DecisionContext, Transition, ValueReference, Values},
     fork::{ForkArguments, ForkDecision, ForkPlan, ForkSource, PlannedStep, StepFate},
     list::ItemVisits,
     offers::Offer,
     pages::FetchedPages,
+    past::{PastSearch, PastValues},
     rehearsal::{DryRun, DryRunStep},
     visit::{RecordedCall, StepState, SupersededToken, Visit, VisitEnd},
     work::{

@@ -17,8 +17,8 @@ use midex_domain::{
     },
     event::Parent,
     execution::{
-        AttemptRequest, Execution, ForkArguments, ForkDecision, ForkPlan, ForkSource, PastValues,
-        RewindRequest, StartArguments, ValueReference, Values,
+        AttemptRequest, Execution, ForkArguments, ForkDecision, ForkPlan, ForkSource, PastSearch,
+        PastValues, RewindRequest, StartArguments, ValueReference, Values,
     },
     limits,
     view::{AdvanceReply, ForkView, RewindView},
@@ -269,9 +269,15 @@ impl Engine {
         };
         let inline: HashMap<_, _> = rows.iter().flat_map(Row::outputs).collect();
         let mut values = Values::new();
+        let inputs = execution.inputs().map(ValueReference::by_digest);
+        self.look_up_fork_values(&inline, inputs.into_iter().collect(), &mut values).await?;
         for _ in 0..limits::LOOKUPS_MAX {
             let context = self.shared.build_context(&definition, &values, &env);
-            let source = ForkSource { definition: &source.definition, rows: &rows };
+            let source = ForkSource {
+                definition: &source.definition,
+                rows: &rows,
+                latest: request.revision.is_none().then_some(&**execution),
+            };
             let (now, ids) = (self.shared.clock.now(), &*self.shared.ids);
             match Execution::fork(source, context, &arguments, now, ids)? {
                 ForkDecision::Planned(plan, transition) => {
@@ -346,18 +352,39 @@ impl Engine {
     /// an outcome is unknown; `ARGUMENTS_INVALID` for a step that was not entered.
     pub async fn rewind(&self, id: &ExecutionId, mut request: RewindRequest) -> Result<RewindView> {
         let durable = self.read_execution(id).await?;
-        let visit_id = durable.execution.latest_visit_id(&request.to_step);
-        if let Some(visit_id) = visit_id.filter(|_| durable.execution.needs_past_to_rewind()) {
-            let rows = self.load_rows(id).await?;
-            let source = ForkSource { definition: &durable.definition, rows: &rows };
-            let reset = durable.definition.steps_after(&request.to_step);
-            let past = PastValues::before_visit(source, &visit_id, &reset);
-            let inherited = || durable.execution.inherited_step_error(&request.to_step);
-            request.past = Some(past.ok_or_else(inherited)?);
-        }
+        request.past = self.find_past_values(&durable, &request.to_step).await?;
         let answer = self.send_command(id, request.into()).await?;
         let status = self.build_status(&answer.durable).await?;
         Ok(RewindView::new(status, answer.row.as_deref()))
+    }
+
+    /// The values that a rewind to this step restores. Reads the rows since the step was entered, and older ones as far as
+    /// these values were written earlier.
+    async fn find_past_values(
+        &self,
+        durable: &DurableExecution,
+        to_step: &StepId,
+    ) -> Result<PastValues> {
+        let execution = &durable.execution;
+        let visit_id = execution.latest_visit_id(to_step);
+        let Some(visit_id) = visit_id.filter(|_| execution.needs_past_to_rewind()) else {
+            return Ok(PastValues::default());
+        };
+        let reset = durable.definition.steps_after(to_step);
+        let opened = execution.find_visit(&visit_id).map(|(.., visit)| visit.opened_revision);
+        let (mut from, last) = (opened.unwrap_or(1), execution.revision());
+        loop {
+            let mut rows = self.load_row_range(execution.id(), from..=last).await?;
+            rows.reverse();
+            let rows: Vec<_> = rows.iter().collect();
+            match execution.find_past_values(&durable.definition, &rows, &visit_id, &reset) {
+                PastSearch::Found(past) => return Ok(past),
+                PastSearch::NeedsOlderRows if from > 1 => {
+                    from = last.saturating_sub(4 * (last - from + 1)).max(1);
+                }
+                _ => return Err(execution.inherited_step_error(to_step)),
+            }
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet, HashMap},
+    ops::RangeInclusive,
     sync::Arc,
     time::Duration,
 };
@@ -457,6 +458,15 @@ impl Engine {
     pub(super) async fn load_row(&self, id: &ExecutionId, revision: u64) -> Result<Option<Row>> {
         let rows = self.shared.store.load_rows(id, [revision].into());
         Ok(rows.await?.pop())
+    }
+
+    /// The rows with these revisions, newest first.
+    pub(super) async fn load_row_range(
+        &self,
+        id: &ExecutionId,
+        revisions: RangeInclusive<u64>,
+    ) -> Result<Vec<Row>> {
+        self.shared.store.load_rows(id, revisions.collect()).await
     }
 
     pub(super) async fn load_rows(&self, id: &ExecutionId) -> Result<Vec<Row>> {

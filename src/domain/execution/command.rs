@@ -1,13 +1,10 @@
 //! Commands: everything that can move an execution.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{AttemptId, EffectOutput, OperationFailure, State};
+use super::{AttemptId, EffectOutput, OperationFailure, PastValues, State};
 use crate::{
     document::{Digest, canonical_digest, canonical_list_digest},
     event::{Channel, ChildOrder, OrderKind, Parent},
@@ -265,15 +262,8 @@ pub struct RewindRequest {
     pub reason: Option<String>,
     /// Whether the compensations of the steps to do again run first.
     pub compensates: bool,
-    /// Memory and inputs when the step was last entered: see [`super::Execution::needs_past_to_rewind`]. `None`: as they are.
-    pub past: Option<PastValues>,
-}
-
-/// The memory and the inputs of an execution in the past, by digest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PastValues {
-    pub(super) memory: BTreeMap<String, Digest>,
-    pub(super) inputs: Option<Digest>,
+    /// The values to restore: see [`super::Execution::find_past_values`]. Empty: all stay as they are.
+    pub past: PastValues,
 }
 
 /// A person's answer to a gate.

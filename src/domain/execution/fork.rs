@@ -33,6 +33,8 @@ pub struct ForkSource<'a> {
     pub definition: &'a Definition,
     /// Its journal rows up to the revision to fork, oldest first.
     pub rows: &'a [Row],
+    /// Its state after these rows, if the caller has it. Saves replaying them.
+    pub latest: Option<&'a Execution>,
 }
 
 /// The arguments of a fork.
@@ -199,6 +201,7 @@ impl TransitionBuilder<'_> {
         for output in base.execution.compensations.iter().filter_map(|one| one.output) {
             self.store_inline(&payloads, output.digest);
         }
+        self.row.events.reserve(kept.len());
         for step in base.execution.steps.iter().filter(|step| kept.contains(&step.id)) {
             let visit = step.latest_visit().filter(|_| step.status != StepStatus::Skipped);
             if let Some(visit) = visit {

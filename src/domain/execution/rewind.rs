@@ -70,8 +70,8 @@ impl Execution {
             return Err(self.state_refusal(message, ANSWER_GATE_NEXT_CALL).into());
         }
         builder.void_visits_of_steps(|position| reset_positions.contains(&position));
-        let past = request.past.as_ref();
-        let memory = past.map_or(&self.memory, |past| &past.memory);
+        let (mut memory, mut inputs) = (self.memory.clone(), self.inputs);
+        request.past.restore(&mut memory, &mut inputs);
         let is_entered = |at: &&usize| builder.execution.steps[**at].status != StepStatus::Pending;
         let steps =
             reset_positions.iter().filter(is_entered).map(|at| builder.step(*at).id.clone());
@@ -82,8 +82,8 @@ impl Execution {
             to_step: request.to_step.clone(),
             steps: steps.collect(),
             reason: request.reason.clone(),
-            memory: memory.iter().map(|(name, digest)| (name.clone(), *digest)).collect(),
-            inputs: past.map_or(self.inputs, |past| past.inputs),
+            memory: memory.into_iter().collect(),
+            inputs,
             not_undone: builder.effects_left_by(&reset_positions, &visits),
             compensates: visits,
         };

@@ -8,7 +8,7 @@ use super::{parse_execution_id, serialize_view};
 use midex_domain::{
     StepId,
     error::{Error, Result},
-    execution::RewindRequest,
+    execution::{PastValues, RewindRequest},
     limits,
     view::{DiffView, RewindView},
 };
@@ -155,7 +155,7 @@ pub(super) async fn rewind(app: &App, arguments: RewindArguments) -> Result<Rewi
         to_step: to_step.ok_or_else(|| Error::argument_rule("/to_step", "required", "a step"))?,
         reason: arguments.reason,
         compensates: arguments.compensate.unwrap_or_default(),
-        past: None,
+        past: PastValues::default(),
     };
     app.rewind(&parse_execution_id(&arguments.execution_id)?, request).await
 }

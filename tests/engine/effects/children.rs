@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use midex_domain::{
     StepId, WorkflowLookup,
     error::{Code, Error, Result},
-    execution::{Report, RewindRequest},
+    execution::{PastValues, Report, RewindRequest},
     operation::BoxFuture,
 };
 use midex_engine::{ForkRequest, Workflows, store::ListQuery};
@@ -524,7 +524,7 @@ steps:
         to_step: StepId::parse("one").unwrap(),
         reason: None,
         compensates: false,
-        past: None,
+        past: PastValues::default(),
     };
     let refused = family.engine.rewind(&second, rewind).await.unwrap_err();
     assert_has(refused.message(), &["is a child of 'e~2': rewind that one"]);

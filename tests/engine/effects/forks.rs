@@ -7,7 +7,7 @@ use midex_domain::{
     StepId,
     error::{Code, Error},
     event::Channel,
-    execution::{ForkPlan, GateAnswer, RewindRequest, StepFate},
+    execution::{ForkPlan, GateAnswer, PastValues, RewindRequest, StepFate},
     limits,
     view::{ForkView, PastPoint, RewindView},
 };
@@ -38,7 +38,12 @@ async fn not_forked(engine: &Engine, request: ForkRequest) -> Error {
 }
 
 fn rewind_to(to_step: &str) -> RewindRequest {
-    RewindRequest { to_step: step(to_step), reason: None, compensates: false, past: None }
+    RewindRequest {
+        to_step: step(to_step),
+        reason: None,
+        compensates: false,
+        past: PastValues::default(),
+    }
 }
 
 async fn rewound(engine: &Engine, request: RewindRequest) -> RewindView {

@@ -3,7 +3,7 @@
 use midex_domain::{
     PauseReason, StepId,
     error::{Code, Error},
-    execution::{Resolution, RewindRequest, Verdict},
+    execution::{PastValues, Resolution, RewindRequest, Verdict},
 };
 
 use super::{
@@ -161,7 +161,12 @@ fn a_word_on_one_attempt_is_none_on_a_later_one() {
 fn a_rewind_does_not_hide_what_nobody_knows() {
     cut_off(first_and_second(json!({})), async |engine, _| {
         let to_step = StepId::parse("first").expect("an id");
-        let rewind = RewindRequest { to_step, reason: None, compensates: false, past: None };
+        let rewind = RewindRequest {
+            to_step,
+            reason: None,
+            compensates: false,
+            past: PastValues::default(),
+        };
         let error = engine.rewind(&id(), rewind).await.expect_err("unknown");
         assert_eq!(error.code(), Code::StateTransitionRefused);
         assert_has(error.message(), &["the outcome of step 'first' is unknown"]);

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use midex_domain::{
     Event, Execution, Row, StepId,
-    execution::{Report, RewindRequest},
+    execution::{PastValues, Report, RewindRequest},
 };
 use midex_engine::{
     Engine, ForkRequest,
@@ -100,8 +100,12 @@ async fn act(engine: &Engine, name_of: &str, steps: u64, dice: &mut Dice) -> Opt
             return Some(answer.execution_id);
         }
         2 => {
-            let request =
-                RewindRequest { to_step: step, reason: None, compensates: false, past: None };
+            let request = RewindRequest {
+                to_step: step,
+                reason: None,
+                compensates: false,
+                past: PastValues::default(),
+            };
             let _ = engine.rewind(&id(name_of), request).await;
         }
         3..6 => {

@@ -1,18 +1,15 @@
 //! The state that a fork continues from, and which steps of the source are done again.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ForkArguments, ForkSource};
 use crate::{
-    definition::{Definition, Step, StepKind},
+    definition::{Definition, StepKind},
     document::Digest,
     error::{Code, Error, FailureCode, NextCall, address, read_resource},
     event::{BodyKind, Event, InheritedChild, Outcome, Row, VisitId, WaitCondition},
     execution::{
-        AttemptId, DecisionContext, Execution, PastValues, StepState, Visit,
+        AttemptId, DecisionContext, Execution, PastSearch, StepState, Visit,
         decision::{DecideResult, Interrupt},
         time::find_step_of_visit,
     },
@@ -44,7 +41,8 @@ impl ForkBase {
     ) -> DecideResult<Self> {
         let gone = || Interrupt::Refused(Error::internal("an execution has no journal"));
         let rows = DividedRows::new(source.rows);
-        let (execution, latest) = rows.replay().ok_or_else(gone)?;
+        let known = source.latest.and_then(|latest| rows.find_states(latest));
+        let (execution, latest) = known.or_else(|| rows.replay()).ok_or_else(gone)?;
         let mut base = Self {
             memory: execution.memory.clone(),
             inputs: execution.inputs,
@@ -64,7 +62,7 @@ impl ForkBase {
             None => {}
         }
         if !base.sources.is_empty() {
-            base.restore_past_values(ForkSource { rows: &rows.before_end(), ..source })?;
+            base.restore_past_values(source.definition, &rows.before_end())?;
         }
         if !arguments.repeats_unknown {
             base.check_known_outcomes(source.definition, context)?;
@@ -105,8 +103,8 @@ impl ForkBase {
     }
 
     /// Restores the memory and inputs from before the first of `sources` was entered.
-    fn restore_past_values(&mut self, source: ForkSource<'_>) -> DecideResult<()> {
-        let after = self.sources.iter().flat_map(|step| source.definition.steps_after(step));
+    fn restore_past_values(&mut self, definition: &Definition, rows: &[&Row]) -> DecideResult<()> {
+        let after = self.sources.iter().flat_map(|step| definition.steps_after(step));
         let mut reset: BTreeSet<_> = after.collect();
         reset.extend(self.reopened.keys().cloned());
         let visits = self.sources.iter().filter_map(|step| {
@@ -116,9 +114,12 @@ impl ForkBase {
         let Some((_, first)) = visits.min() else {
             return Ok(());
         };
-        let past = PastValues::before_visit(source, &first, &reset);
-        let past = past.ok_or_else(|| self.execution.inherited_step_error(first.step()))?;
-        (self.memory, self.inputs) = (past.memory, past.inputs);
+        match self.execution.find_past_values(definition, rows, &first, &reset) {
+            PastSearch::Found(past) => past.restore(&mut self.memory, &mut self.inputs),
+            PastSearch::Inherited | PastSearch::NeedsOlderRows => {
+                return Err(self.execution.inherited_step_error(first.step()).into());
+            }
+        }
         Ok(())
     }
 
@@ -232,103 +233,6 @@ impl ForkBase {
     }
 }
 
-impl PastValues {
-    /// The values to go on with where the steps of `reset` are done again, of which `first` is the earliest visit: what
-    /// these steps wrote last is as it was before that visit. `None` if the journal does not tell, because the execution
-    /// is a fork that inherited them.
-    pub fn before_visit(
-        source: ForkSource<'_>,
-        first: &VisitId,
-        reset: &BTreeSet<StepId>,
-    ) -> Option<Self> {
-        let mut now = Execution::replay(source.rows)?;
-        let writers = ValueWriters::of_rows(source.rows);
-        if reset.iter().any(|step| writers.is_inherited_writer(source.definition, step)) {
-            return None;
-        }
-        let written = writers.memory.iter().filter(|(_, step)| reset.contains(**step));
-        let names: Vec<_> = written.map(|(name, _)| *name).collect();
-        let restores_inputs = writers.inputs.is_some_and(|step| reset.contains(step));
-        if !names.is_empty() || restores_inputs {
-            let then = Execution::replay_before_visit(source, first)?;
-            for name in names {
-                match then.memory.get(name) {
-                    Some(digest) => drop(now.memory.insert(name.to_owned(), *digest)),
-                    None => drop(now.memory.remove(name)),
-                }
-            }
-            if restores_inputs {
-                now.inputs = then.inputs;
-            }
-        }
-        Some(Self { memory: now.memory, inputs: now.inputs })
-    }
-}
-
-/// The steps that wrote the values of an execution last.
-#[derive(Default)]
-struct ValueWriters<'a> {
-    memory: BTreeMap<&'a str, &'a StepId>,
-    inputs: Option<&'a StepId>,
-    /// The steps that a fork inherited.
-    inherited: BTreeSet<&'a StepId>,
-}
-
-impl<'a> ValueWriters<'a> {
-    fn of_rows(rows: &'a [Row]) -> Self {
-        let mut writers = Self::default();
-        let mut names = Vec::new();
-        let mut has_new_inputs = false;
-        for event in rows.iter().flat_map(|row| &row.events) {
-            match event {
-                // A `set` step writes its values before its end is recorded, and a question before its answer is.
-                Event::MemoryWritten { name, .. } => names.push(name.as_str()),
-                Event::InputsChanged { .. } => has_new_inputs = true,
-                Event::StepDone { visit_id, .. } => {
-                    let step = visit_id.step();
-                    writers.memory.extend(names.drain(..).map(|name| (name, step)));
-                    writers.inherited.remove(step);
-                }
-                Event::StepInherited(step) => drop(writers.inherited.insert(step.visit_id.step())),
-                Event::VisitOpened(opened) => {
-                    names.clear();
-                    writers.inherited.remove(opened.visit_id.step());
-                }
-                Event::VisitClosed(closed) => {
-                    writers.end_visit(&closed.visit_id, &mut has_new_inputs);
-                }
-                Event::AttemptEnded(ended) => {
-                    writers.end_visit(&ended.visit_id, &mut has_new_inputs);
-                }
-                _ => names.clear(),
-            }
-        }
-        writers
-    }
-
-    fn end_visit(&mut self, visit_id: &'a VisitId, has_new_inputs: &mut bool) {
-        if std::mem::take(has_new_inputs) {
-            self.inputs = Some(visit_id.step());
-        }
-        self.inherited.remove(visit_id.step());
-    }
-
-    /// Whether the step was inherited and it or a hook of it may have written a value, which the journal does not tell.
-    fn is_inherited_writer(&self, definition: &Definition, step: &StepId) -> bool {
-        let writes = |step: &Step| {
-            matches!(
-                step.kind,
-                StepKind::Set { .. } | StepKind::Input { .. } | StepKind::Extract { .. }
-            )
-        };
-        let is_writer = definition.step(step).is_some_and(|step| {
-            let hooks = step.bodies.iter().filter(|(body, _)| **body != BodyKind::Compensation);
-            writes(step.acting_step()) || hooks.map(|(_, hook)| hook).any(writes)
-        });
-        is_writer && self.inherited.contains(step)
-    }
-}
-
 impl Visit {
     /// Whether this is a compensation that took an effect back.
     fn undid_effect(&self) -> bool {
@@ -345,33 +249,6 @@ impl StepState {
             return false;
         };
         self.hook_visits.iter().any(|visit| visit.undid_effect() && visit.number == number)
-    }
-}
-
-impl Execution {
-    /// The state just before a visit was opened; `None` if the journal does not tell.
-    fn replay_before_visit(source: ForkSource<'_>, visit_id: &VisitId) -> Option<Self> {
-        let opens = |event: &Event| match event {
-            Event::VisitOpened(opened) => opened.visit_id == *visit_id,
-            Event::StepDone { visit_id: done, .. } => done == visit_id,
-            _ => false,
-        };
-        let at = source.rows.iter().position(|row| row.events.iter().any(opens))?;
-        let row = &source.rows[at];
-        let opened = row.events.iter().position(opens)?;
-        let is_set = |step: &Step| matches!(step.kind, StepKind::Set { .. });
-        let is_set = source.definition.step(visit_id.step()).is_some_and(is_set);
-        // A `set` step writes to memory before its end is recorded.
-        let writes = row.events[..opened].iter().rev();
-        let writes =
-            writes.take_while(|event| is_set && matches!(event, Event::MemoryWritten { .. }));
-        Self::replay_with_part(&source.rows[..at], row, opened - writes.count())
-    }
-
-    /// The state after `rows` and the first `events` events of `row`.
-    fn replay_with_part(rows: &[Row], row: &Row, events: usize) -> Option<Self> {
-        let part = Row { events: row.events[..events].to_vec(), ..row.clone() };
-        Self::apply_row(Self::replay(rows), &part)
     }
 }
 
@@ -417,11 +294,46 @@ impl<'a> DividedRows<'a> {
         Some((before_end, latest?))
     }
 
-    fn before_end(&self) -> Cow<'a, [Row]> {
-        match &self.divided {
-            None => Cow::Borrowed(self.before),
-            Some([first, _]) => self.before.iter().chain([first]).cloned().collect(),
+    /// The same states, without a replay. `None` if `latest` is another state, or if the end changed more of it than that
+    /// it ended: then only a replay tells what was before.
+    fn find_states(&self, latest: &Execution) -> Option<(Execution, Execution)> {
+        let last = self.after.last().or(self.divided.as_ref().map(|[first, _]| first));
+        if last.or(self.before.last())?.revision != latest.revision() {
+            return None;
         }
+        if let Some([_, rest]) = &self.divided {
+            let events = self.before_end().into_iter().flat_map(|row| &row.events);
+            // The end of an execution clears its list of compensations.
+            let has_compensations = events.into_iter().any(|event| match event {
+                Event::CompensationKept { .. } => true,
+                Event::Forked(forked) => !forked.compensations.is_empty(),
+                _ => false,
+            });
+            let only_ends = rest.events.iter().all(|event| {
+                matches!(
+                    event,
+                    Event::FailureBegan { .. }
+                        | Event::FinalOutput { .. }
+                        | Event::StateChanged { .. }
+                )
+            });
+            if has_compensations || !only_ends || !self.after.is_empty() {
+                return None;
+            }
+        }
+        debug_assert!(
+            self.replay().is_some_and(|(before_end, _)| before_end.steps == latest.steps
+                && before_end.memory == latest.memory
+                && before_end.inputs == latest.inputs
+                && before_end.compensations == latest.compensations),
+            "a replay leads to other values"
+        );
+        Some((latest.clone(), latest.clone()))
+    }
+
+    fn before_end(&self) -> Vec<&Row> {
+        let first = self.divided.iter().map(|[first, _]| first);
+        self.before.iter().chain(first).collect()
     }
 }
 

@@ -109,7 +109,8 @@ pub(super) fn plan_steps(
     base: &ForkBase,
 ) -> DecideResult<ForkPlan> {
     let steps = &context.definition.workflow.steps;
-    let mut planned: Vec<_> = steps.iter().map(|step| plan_step(base, step)).collect();
+    let planned = steps.iter().enumerate().map(|(position, step)| plan_step(base, position, step));
+    let mut planned: Vec<_> = planned.collect();
     let graph = context.definition.graph();
     for (position, step) in steps.iter().enumerate() {
         if !base.sources.contains(&step.id) && planned[position].fate != StepFate::New {
@@ -136,8 +137,8 @@ pub(super) fn plan_steps(
     Ok(ForkPlan { steps: planned, not_compensated: not_compensated.collect() })
 }
 
-fn plan_step(base: &ForkBase, step: &Step) -> PlannedStep {
-    let state = base.execution.find_step(&step.id).map(|(_, state)| state);
+fn plan_step(base: &ForkBase, position: usize, step: &Step) -> PlannedStep {
+    let state = base.find_step(position, &step.id);
     let Some(state) = state else {
         return PlannedStep::new(&step.id, StepFate::New);
     };
@@ -196,6 +197,13 @@ fn check_kept_outputs(
 }
 
 impl ForkBase {
+    /// The state of a step of the source. In most forks it has the position of the same step in the definition.
+    fn find_step(&self, position: usize, id: &StepId) -> Option<&StepState> {
+        let same = self.execution.steps.get(position).filter(|state| state.id == *id);
+        let found = || self.execution.find_step(id).map(|(_, state)| state);
+        same.map(|state| &**state).or_else(found)
+    }
+
     fn kept_output(&self, step: &StepId) -> Option<ValueReference> {
         let (_, state) = self.execution.find_step(step)?;
         let completed = state.status == StepStatus::Completed;

@@ -6,7 +6,8 @@ use midex_domain::{
     document::canonical_digest,
     error::Result,
     execution::{
-        ForkArguments, ForkDecision, ForkSource, PastValues, RewindRequest, StartArguments, Values,
+        ForkArguments, ForkDecision, ForkSource, PastSearch, PastValues, RewindRequest,
+        StartArguments, Values,
     },
     view::AdvanceReply,
 };
@@ -48,7 +49,11 @@ impl Again for Pure {
             continues_children: false,
             call: canonical_digest(&json!(from)),
         };
-        let source = ForkSource { definition: &self.definition, rows: &self.rows };
+        let source = ForkSource {
+            definition: &self.definition,
+            rows: &self.rows,
+            latest: Some(self.execution()),
+        };
         let mut known = Values::new();
         let transition = loop {
             let facts = DecisionContext { values: &known, ..self.facts() };
@@ -74,14 +79,15 @@ impl Again for Pure {
     async fn rewind(&mut self, to: &str) -> Result<()> {
         let to_step = StepId::parse(to)?;
         let execution = self.execution();
-        let mut past = None;
+        let mut past = PastValues::default();
         if let Some(visit_id) = execution.latest_visit_id(&to_step) {
-            let source = ForkSource { definition: &self.definition, rows: &self.rows };
+            let rows: Vec<_> = self.rows.iter().collect();
             let reset = self.definition.steps_after(&to_step);
-            past = PastValues::before_visit(source, &visit_id, &reset);
-            if past.is_none() {
-                return Err(execution.inherited_step_error(&to_step));
-            }
+            past = match execution.find_past_values(&self.definition, &rows, &visit_id, &reset) {
+                PastSearch::Found(past) => past,
+                PastSearch::Inherited => return Err(execution.inherited_step_error(&to_step)),
+                PastSearch::NeedsOlderRows => panic!("all rows are there"),
+            };
         }
         let request = RewindRequest { to_step, reason: None, compensates: false, past };
         self.command(&request.into()).map(drop)
@@ -102,7 +108,12 @@ impl Again for Whole {
 
     async fn rewind(&mut self, to: &str) -> Result<()> {
         let to_step = StepId::parse(to)?;
-        let request = RewindRequest { to_step, reason: None, compensates: false, past: None };
+        let request = RewindRequest {
+            to_step,
+            reason: None,
+            compensates: false,
+            past: PastValues::default(),
+        };
         let view = self.engine.rewind(&self.id, request).await?;
         assert_eq!(view.status, self.state().await, "the answer is the status");
         Ok(())
