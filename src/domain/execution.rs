@@ -47,7 +47,7 @@ pub use self::{
         SignalRequest, StartArguments, Submission, Verdict,
     },
     decision::{Decision, DecisionContext, Transition, ValueReference, Values},
-    fork::{ForkArguments, ForkDecision, ForkPlan, ForkSource, PlannedStep, StepFate},
+    fork::{ForkArguments, ForkDecision, ForkPlan, ForkPurpose, ForkSource, PlannedStep, StepFate},
     list::ItemVisits,
     offers::Offer,
     pages::FetchedPages,

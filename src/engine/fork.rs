@@ -1,7 +1,10 @@
 //! Forks and retries: new executions that continue from the journal of another one. Their first transition is decided
 //! here from the stored rows of the source; the actor of the new execution stores it.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use serde_json::{Map, Value, json};
 
@@ -17,11 +20,11 @@ use midex_domain::{
     },
     event::Parent,
     execution::{
-        AttemptRequest, Execution, ForkArguments, ForkDecision, ForkPlan, ForkSource, PastSearch,
-        PastValues, RewindRequest, StartArguments, ValueReference, Values,
+        AttemptRequest, Execution, ForkArguments, ForkDecision, ForkPlan, ForkPurpose, ForkSource,
+        PastSearch, PastValues, RewindRequest, StartArguments, ValueReference, Values,
     },
     limits,
-    view::{AdvanceReply, ForkView, RewindView},
+    view::{AdvanceReply, ForkView, PastPoint, RewindView},
 };
 
 /// The parameters of a fork or a retry.
@@ -143,10 +146,11 @@ impl Engine {
             let message = format!("child '{child}' has not ended yet");
             return Err(Error::new(Code::ServerBusy, message));
         }
-        if execution.state() == State::Completed {
+        let source = self.read_execution(child).await?;
+        // A completed child is continued only to ask for its approvals again.
+        if execution.state() == State::Completed && !self.holds_approval(&source).await? {
             return Ok(false);
         }
-        let source = self.read_execution(child).await?;
         let mut definition = source.definition.clone();
         if above.origin().is_some_and(|origin| origin.has_new_definition) {
             let lookup = self.load_workflow_lookup(above).await?;
@@ -257,14 +261,28 @@ impl Engine {
         {
             return Err(removed_step_error(execution, step));
         }
+        let approved_children = match request.revision {
+            Some(revision) if source.definition.has_children() => {
+                let point = PastPoint::Revision(revision);
+                let (past, _) = self.read_past_execution(&request.execution_id, point).await?;
+                self.find_approved_children(&past).await?
+            }
+            _ => self.find_approved_children(source).await?,
+        };
+        let purpose = match &parent {
+            Some(_) => ForkPurpose::ContinueChild,
+            None if request.is_retry => ForkPurpose::Retry,
+            None => ForkPurpose::Fork,
+        };
         let arguments = ForkArguments {
             start: StartArguments { id, project, inputs: None, defaults, parent, lookup },
             from_step: request.from_step.clone(),
             inputs: request.inputs.clone(),
             memory: request.memory.clone(),
             repeats_unknown: request.repeats_unknown,
-            is_retry: request.is_retry,
+            purpose,
             continues_children,
+            approved_children,
             call,
         };
         let inline: HashMap<_, _> = rows.iter().flat_map(Row::outputs).collect();
@@ -295,6 +313,34 @@ impl Engine {
             }
         }
         Err(Error::internal("a fork asks for values without end"))
+    }
+
+    /// The completed steps whose child executions, or executions below them, hold an approval.
+    async fn find_approved_children(&self, source: &DurableExecution) -> Result<BTreeSet<StepId>> {
+        let mut approved = BTreeSet::new();
+        for (step, children) in source.execution.completed_children(&source.definition) {
+            for child in children {
+                let child = match self.find_durable_execution(&child).await? {
+                    Some(_) => self.read_execution(&child).await?,
+                    // The step was inherited too, and its child belongs to the execution that did it.
+                    None => continue,
+                };
+                if self.holds_approval(&child).await? {
+                    approved.insert(step);
+                    break;
+                }
+            }
+        }
+        Ok(approved)
+    }
+
+    /// Whether a person approved something in the execution or below it.
+    async fn holds_approval(&self, source: &DurableExecution) -> Result<bool> {
+        if source.execution.holds_approval(&source.definition) {
+            return Ok(true);
+        }
+        let approved = Box::pin(self.find_approved_children(source)).await?;
+        Ok(!approved.is_empty())
     }
 
     /// Adds values of the source: small ones from `inline`, the values in its rows, the others from the store.

@@ -396,6 +396,11 @@ impl Step {
         }
     }
 
+    /// Whether it is a gate, or does a gate for each item.
+    pub fn asks_for_approval(&self) -> bool {
+        matches!(self.acting_step().kind, StepKind::Gate { .. })
+    }
+
     /// The body of a `foreach`; `None` for other kinds.
     pub fn foreach_body(&self) -> Option<&Self> {
         match &self.kind {

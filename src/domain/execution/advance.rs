@@ -68,8 +68,7 @@ impl Execution {
                 )
             }
             TokenMatch::Superseded => {
-                let message =
-                    "Token superseded: a newer one was issued, or its step was closed without it";
+                let message = "Token superseded: a newer one was issued, or its step was closed without it or rewound";
                 Err(self.step_error(Code::TokenSuperseded, &token.step_name, message).into())
             }
             TokenMatch::Foreign => {
@@ -89,7 +88,13 @@ impl Execution {
             return TokenMatch::Foreign;
         };
         let has_token = |call: &&RecordedCall| call.consumed.grant.matches(token);
+        let undone = self.uncounted_visits.get(&step.id).copied().unwrap_or_default();
         if let Some(call) = step.past.iter().find(has_token) {
+            let mut later = step.visits.iter().filter(|visit| visit.number > undone);
+            let first_revision = later.next().map_or(u64::MAX, |visit| visit.opened_revision);
+            if undone > 0 && call.revision < first_revision {
+                return TokenMatch::Superseded;
+            }
             return TokenMatch::Consumed(position, step, None, *call);
         }
         // Open visits are searched first, because a `foreach` may have thousands of closed items.
@@ -102,6 +107,10 @@ impl Execution {
         let newest_first = step.visits.iter().rev().map(|visit| &**visit);
         for visit in newest_first.chain(step.items.iter()) {
             if let Some(call) = visit.recorded_calls().find(|call| has_token(&call)) {
+                // A rewind took back what the call did.
+                if visit.number <= undone {
+                    return TokenMatch::Superseded;
+                }
                 return TokenMatch::Consumed(position, step, Some(visit), call);
             }
             let mut retired = visit.superseded.iter();

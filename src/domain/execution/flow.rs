@@ -123,7 +123,11 @@ impl<'a> TransitionBuilder<'a> {
     pub(super) fn skip_step(&mut self, position: usize, why: SkipReason) {
         let step = self.step(position).id.clone();
         self.push_event(Event::StepSkipped { step, why });
-        self.queue_dependents(position);
+        if self.is_inherited_gate(position) {
+            self.queue_steps_after_approval(position);
+        } else {
+            self.queue_dependents(position);
+        }
     }
 
     pub(super) fn queue_dependents(&mut self, position: usize) {

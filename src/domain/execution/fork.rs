@@ -4,7 +4,7 @@
 mod base;
 mod plan;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     clock::{IdSource, Timestamp},
-    definition::{Definition, JumpTarget},
+    definition::{Definition, JumpTarget, Step, StepKind},
     document::{Digest, JsonText},
     error::Result,
     event::{ForkOrigin, Forked, InheritedCompensation, InheritedStep},
@@ -37,6 +37,17 @@ pub struct ForkSource<'a> {
     pub latest: Option<&'a Execution>,
 }
 
+/// What a fork is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForkPurpose {
+    /// To do steps again, or with other values.
+    Fork,
+    /// To continue an execution that failed or was abandoned.
+    Retry,
+    /// To continue a child whose parent was forked. A completed child asks for its approvals again.
+    ContinueChild,
+}
+
 /// The arguments of a fork.
 #[derive(Clone, Debug)]
 pub struct ForkArguments {
@@ -50,10 +61,12 @@ pub struct ForkArguments {
     pub memory: Map<String, Value>,
     /// Whether work is done again although its outcome is unknown and it may not be repeated.
     pub repeats_unknown: bool,
-    /// Whether it is a retry.
-    pub is_retry: bool,
+    /// What it is for.
+    pub purpose: ForkPurpose,
     /// Whether child executions of steps that are done again continue where they failed.
     pub continues_children: bool,
+    /// The steps of the source whose child executions hold an approval, which must be asked for again.
+    pub approved_children: BTreeSet<StepId>,
     /// The digest of the call, by which a repeated call is recognised.
     pub call: Digest,
 }
@@ -90,6 +103,35 @@ impl Execution {
         }
     }
 
+    /// The completed steps that begin children, each with the children of its latest visit.
+    pub fn completed_children(
+        &self,
+        definition: &Definition,
+    ) -> impl Iterator<Item = (StepId, Vec<ExecutionId>)> {
+        let steps = self.steps.iter().filter(|state| {
+            let step = definition.step(&state.id).filter(|_| definition.has_children());
+            let is_child =
+                |step: &Step| matches!(step.acting_step().kind, StepKind::Workflow { .. });
+            state.status == StepStatus::Completed && step.is_some_and(is_child)
+        });
+        steps.map(|state| {
+            let visits = state.latest_visit().into_iter().chain(state.items.iter());
+            let child = |visit: &Visit| {
+                let visit_id = visit.visit_id(&state.id);
+                AttemptId { visit_id, attempt: visit.attempt }.child_execution_id(&self.id)
+            };
+            (state.id.clone(), visits.map(child).collect())
+        })
+    }
+
+    /// Whether a person approved something in this execution. Its children are not looked at.
+    pub fn holds_approval(&self, definition: &Definition) -> bool {
+        self.steps.iter().any(|state| {
+            let step = definition.step(&state.id);
+            state.status == StepStatus::Completed && step.is_some_and(Step::asks_for_approval)
+        })
+    }
+
     /// The child of the forked execution that the child of this attempt continues.
     pub fn child_to_continue(&self, attempt_id: &AttemptId) -> Option<&ExecutionId> {
         let AttemptId { visit_id, attempt } = attempt_id;
@@ -108,7 +150,7 @@ fn decide_fork(
     clock: (Timestamp, &dyn IdSource),
 ) -> DecideResult<ForkDecision> {
     let base = ForkBase::new(source, context, arguments)?;
-    let plan = plan_steps(source, context, &base)?;
+    let plan = plan_steps(source, context, arguments, &base)?;
     if plan.has_invalid_outputs() {
         return Ok(ForkDecision::Planned(plan, None));
     }
@@ -174,7 +216,12 @@ impl TransitionBuilder<'_> {
     ) {
         let kept: HashSet<_> = plan.kept_steps().collect();
         let is_inherited = |visit_id: &VisitId| kept.contains(visit_id.step());
-        let children = arguments.continues_children.then(|| base.children(source.definition));
+        let approved: BTreeSet<_> =
+            plan.gates().filter(|step| arguments.approved_children.contains(step)).collect();
+        let children = base.children(source.definition, |step| {
+            approved.contains(step)
+                || arguments.continues_children && base.reopened.contains_key(step)
+        });
         // A source that is open, or completed, undoes its effects itself or stands on them.
         let is_given_up = base.latest.state.is_final() && base.latest.state != State::Completed;
         let compensations = base.execution.compensations.iter().filter(|_| is_given_up);
@@ -183,9 +230,9 @@ impl TransitionBuilder<'_> {
                 execution_id: base.execution.id.clone(),
                 revision: base.latest.revision,
                 gates: plan.gates().collect(),
-                children: children.into_iter().flatten().collect(),
+                children,
                 has_new_definition: source.definition.digest() != self.context.definition.digest(),
-                is_retry: arguments.is_retry,
+                is_retry: arguments.purpose == ForkPurpose::Retry,
                 repeats_unknown: arguments.repeats_unknown,
             },
             compensations: compensations
@@ -257,7 +304,8 @@ impl TransitionBuilder<'_> {
         })));
     }
 
-    /// Whether the step at `position` is an approval of the forked execution, which is asked for again.
+    /// Whether the step at `position` is an approval of the forked execution, or its child holds one, which is asked for
+    /// again.
     pub(super) fn is_inherited_gate(&self, position: usize) -> bool {
         let origin = self.execution.origin.as_ref();
         origin.is_some_and(|origin| origin.gates.contains(&self.step(position).id))

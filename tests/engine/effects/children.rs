@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use midex_domain::{
     StepId, WorkflowLookup,
     error::{Code, Error, Result},
-    execution::{PastValues, Report, RewindRequest},
+    execution::{GateAnswer, PastValues, Report, RewindRequest, StepFate},
     operation::BoxFuture,
 };
 use midex_engine::{ForkRequest, Workflows, store::ListQuery};
@@ -530,4 +530,97 @@ steps:
     assert_has(refused.message(), &["is a child of 'e~2': rewind that one"]);
     family.does(&second, json!("hi")).await;
     assert_eq!(family.engine.status_now("e~2").await.current_step.as_deref(), Some("after"));
+}
+
+/// A workflow whose child asks for an approval and then works, and a step after it.
+const ASKS_IN_CHILD: &str = "inputs: {}
+steps:
+  - { id: tell, workflow: announce, with: { text: hello } }
+  - { id: after, guidance: 'It said ${{ steps.tell }}', result: {} }
+";
+const ASKING_CHILD: &str = "inputs: { text: { type: string } }
+steps:
+  - { id: allow, gate: 'Announce ${{ inputs.text }}?' }
+  - { id: say, activity: work, with: { say: '${{ inputs.text }}' } }
+final_output: { by: '${{ steps.allow.by }}' }
+";
+
+impl Family {
+    /// A person answers the gate that is open in an execution.
+    async fn approves(&self, id: &ExecutionId, person: &str) {
+        let status = self.engine.status(id).await.unwrap();
+        let answer = GateAnswer { person: person.into(), ..play::gate_answer(&status, true, None) };
+        self.engine.apply_command(id, answer).await.unwrap();
+        tokio::time::sleep(seconds(2)).await;
+    }
+
+    /// The step that is open in an execution fails, and with it the execution.
+    async fn fails(&self, id: &str) {
+        let token = self.engine.current_now(id).await.continuation_token.unwrap();
+        self.engine.report(&token, play::failed("no ink", None)).await;
+        self.settled().await;
+        assert_eq!(self.engine.status_now(id).await.state, "failed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_in_a_child_is_never_inherited() {
+    let family = Family::begin(ASKS_IN_CHILD, &[("announce", ASKING_CHILD)]).await;
+    let first = family.child().await;
+    family.approves(&first, "ann").await;
+    family.fails("e").await;
+    let from_after = ForkRequest {
+        from_step: Some(StepId::parse("after").unwrap()),
+        new_execution_id: Some(named("f")),
+        ..ForkRequest::new(named("e"))
+    };
+    let retry = ForkRequest { is_retry: true, ..ForkRequest::new(named("e")) };
+    for (request, id) in [(retry, "e~2"), (from_after, "f")] {
+        let (view, _) = family.engine.fork(request).await.unwrap();
+        let why = view.steps[0].why.as_deref();
+        assert_eq!(why, Some("its child holds an approval, which is never inherited"));
+        family.settled().await;
+        let status = family.engine.status_now(id).await;
+        assert_eq!(status.steps.completed, 0, "{id} waits for the approval");
+        // The child is continued: it asks again, and does not work again.
+        let child = named(&status.children[0].execution_id);
+        let forked_from = family.engine.status(&child).await.unwrap().forked_from.unwrap();
+        assert_eq!(forked_from.execution_id, first.as_str());
+        family.approves(&child, "bea").await;
+        assert_eq!(family.state(&child).await, "completed");
+        let current = family.engine.current_now(id).await;
+        assert_has(&current.instructions.unwrap(), &["It said", "bea"]);
+    }
+    assert_eq!(family.log.lines().len(), 1, "the work of the child was done once");
+    // A fork of a fork asks as well.
+    family.fails("e~2").await;
+    let retry = ForkRequest { is_retry: true, ..ForkRequest::new(named("e~2")) };
+    family.engine.fork(retry).await.unwrap();
+    family.settled().await;
+    assert_eq!(family.engine.status_now("e~3").await.steps.completed, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_in_the_child_of_an_item_or_of_a_child_is_never_inherited() {
+    let each = "inputs: {}
+steps:
+  - { id: tell, foreach: { in: [a, b], parallel: 2, do: { workflow: announce, with: { text: '${{ item }}' } } } }
+  - { id: after, guidance: Done., result: {} }
+";
+    let middle = "inputs: { text: { type: string } }
+steps:
+  - { id: pass, workflow: ask, with: { text: '${{ inputs.text }}' } }
+";
+    let family = Family::begin(each, &[("announce", middle), ("ask", ASKING_CHILD)]).await;
+    for id in family.children().await {
+        if family.state(&id).await == "paused" {
+            family.approves(&id, "ann").await;
+        }
+    }
+    family.fails("e").await;
+    let retry = ForkRequest { is_retry: true, ..ForkRequest::new(named("e")) };
+    let (view, _) = family.engine.fork(retry).await.unwrap();
+    assert_eq!(view.steps[0].fate, StepFate::OpenAgain, "{:?}", view.steps);
+    family.settled().await;
+    assert_eq!(family.engine.status_now("e~2").await.steps.completed, 0);
 }

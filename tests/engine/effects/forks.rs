@@ -296,6 +296,7 @@ async fn a_retry_does_again_what_was_taken_back_and_all_that_was_built_on_it() {
 #[tokio::test(start_paused = true)]
 async fn a_rewind_opens_the_step_again_with_the_memory_of_then() {
     let mut play = Play::begin(NINE, json!({})).await;
+    let before = play.token("s1");
     play.done("s1", json!({ "n": 1 })).await;
     let spent = play.token("s2");
     play.done("s2", json!({ "n": 2 })).await;
@@ -307,12 +308,12 @@ async fn a_rewind_opens_the_step_again_with_the_memory_of_then() {
     assert_eq!(view.done_again, ["s2", "s3", "s4", "s5"]);
     assert_eq!(view.status.current_step.as_deref(), Some("s2"));
     assert_eq!(view.status.steps.completed, 1);
-    assert_eq!(play.refused(&undone, json!({})).await.code(), Code::TokenSuperseded);
-    let replay = play
-        .engine
-        .report(&spent, midex_domain::execution::Report::Output(json!({ "n": 2 })))
-        .await;
-    assert!(replay.replayed);
+    // What the rewind took back is not answered as if it still stood; what came before it is.
+    for token in [&undone, &spent] {
+        assert_eq!(play.refused(token, json!({ "n": 2 })).await.code(), Code::TokenSuperseded);
+    }
+    let report = midex_domain::execution::Report::Output(json!({ "n": 1 }));
+    assert!(play.engine.report(&before, report).await.replayed);
     play.restart().await;
     play.goes_on(json!({ "n": 20 })).await;
     play.done("s4", json!({ "n": 40 })).await;
@@ -591,4 +592,39 @@ async fn a_retry_that_ended_is_not_made_again() {
     assert_has(refused.message(), &["was retried already: 'e~3' is completed"]);
     // From a named step it is something else.
     forked(&play.engine, ForkRequest { from_step: Some(step("s4")), ..retry_request("e~2") }).await;
+}
+
+/// An approval that only large amounts need.
+const LIMITED: &str = "inputs: { amount: { type: integer } }
+steps:
+  - { id: allow, if: 'inputs.amount > 100', gate: 'Pay ${{ inputs.amount }}?' }
+  - { id: prepare, guidance: Prepare., result: {} }
+  - { id: pay, guidance: Pay., result: {} }
+";
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_that_was_not_needed_is_checked_with_other_values() {
+    let mut play = Play::begin(LIMITED, json!({ "amount": 1 })).await;
+    play.done("prepare", json!({})).await;
+    play.fails("pay", "DISK_FULL").await;
+    let with_amount = |id: &str, amount: i64| ForkRequest {
+        inputs: json!({ "amount": amount }).as_object().unwrap().clone(),
+        new_execution_id: Some(named(id)),
+        ..fork_request("e", "pay")
+    };
+    // The same values: nothing is asked.
+    let (view, reply) = forked(&play.engine, retry_request("e")).await;
+    assert_eq!(with_fate(&view, StepFate::Kept), ["allow", "prepare"]);
+    assert_eq!(view.steps[0].why.as_deref(), Some("it was skipped"));
+    assert_eq!(reply.step_name.as_deref(), Some("pay"));
+    // Another small amount: the condition is checked, and the fork goes on.
+    let (_, reply) = forked(&play.engine, with_amount("small", 7)).await;
+    assert_eq!(reply.step_name.as_deref(), Some("pay"), "{reply:?}");
+    // A large amount: the person is asked before what follows.
+    let (view, reply) = forked(&play.engine, with_amount("large", 1_000_000)).await;
+    assert_eq!(with_fate(&view, StepFate::OpenAgain), ["allow", "pay"]);
+    assert_eq!((reply.workflow_state.as_str(), reply.new_tokens.len()), ("paused", 0));
+    let answer = gate_answer(&play.engine.status_now("large").await, true, None);
+    let after = play.engine.apply_command(&named("large"), answer).await.unwrap();
+    assert_eq!(after.current_step.as_deref(), Some("pay"));
 }

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ForkArguments, ForkSource};
+use super::{ForkArguments, ForkPurpose, ForkSource};
 use crate::{
-    definition::{Definition, StepKind},
+    definition::{Definition, Step, StepKind},
     document::Digest,
     error::{Code, Error, FailureCode, NextCall, address, read_resource},
-    event::{BodyKind, Event, InheritedChild, Outcome, Row, VisitId, WaitCondition},
+    event::{BodyKind, Event, InheritedChild, Outcome, Row, SkipReason, VisitId, WaitCondition},
     execution::{
         AttemptId, DecisionContext, Execution, PastSearch, StepState, Visit,
         decision::{DecideResult, Interrupt},
@@ -31,6 +31,8 @@ pub(super) struct ForkBase {
     pub(super) reopened: BTreeMap<StepId, String>,
     /// Those of them that make every step after them be done again.
     pub(super) sources: Vec<StepId>,
+    /// The approvals that were not asked for, because their conditions did not hold.
+    pub(super) unasked_gates: BTreeSet<StepId>,
 }
 
 impl ForkBase {
@@ -50,13 +52,17 @@ impl ForkBase {
             latest,
             reopened: BTreeMap::new(),
             sources: Vec::new(),
+            unasked_gates: find_unasked_gates(source),
         };
         base.reopen_open_steps(source.definition);
         base.reopen_compensated_steps();
         base.reopen_failed_steps(source.definition);
         match &arguments.from_step {
             Some(step) => base.reopen_named_step(step)?,
-            None if base.latest.state == State::Completed && base.reopened.is_empty() => {
+            None if base.latest.state == State::Completed
+                && base.reopened.is_empty()
+                && arguments.purpose != ForkPurpose::ContinueChild =>
+            {
                 return Err(base.completed_error().into());
             }
             None => {}
@@ -180,9 +186,13 @@ impl ForkBase {
         Ok(())
     }
 
-    /// The children of the steps that are done again, which the new execution lets continue.
-    pub(super) fn children(&self, definition: &Definition) -> Vec<InheritedChild> {
-        let steps = self.latest.steps.iter().filter(|step| self.reopened.contains_key(&step.id));
+    /// The children of these steps, which the new execution lets continue.
+    pub(super) fn children(
+        &self,
+        definition: &Definition,
+        is_continued: impl Fn(&StepId) -> bool,
+    ) -> Vec<InheritedChild> {
+        let steps = self.latest.steps.iter().filter(|step| is_continued(&step.id));
         let children = steps.filter_map(|step| {
             let kind = &definition.step(&step.id)?.kind;
             let visit = step.latest_visit().filter(|visit| visit.input.is_some())?;
@@ -250,6 +260,23 @@ impl StepState {
         };
         self.hook_visits.iter().any(|visit| visit.undid_effect() && visit.number == number)
     }
+}
+
+/// The approvals whose conditions did not hold when the execution came to them last.
+fn find_unasked_gates(source: ForkSource<'_>) -> BTreeSet<StepId> {
+    let mut gates = BTreeSet::new();
+    for event in source.rows.iter().flat_map(|row| &row.events) {
+        if let Event::StepSkipped { step, why } = event
+            && source.definition.step(step).is_some_and(Step::asks_for_approval)
+        {
+            if *why == SkipReason::Condition {
+                gates.insert(step.clone());
+            } else {
+                gates.remove(step);
+            }
+        }
+    }
+    gates
 }
 
 /// The rows of an execution, divided where its end began.

@@ -1,8 +1,10 @@
 //! What a fork does with each step.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use super::{ForkSource, base::ForkBase};
+use super::{ForkArguments, ForkSource, base::ForkBase};
 use crate::{
     definition::{RunWhen, Step, StepKind},
     error::Violation,
@@ -31,14 +33,14 @@ pub struct PlannedStep {
     pub step: StepId,
     /// What becomes of it.
     pub fate: StepFate,
-    /// Why it is done again.
+    /// Why it is done again, or that it was skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Where its stored output breaks the schema of the definition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<serde_json::Value>")]
     pub violations: Vec<Violation>,
-    /// Whether it is an approval of the source, which must be asked for again.
+    /// Whether it is an approval of the source, or its child holds one, which must be asked for again.
     #[serde(skip)]
     is_gate: bool,
 }
@@ -106,11 +108,17 @@ impl PlannedStep {
 pub(super) fn plan_steps(
     source: ForkSource<'_>,
     context: DecisionContext<'_>,
+    arguments: &ForkArguments,
     base: &ForkBase,
 ) -> DecideResult<ForkPlan> {
     let steps = &context.definition.workflow.steps;
-    let planned = steps.iter().enumerate().map(|(position, step)| plan_step(base, position, step));
-    let mut planned: Vec<_> = planned.collect();
+    let has_changes = source.definition.digest() != context.definition.digest()
+        || !arguments.inputs.is_empty()
+        || !arguments.memory.is_empty();
+    let approvals = Approvals { children: &arguments.approved_children, has_changes };
+    let planned = steps.iter().enumerate();
+    let mut planned: Vec<_> =
+        planned.map(|(position, step)| plan_step(base, &approvals, position, step)).collect();
     let graph = context.definition.graph();
     for (position, step) in steps.iter().enumerate() {
         if !base.sources.contains(&step.id) && planned[position].fate != StepFate::New {
@@ -137,25 +145,48 @@ pub(super) fn plan_steps(
     Ok(ForkPlan { steps: planned, not_compensated: not_compensated.collect() })
 }
 
-fn plan_step(base: &ForkBase, position: usize, step: &Step) -> PlannedStep {
-    let state = base.find_step(position, &step.id);
-    let Some(state) = state else {
+/// What decides whether an approval must be asked for again.
+struct Approvals<'a> {
+    /// The steps whose child executions hold an approval.
+    children: &'a BTreeSet<StepId>,
+    /// Whether inputs, memory or the definition differ, so that conditions may hold which did not.
+    has_changes: bool,
+}
+
+fn plan_step(
+    base: &ForkBase,
+    approvals: &Approvals<'_>,
+    position: usize,
+    step: &Step,
+) -> PlannedStep {
+    let Some(state) = base.find_step(position, &step.id) else {
         return PlannedStep::new(&step.id, StepFate::New);
     };
     let mut planned = PlannedStep::new(&step.id, StepFate::Pending);
-    let is_gate = matches!(step.acting_step().kind, StepKind::Gate { .. });
+    let is_completed = state.status == StepStatus::Completed;
+    let is_gate = step.asks_for_approval();
+    let has_approved_child = is_completed && approvals.children.contains(&step.id);
+    let is_unasked =
+        is_gate && state.status == StepStatus::Skipped && base.unasked_gates.contains(&step.id);
     if let Some(why) = base.reopened.get(&step.id) {
         planned.open_again(why);
-    } else if state.status == StepStatus::Completed && is_gate {
+    } else if is_completed && is_gate {
         planned.open_again("an approval is never inherited");
+    } else if has_approved_child {
+        planned.open_again("its child holds an approval, which is never inherited");
+    } else if is_unasked && approvals.has_changes {
+        planned.open_again("its condition is checked with the new values");
     } else if is_ended(state) && step.run_when != RunWhen::Failing {
         planned.fate = StepFate::Kept;
+        let is_skipped = state.status == StepStatus::Skipped;
+        planned.why = is_skipped.then(|| "it was skipped".to_owned());
     }
     // Steps after an approval may be done, also where the source is a fork that asked for it again.
     let origin = base.latest.origin.as_ref();
-    let was_approved = state.status == StepStatus::Completed
+    let was_approved = is_completed && (is_gate || has_approved_child)
+        || is_unasked && approvals.has_changes
         || origin.is_some_and(|origin| origin.gates.contains(&step.id));
-    planned.is_gate = is_gate && was_approved && planned.fate != StepFate::Kept;
+    planned.is_gate = was_approved && planned.fate != StepFate::Kept;
     planned
 }
 

@@ -13,11 +13,12 @@ async fn a_rewind_into_a_half_done_foreach_does_all_its_items_again() {
     let tokens: Vec<_> =
         play.offers().iter().map(|offer| offer.continuation_token.clone()).collect();
     let done = midex_domain::execution::Report::Output(json!(1));
-    play.report(&tokens[0], done.clone()).await;
+    play.report(&tokens[0], done).await;
     let view = rewound(&play.engine, rewind_to("each")).await;
     assert_eq!(view.done_again, ["each"]);
-    assert_eq!(play.refused(&tokens[1], json!(1)).await.code(), Code::TokenSuperseded);
-    assert!(play.engine.report(&tokens[0], done).await.replayed);
+    for token in &tokens {
+        assert_eq!(play.refused(token, json!(1)).await.code(), Code::TokenSuperseded);
+    }
     let open = play.engine.current_now("e").await.ready_steps;
     let open: Vec<_> = open.iter().map(|open| (open.step.visit, open.step.item)).collect();
     assert_eq!(open, [(2, Some(0)), (2, Some(1))]);

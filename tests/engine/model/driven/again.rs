@@ -6,15 +6,15 @@ use midex_domain::{
     document::canonical_digest,
     error::Result,
     execution::{
-        ForkArguments, ForkDecision, ForkSource, PastSearch, PastValues, RewindRequest,
-        StartArguments, Values,
+        ForkArguments, ForkDecision, ForkPurpose, ForkSource, PastSearch, PastValues,
+        RewindRequest, StartArguments, Values,
     },
     view::AdvanceReply,
 };
 use midex_engine::ForkRequest;
 use serde_json::{Map, json};
 
-use super::{Arc, Pure, Subject, Value, ValueReference, Whole, find_value};
+use super::{Arc, BTreeSet, Pure, Subject, Value, ValueReference, Whole, find_value};
 
 pub(in crate::model) trait Again: Subject + Sized {
     /// A fork of it, which begins at a step, or where it stopped.
@@ -45,7 +45,8 @@ impl Again for Pure {
             inputs: Map::new(),
             memory: Map::new(),
             repeats_unknown: false,
-            is_retry,
+            purpose: if is_retry { ForkPurpose::Retry } else { ForkPurpose::Fork },
+            approved_children: BTreeSet::new(),
             continues_children: false,
             call: canonical_digest(&json!(from)),
         };

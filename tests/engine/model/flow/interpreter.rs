@@ -70,7 +70,7 @@ pub(super) struct Standing {
     before: [i64; COUNTERS.len()],
     opened: usize,
     /// The visits that do not count, since a rewind.
-    forgiven: u32,
+    pub(super) forgiven: u32,
     /// Whether another execution did it.
     is_inherited: bool,
 }

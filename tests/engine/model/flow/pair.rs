@@ -336,7 +336,14 @@ impl<S: Again> Pair<'_, S> {
         let answer = self.subject.rewind(id(to)).await;
         match self.model.rewind(to) {
             Ok(()) => answer.expect("the state allows it"),
-            Err(code) => self.check_refused(answer, code).await,
+            Err(code) => return self.check_refused(answer, code).await,
+        }
+        // What was reported in visits that the rewind took back is not answered again.
+        for seen in &mut self.seen {
+            let ((step, _), visit) = seen.place;
+            if visit <= self.model.steps[step].forgiven {
+                seen.is = Is::Voided;
+            }
         }
     }
 }
