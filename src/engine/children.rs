@@ -41,6 +41,18 @@ pub trait Workflows: fmt::Debug + Send + Sync {
         lookup: Option<&'a WorkflowLookup>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>>;
+
+    /// Checks that the present file of a workflow has no errors, whether or not an earlier version of it is kept.
+    ///
+    /// # Errors
+    /// `WORKFLOW_VALIDATION_FAILED`.
+    fn check_file<'a>(
+        &'a self,
+        _lookup: &'a WorkflowLookup,
+        _name: &'a str,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// No workflows.

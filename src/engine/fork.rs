@@ -376,19 +376,24 @@ impl Engine {
     }
 
     /// The definition that a new execution of the same workflow would follow, from the directories that the execution
-    /// keeps; `None` if it keeps none.
+    /// keeps; `None` if it keeps none. `is_strict`: a file with errors is refused, also where an earlier version of it
+    /// is kept.
     ///
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
     pub async fn current_definition(
         &self,
         execution: &Execution,
+        is_strict: bool,
     ) -> Result<Option<Arc<Definition>>> {
         let Some(lookup) = self.load_workflow_lookup(execution).await? else {
             return Ok(None);
         };
-        let name = execution.workflow().as_str();
-        self.shared.workflows.find(Some(&lookup), name).await.map(Some)
+        let (name, workflows) = (execution.workflow().as_str(), &self.shared.workflows);
+        if is_strict {
+            workflows.check_file(&lookup, name).await?;
+        }
+        workflows.find(Some(&lookup), name).await.map(Some)
     }
 
     /// Rewinds an execution to a step.

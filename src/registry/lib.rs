@@ -192,6 +192,12 @@ impl Registry {
         entry.value.clone().ok_or_else(|| invalid_workflow_error(entry))
     }
 
+    /// Checks that the file of this workflow has no errors. A workflow that does not exist has none.
+    fn check_file(&self, name: &str) -> Result<()> {
+        let broken = self.workflow(name).filter(|entry| entry.is_broken());
+        broken.map_or(Ok(()), |entry| Err(invalid_workflow_error(entry)))
+    }
+
     /// The names of the workflows that this one refers to: those it extends, nearest first, then those that its steps
     /// start.
     fn referenced_names(&self, name: &str) -> Vec<String> {

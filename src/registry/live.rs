@@ -125,6 +125,15 @@ impl LiveDefinitions {
         }
     }
 
+    /// Checks that the present file of a workflow has no errors, whether or not its last good version is kept.
+    ///
+    /// # Errors
+    /// `WORKFLOW_VALIDATION_FAILED`.
+    pub async fn check_current_file(self: &Arc<Self>, name: &str) -> Result<()> {
+        let name = name.to_owned();
+        self.run_blocking(move |all| all.current_registry().check_file(&name)).await?
+    }
+
     /// Checks that every catalog that a definition requires exists.
     ///
     /// # Errors

@@ -79,6 +79,43 @@ fn an_execution_keeps_the_definition_it_started_with() {
 }
 
 #[test]
+fn a_retry_with_the_current_file_follows_it_or_says_why_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mine.yaml");
+    let file = |last: &str| {
+        format!("workflow: mine\ndescription: x\nsteps:\n- {{ id: a, guidance: A. }}\n- {last}\n")
+    };
+    std::fs::write(&path, file("{ id: b, guidance: The first text. }")).unwrap();
+    let flags = ["--workflows", dir.path().to_str().unwrap()];
+    let mut server = Server::start_with(&dir.path().join("data"), &flags);
+    let first = server.begin("mine", "e");
+    let artifact = json!({ "type": "file", "name": "b.txt", "content": "hello" });
+    let made = json!({ "summary": "done", "artifacts": [artifact] });
+    let second = server.hand_in(&first["new_token"], made);
+    let error = json!({ "message": "the disk is full", "code": "DISK_FULL" });
+    let failed = server.next_step(json!({ "token": second["new_token"], "error": error }));
+    assert_eq!(failed["workflow_state"], "failed");
+    // The server still has the last good version, and the caller asks for the present file.
+    std::fs::write(&path, file("{ id: b, guidence: A typing error. }")).unwrap();
+    for dry_run in [true, false] {
+        let tool = if dry_run { "execution.fork" } else { "execution.retry" };
+        let mut arguments = json!({ "execution_id": "e", "definition": "current" });
+        if dry_run {
+            arguments["dry_run"] = json!(true);
+        }
+        let refused = server.refused(tool, arguments);
+        assert_eq!(refused["error_code"], "WORKFLOW_VALIDATION_FAILED", "{tool}");
+    }
+    // A stored artifact is not the one that was handed in, and fits all the same.
+    std::fs::write(&path, file("{ id: b, guidance: The second text. }")).unwrap();
+    let retry = json!({ "execution_id": "e", "definition": "current" });
+    let retried = server.done("execution.retry", retry);
+    says(&retried["instructions"], "The second text.");
+    let end = server.hand_in(&retried["new_token"], json!({ "summary": "done" }));
+    assert_eq!(end["workflow_state"], "completed");
+}
+
+#[test]
 fn the_stateless_era_is_served_too() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::spawn(dir.path(), &[]);

@@ -54,17 +54,27 @@ impl App {
         if !follows_current {
             return Ok(request);
         }
-        let definition = Some(self.current_definition(source).await?);
+        let definition = Some(self.current_definition(source, true).await?);
         Ok(ForkRequest { definition, ..request })
     }
 
     /// The definition that a new execution of the same workflow would follow: from the directories that the execution
-    /// keeps, else from those of the caller.
-    async fn current_definition(&self, execution: &Execution) -> Result<Arc<Definition>> {
-        if let Some(definition) = self.engine().await?.current_definition(execution).await? {
+    /// keeps, else from those of the caller. `is_strict`: a file with errors is refused, also where its last good version
+    /// is kept.
+    async fn current_definition(
+        &self,
+        execution: &Execution,
+        is_strict: bool,
+    ) -> Result<Arc<Definition>> {
+        let engine = self.engine().await?;
+        if let Some(definition) = engine.current_definition(execution, is_strict).await? {
             return Ok(definition);
         }
-        self.definition(execution.workflow().as_str()).await
+        let name = execution.workflow().as_str();
+        if is_strict {
+            self.definitions.check_current_file(name).await?;
+        }
+        self.definition(name).await
     }
 
     /// Rewinds an execution to a step.
@@ -110,7 +120,7 @@ impl App {
         let definition = async {
             let id = ExecutionId::parse(&status.execution_id)?;
             let durable = self.engine().await?.read_execution(&id).await?;
-            self.current_definition(&durable.execution).await
+            self.current_definition(&durable.execution, false).await
         };
         if let Ok(definition) = definition.await {
             let newer = DefinitionView::new(&definition);

@@ -122,6 +122,15 @@ impl Workflows for DefinitionCache {
             Ok(definition)
         })
     }
+
+    fn check_file<'a>(
+        &'a self,
+        lookup: &'a WorkflowLookup,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<()>> {
+        let definitions = self.load_looked_up_definitions(lookup);
+        Box::pin(async move { definitions.check_current_file(name).await })
+    }
 }
 
 /// Finds a workflow in the directories of a look-up. If one of these directories no longer exists, a workflow that was

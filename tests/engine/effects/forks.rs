@@ -254,6 +254,8 @@ async fn work_whose_outcome_is_unknown_is_repeated_only_on_a_persons_word() {
     let engine = told(&log, ["pay"], lines).await;
     let first = engine.current_now("e").await.continuation_token.unwrap();
     engine.finish(&first, "a").await;
+    let refused = not_forked(&engine, fork_request("e", "a")).await;
+    assert_has(refused.message(), &["the server works on step 'pay'", "not known yet"]);
     engine.changed("e", LifecycleAction::Abandon).await;
     let refused = not_forked(&engine, retry_request("e")).await;
     assert_eq!(refused.code(), Code::StateTransitionRefused);

@@ -6,7 +6,7 @@ use super::{ForkArguments, ForkPurpose, ForkSource};
 use crate::{
     definition::{Definition, Step, StepKind},
     document::Digest,
-    error::{Code, Error, FailureCode, NextCall, address, read_resource},
+    error::{Code, Error, FailureCode, NextCall, address, call_tool, read_resource},
     event::{BodyKind, Event, InheritedChild, Outcome, Row, SkipReason, VisitId, WaitCondition},
     execution::{
         AttemptId, DecisionContext, Execution, PastSearch, StepState, Visit,
@@ -180,7 +180,14 @@ impl ForkBase {
             }
             let declared = acting.kind.declared_idempotence();
             if !declared.unwrap_or_else(|| context.safety.is_safe_to_retry(&acting.kind)) {
-                return Err(self.unknown_outcome_error(&step.id).into());
+                let is_at_work = matches!(visit.awaiting, Some(WaitCondition::Operation { .. }))
+                    && self.latest.state == State::Running;
+                let error = if is_at_work {
+                    self.work_in_progress_error(&step.id)
+                } else {
+                    self.unknown_outcome_error(&step.id)
+                };
+                return Err(error.into());
             }
         }
         Ok(())
@@ -211,6 +218,19 @@ impl ForkBase {
             format!("execution '{}' is completed: name the step to do again", self.latest.id);
         let error = Error::argument_rule("/from_step", "required", &message);
         self.latest.with_execution_context(error)
+    }
+
+    /// The refusal of a fork while the server works on a step that may not be done twice.
+    fn work_in_progress_error(&self, step: &StepId) -> Error {
+        const WAIT: NextCall = call_tool(
+            "execution.wait",
+            &[("execution_id", "{execution_id}")],
+            "it returns when the step has ended; then repeat this call",
+        );
+        let message = format!(
+            "the server works on step '{step}', which may not be done twice, and its outcome is not known yet"
+        );
+        self.latest.step_error(Code::StateTransitionRefused, step, message).with_next(WAIT)
     }
 
     fn unknown_outcome_error(&self, step: &StepId) -> Error {
