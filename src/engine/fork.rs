@@ -78,6 +78,9 @@ const NAME_STEP_NEXT_CALL: NextCall = read_resource(
     address!("step_history/{execution_id}"),
     "it shows the result of every step; execution.fork with from_step does one, and all after it, again",
 );
+const OTHER_ID_NEXT_CALL: NextCall =
+    repeat_call("an execution with that id exists already, and was made by another call")
+        .with_arguments(&[("new_execution_id", "{execution_id}-2")]);
 const PINNED_NEXT_CALL: NextCall =
     repeat_call("it keeps the definition that the execution started with")
         .with_arguments(&[("definition", "pinned")]);
@@ -119,6 +122,9 @@ impl Engine {
         let definition = request.definition.clone().unwrap_or_else(|| source.definition.clone());
         let id = ExecutionId::generate(self.shared.clock.now(), &*self.shared.ids);
         let call = request.call_digest(&definition);
+        if request.new_execution_id.is_some() {
+            self.find_repeated_fork(request, call).await?;
+        }
         let decided = self.decide_fork(&source, request, definition, (id, call, None)).await?;
         Ok(decided.0)
     }
@@ -180,8 +186,11 @@ impl Engine {
             let Some(execution) = self.find_durable_execution(id).await? else {
                 return Ok(None);
             };
-            execution.check_repeated_start(call)?;
-            return self.first_answer(id).await.map(Some);
+            if execution.call() == call {
+                return self.first_answer(id).await.map(Some);
+            }
+            let taken = execution.check_repeated_start(call).err();
+            return taken.map_or(Ok(None), |error| Err(error.with_next(OTHER_ID_NEXT_CALL)));
         }
         if !request.is_retry {
             return Ok(None);
@@ -201,7 +210,7 @@ impl Engine {
         Ok(None)
     }
 
-    /// The answer of the call that created an execution to which nothing has happened since.
+    /// The answer of the call that created an execution.
     async fn first_answer(&self, id: &ExecutionId) -> Result<Answer> {
         let row = self.load_row(id, 1).await?.map(Arc::new);
         let durable = self.read_execution(id).await?;

@@ -207,13 +207,24 @@ async fn what_cannot_be_done_again_is_refused_with_what_can() {
 
 #[tokio::test(start_paused = true)]
 async fn the_same_fork_under_the_same_id_is_made_once() {
-    let play = failed_at_five().await;
+    let mut play = failed_at_five().await;
     let request = || ForkRequest { new_execution_id: Some(named("f")), ..fork_request("e", "s5") };
     let (_, first) = forked(&play.engine, request()).await;
     let (_, again) = forked(&play.engine, request()).await;
-    assert_eq!((first.new_token, true), (again.new_token, again.replayed));
+    assert_eq!((&first.new_token, true), (&again.new_token, again.replayed));
     let other = ForkRequest { new_execution_id: Some(named("f")), ..fork_request("e", "s4") };
-    assert_eq!(not_forked(&play.engine, other).await.code(), Code::ExecutionIdTaken);
+    for refused in [
+        not_forked(&play.engine, other.clone()).await,
+        play.engine.plan_fork(&other).await.expect_err("a refusal"),
+    ] {
+        assert_eq!(refused.code(), Code::ExecutionIdTaken);
+        assert_has(&refused.suggested_action(), &["new_execution_id", "f-2"]);
+    }
+    // Also later: the reply may have been lost.
+    play.last = first.clone();
+    play.done("s5", json!({})).await;
+    let (_, late) = forked(&play.engine, request()).await;
+    assert_eq!((&late.execution_id, late.replayed), (&first.execution_id, true));
     let (_, one) = forked(&play.engine, fork_request("e", "s5")).await;
     let (_, two) = forked(&play.engine, fork_request("e", "s5")).await;
     assert_ne!(one.execution_id, two.execution_id);
