@@ -194,7 +194,7 @@ fn row_decoded() -> Round {
 fn snapshot_decoded() -> Round {
     let (_, snapshot) = commit().encode().expect("bytes");
     Box::new(move || {
-        let execution: Execution =
+        let execution: Option<Execution> =
             postcard::from_bytes(black_box(&snapshot[BODY..])).expect("a snapshot");
         black_box(execution);
     })
