@@ -22,6 +22,21 @@ const FAILED_ADVICE: &[&str] = &[
     "Run `midex retry {execution_id}`: finished steps are kept, and the step that failed is open again",
     "Run `midex list executions --state failed`: it lists the failed executions",
 ];
+/// The advice after a refused change, by what stands in its way. None of it applies without the names in it.
+const REFUSED_CHANGE_ADVICE: &[&str] = &[
+    "Run `midex retry {failed_retry}`: it went further, and keeps what it did",
+    "Run `midex run --id {open_retry}`: it is the retry, and still open",
+    "Run `midex show {completed_retry}`: it is the retry, and has the result",
+    "Run `midex retry {execution_id} --again` if step '{cut_off_step}' may be done twice: find out first what came of it",
+    "Wait until step '{busy_step}' has ended: `midex show --watch {execution_id}` follows it",
+    "Run `midex fork {forked_from} --from {to_step}`: it has the values from before that step",
+    "Run `midex retry {root}`: its retry continues this child too",
+    "Run `midex rewind {parent} {parent_step}`: the step of its parent begins it again",
+];
+/// The advice after a retry or fork whose definition does not fit the stored outputs.
+const MISFIT_ADVICE: &[&str] = &[
+    "Run the same command with `--from` and the first of these steps, which is then done again, or without `--with-current-file`: the {definition} file is what does not fit",
+];
 /// The advice if client and server may be of different versions.
 const VERSION_MISMATCH_ADVICE: &[&str] =
     &["Run `midex doctor`: this midex and the server may have different versions"];
@@ -71,6 +86,15 @@ fn is_suggested_call(words: &str) -> bool {
 }
 
 fn advice_sentences(error: &Error) -> &'static [&'static str] {
+    let applies = |words: &str| placeholder_names(words).all(|name| error.context(name).is_some());
+    let special: &[_] = match error.code() {
+        Code::StateTransitionRefused => REFUSED_CHANGE_ADVICE,
+        Code::StepOutputInvalid => MISFIT_ADVICE,
+        _ => &[],
+    };
+    if let Some(at) = special.iter().position(|words| applies(words)) {
+        return &special[at..=at];
+    }
     match error.code().next() {
         Next::WhileOpen(_) | Next::ByPause if error.is_for_failed_execution() => FAILED_ADVICE,
         Next::WhileOpen(_) | Next::ByPause if error.is_for_ended_execution() => ENDED_ADVICE,

@@ -14,7 +14,12 @@ use super::{
     value::list_items,
     visible::replace_hidden_chars,
 };
-use midex_domain::{error::Result, execution::StepFate, limits, view::ForkView};
+use midex_domain::{
+    error::{Result, Violation},
+    execution::StepFate,
+    limits,
+    view::ForkView,
+};
 use midex_server::config::Config;
 
 const RETRY_CHOICE: ExecutionChoice =
@@ -218,6 +223,19 @@ fn describe_fork(answer: &Value, flags: &str) -> Result<String> {
             let line = format!("  {title}: {}", steps.join(", "));
             let _ = writeln!(text, "{}", replace_hidden_chars(&line));
         }
+    }
+    let misfits = fork.steps.iter().filter(|step| step.fate == StepFate::OutputInvalid);
+    for violation in misfits.flat_map(|step| {
+        let line = |one: &Violation| format!("    {}{}: {}", step.step, one.path, one.message);
+        step.violations.iter().map(line)
+    }) {
+        let _ = writeln!(text, "{}", replace_hidden_chars(&violation));
+    }
+    if fork.steps.iter().any(|step| step.fate == StepFate::OutputInvalid) {
+        let _ = writeln!(
+            text,
+            "  so it would be refused: add --from with the first of these steps, which is then done again"
+        );
     }
     for left in &fork.not_compensated {
         let _ = writeln!(text, "  not taken back: {}", replace_hidden_chars(left));

@@ -25,7 +25,7 @@ use super::{
     when::{format_local_time, format_time_ago},
 };
 use midex_domain::{
-    clock::{Clock, SystemClock},
+    clock::{Clock, SystemClock, Timestamp},
     error::{Code, Error, Result},
     event::BodyKind,
     id::StepId,
@@ -73,6 +73,9 @@ struct DisplayOptions<'a> {
     has_visits: bool,
     /// Whether a server is running, which performs waits and other steps that need no model.
     is_served: bool,
+    /// The time of the shown state: now, or that of a past revision.
+    now: Timestamp,
+    is_past: bool,
 }
 
 /// Shows an execution, once or, with `--watch`, until it ends. `flags` make follow-up commands reach the same
@@ -102,8 +105,15 @@ pub(super) async fn show(
     link.close().await?;
     let (reply, execution) = fetched?;
     let screen = Screen::stdout();
-    let options =
-        DisplayOptions { screen: &screen, flags: &flags, has_visits: args.visits, is_served };
+    let past_time = execution.status.updated_at.parse().ok().filter(|_| args.at.is_some());
+    let options = DisplayOptions {
+        screen: &screen,
+        flags: &flags,
+        has_visits: args.visits,
+        is_served,
+        now: past_time.unwrap_or_else(|| SystemClock.now()),
+        is_past: args.at.is_some(),
+    };
     let text = || execution_page(&execution, &options);
     out.print(|| reply, text)?;
     Ok(EXIT_OK)
@@ -147,12 +157,12 @@ fn execution_page(execution: &ExecutionView, options: &DisplayOptions<'_>) -> St
     let (screen, status) = (options.screen, &execution.status);
     let steps = match &execution.graph {
         Some(graph) if !options.has_visits => {
-            steps::steps_section(graph, execution, options, SystemClock.now())
+            steps::steps_section(graph, execution, options, options.now)
         }
         _ => visits_section(&execution.history, screen),
     };
     let parts = [
-        status_fields(status, screen),
+        status_fields(status, options),
         inputs_section(execution.current_step.inputs.as_ref(), screen),
         steps,
         open_steps_section(&execution.current_step.open_steps(), screen),
@@ -161,14 +171,20 @@ fn execution_page(execution: &ExecutionView, options: &DisplayOptions<'_>) -> St
         artifacts_section(&execution.artifacts, screen),
         end_effects_section(status, &execution.history, screen),
         end_section(status, screen),
-        next::next_commands_section(execution, options),
+        // Nothing can be done in the past.
+        if options.is_past {
+            String::new()
+        } else {
+            next::next_commands_section(execution, options)
+        },
     ];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n")
 }
 
 /// The fields of the execution as a whole, one a line.
-fn status_fields(status: &StatusView, screen: &Screen) -> String {
+fn status_fields(status: &StatusView, options: &DisplayOptions<'_>) -> String {
+    let screen = options.screen;
     let title = screen.paint(TextStyle::Bold, &one_line(&status.execution_id));
     let mut text = format!("{title}  {}\n", one_line(&status.workflow_name));
     let pauses = status.pause_reasons.iter().map(|reason| reason.as_str());
@@ -184,8 +200,14 @@ fn status_fields(status: &StatusView, screen: &Screen) -> String {
         }
         None => String::new(),
     };
-    let updated = if end_text.is_empty() {
-        format_time_ago(&one_line(&status.updated_at), SystemClock.now())
+    let past = if options.is_past {
+        let time = format_local_time(&one_line(&status.updated_at));
+        format!("revision {}, of {time}: what follows is of the past", status.revision)
+    } else {
+        String::new()
+    };
+    let updated = if end_text.is_empty() && !options.is_past {
+        format_time_ago(&one_line(&status.updated_at), options.now)
     } else {
         String::new()
     };
@@ -193,6 +215,7 @@ fn status_fields(status: &StatusView, screen: &Screen) -> String {
     // The state is colored already, and `named` would strip its escape sequences.
     let _ = writeln!(text, "{SECTION_INDENT}{name} {state}");
     for (name, value) in [
+        ("as of", past),
         ("ending", in_line(status.ending.as_deref())),
         ("reason", in_line(status.reason.as_deref())),
         ("steps", step_counts_text(&status.steps)),
@@ -324,7 +347,7 @@ impl<'a> VisitName<'a> {
 /// The waits that the graph of steps does not show, such as those of hooks; with `--visits`, all waits.
 fn waits_section(status: &StatusView, options: &DisplayOptions<'_>) -> String {
     let is_shown = |wait: &&WaitView| options.has_visits || wait.body.is_some();
-    let now = SystemClock.now();
+    let now = options.now;
     let shown_waits = status.waits.iter().filter(is_shown);
     shown_waits
         .map(|wait| {

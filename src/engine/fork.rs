@@ -57,16 +57,16 @@ const RETRY_ROOT_NEXT_CALL: NextCall = call_tool(
 );
 const RESUME_RETRY_NEXT_CALL: NextCall = call_tool(
     "execution.resume",
-    &[("execution_id", "{retry}")],
+    &[("execution_id", "{open_retry}")],
     "it is the retry, and still open",
 );
 const READ_RETRY_NEXT_CALL: NextCall = read_resource(
-    address!("workflow_status/{retry}"),
+    address!("workflow_status/{completed_retry}"),
     "it has the result; execution.fork with from_step does it once more",
 );
 const RETRY_AGAIN_NEXT_CALL: NextCall = call_tool(
     "execution.retry",
-    &[("execution_id", "{retry}")],
+    &[("execution_id", "{failed_retry}")],
     "it went further, and keeps what it did",
 );
 const WAIT_FOR_END_NEXT_CALL: NextCall = call_tool(
@@ -484,18 +484,18 @@ impl ForkRequest {
 fn check_other_retry(request: &ForkRequest, other: &Execution) -> Result<()> {
     let is_plain = request.from_step.is_none() && request.definition.is_none();
     let (source, id, state) = (&request.execution_id, other.id(), other.state());
-    let (what, next) = match state {
+    let (what, name, next) = match state {
         State::Running | State::Paused | State::Idle => {
-            ("is being retried", RESUME_RETRY_NEXT_CALL)
+            ("is being retried", "open_retry", RESUME_RETRY_NEXT_CALL)
         }
-        State::Completed if is_plain => ("was retried", READ_RETRY_NEXT_CALL),
-        State::Failed if is_plain => ("was retried", RETRY_AGAIN_NEXT_CALL),
+        State::Completed if is_plain => ("was retried", "completed_retry", READ_RETRY_NEXT_CALL),
+        State::Failed if is_plain => ("was retried", "failed_retry", RETRY_AGAIN_NEXT_CALL),
         _ => return Ok(()),
     };
     let message = format!("execution '{source}' {what} already: '{id}' is {state}");
     Err(Error::new(Code::StateTransitionRefused, message)
         .with_context("execution_id", source.as_str())
-        .with_context("retry", id.as_str())
+        .with_context(name, id.as_str())
         .with_next(next))
 }
 
@@ -533,7 +533,9 @@ fn invalid_outputs_error(source: &DurableExecution, plan: &ForkPlan) -> Error {
         source.execution.id(),
         format_count(violations.len(), "place"),
     );
-    let error = Error::new(Code::StepOutputInvalid, message).with_violations(violations);
+    let error = Error::new(Code::StepOutputInvalid, message)
+        .with_violations(violations)
+        .with_context("definition", "current");
     source.execution.with_execution_context(error.with_next(PINNED_NEXT_CALL))
 }
 

@@ -16,6 +16,8 @@ fn place() -> Place {
     let failing = "{\"step_name\":\"build\",\"output\":{\"file\":\"ship.tar\"}}\n{\"step_name\":\"publish\",\"error\":\"the disk is full\"}\n";
     place.file("failing.jsonl", failing);
     place.file("rest.jsonl", "{\"url\":\"x\"}\n{\"sent\":true}\n");
+    let failing = "{\"step_name\":\"publish\",\"output\":{\"url\":\"x\"}}\n{\"step_name\":\"announce\",\"error\":\"no ink\"}\n";
+    place.file("failing_again.jsonl", failing);
     place
 }
 
@@ -68,7 +70,9 @@ fn a_corrected_file_is_followed_where_its_schemas_allow_it() {
     place.file("workflows/ship.yaml", &stricter);
     assert!(place.json("show first")["status"]["definition"]["newer"].is_object());
     let refused = place.midex("retry first --with-current-file").ends(1);
-    refused.says("break the current definition in 1 place");
+    refused.says("break the current definition in 1 place…--from…without `--with-current-file`");
+    let plan = place.done("fork first --with-current-file --dry-run");
+    plan.shows("output does not fit: build…size…would be refused");
     let corrected = block("yaml").replace(
         "  - { id: announce",
         "  - { id: check, guidance: Check it., result: {} }\n  - { id: announce",
@@ -102,7 +106,32 @@ fn show_tells_what_it_was_like() {
     assert_eq!(then["status"]["current_step"], "build");
     assert_eq!(then["history"].as_array().unwrap().len(), 1);
     assert!(then["current_step"]["continuation_token"].is_null());
-    place.done("show first --at 1").shows("0 of 3 done");
+    let page = place.done("show first --at 1");
+    page.shows("revision 1, of…0 of 3 done");
+    assert!(!page.contains("midex run --id"), "nothing can be done in the past: {page}");
     place.ends(1, "show first --at 9").says("has the revisions 1 to 2");
     place.ends(2, "show first --at soon").says("--at");
+}
+
+/// The advice of a refusal, and what `show` names next, lead to the retry and on from there.
+#[test]
+fn a_retry_that_exists_is_found_from_the_execution_that_it_continues() {
+    let place = place();
+    place.ends(1, "run ship --id first --outputs failing.jsonl");
+    place.done("retry first");
+    let named = |text: &str| {
+        let command = text.split("midex ").skip(1).find(|rest| rest.contains("first~2"));
+        let command = command.unwrap_or_else(|| panic!("no command with the retry: {text}"));
+        command.split(['`', '\n']).next().unwrap().split("  (").next().unwrap().replace('\'', "")
+    };
+    let shown = place.done("show first");
+    assert!(!shown.contains("midex retry first "), "it would be refused: {shown}");
+    place.done(&named(&shown)).shows("first~2");
+    let refused = place.ends(1, "retry first --from build");
+    refused.says("is being retried already");
+    place.ends(1, &format!("{} --outputs failing_again.jsonl", named(&refused.err)));
+    // It failed further on: its own retry is named.
+    let refused = place.ends(1, "retry first");
+    refused.says("'first~2' is failed…midex retry 'first~2'");
+    place.done(&named(&refused.err)).shows("'first~3' continues 'first~2'");
 }

@@ -37,6 +37,20 @@ pub(super) fn next_commands_section(
     text
 }
 
+/// The retry with the highest number among the forks of an execution. Named forks are not retries.
+fn find_latest_retry<'a>(id: &str, forks: &'a [String]) -> Option<&'a str> {
+    let split = |id: &str| {
+        let (base, number) = id.rsplit_once('~')?;
+        Some((base.to_owned(), number.parse::<u32>().ok()?))
+    };
+    let base = split(id).map_or_else(|| id.to_owned(), |(base, _)| base);
+    let numbered = forks.iter().filter_map(|fork| {
+        let (of, number) = split(fork)?;
+        (of == base).then_some((number, fork.as_str()))
+    });
+    numbered.max().map(|(_, fork)| fork)
+}
+
 /// The commands, each with its effect.
 fn next_commands(execution: &ExecutionView, options: &DisplayOptions<'_>) -> Vec<WaitAction> {
     let status = &execution.status;
@@ -46,6 +60,10 @@ fn next_commands(execution: &ExecutionView, options: &DisplayOptions<'_>) -> Vec
     if is_final_state(&status.state) {
         let retry = make_action(format!("midex retry {id}"), "continues it in a new execution");
         let is_offered = offers_retry(&status.state, status.parent.as_deref());
+        if let Some(retry) = find_latest_retry(execution_id, &status.forks) {
+            let command = format!("midex show {}", quote_operand(retry));
+            return vec![make_action(command, "its latest retry, which continues it")];
+        }
         return Vec::from_iter(is_offered.then_some(retry));
     }
     let mut actions = waits::list_wait_actions(status);

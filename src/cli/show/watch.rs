@@ -17,6 +17,7 @@ use crate::{
     value::json_text,
 };
 use midex_domain::{
+    clock::{Clock, SystemClock},
     error::{Error, Result},
     limits,
     view::ExecutionView,
@@ -205,7 +206,14 @@ impl WatchScreen {
     }
 
     fn display_options<'a>(&'a self, screen: &'a Screen) -> DisplayOptions<'a> {
-        DisplayOptions { screen, flags: &self.flags, has_visits: false, is_served: self.is_served }
+        DisplayOptions {
+            screen,
+            flags: &self.flags,
+            has_visits: false,
+            is_served: self.is_served,
+            now: SystemClock.now(),
+            is_past: false,
+        }
     }
 
     /// Whether each page is printed in full below the previous one, instead of being redrawn.

@@ -230,7 +230,8 @@ impl ForkBase {
         let message = format!(
             "the server works on step '{step}', which may not be done twice, and its outcome is not known yet"
         );
-        self.latest.step_error(Code::StateTransitionRefused, step, message).with_next(WAIT)
+        let error = self.latest.step_error(Code::StateTransitionRefused, step, message);
+        error.with_context("busy_step", step.as_str()).with_next(WAIT)
     }
 
     fn unknown_outcome_error(&self, step: &StepId) -> Error {
@@ -248,7 +249,11 @@ impl ForkBase {
         } else {
             READ
         };
-        self.latest.step_error(Code::StateTransitionRefused, step, message).with_next(next)
+        let mut error = self.latest.step_error(Code::StateTransitionRefused, step, message);
+        if self.latest.state.is_final() {
+            error = error.with_context("cut_off_step", step.as_str());
+        }
+        error.with_next(next)
     }
 
     /// Whether a compensation took the effect of this visit back.
