@@ -122,6 +122,7 @@ pub(super) async fn run(
             args.output_flags.agent.flags()
         },
         has_id_flag: args.id.is_some(),
+        had_nothing_to_continue: false,
         active_id: id.clone(),
         id,
         inputs,
@@ -222,6 +223,8 @@ struct WorkflowRunner<'a> {
     active_id: String,
     /// Whether `--id` was given.
     has_id_flag: bool,
+    /// True if an execution was to be continued, without a workflow to start, and had ended already.
+    had_nothing_to_continue: bool,
     /// The inputs that were given.
     inputs: Option<Value>,
     /// The flags that gave the inputs, to print in a follow-up command; `None` as in [`format_inputs_flags`].
@@ -433,6 +436,8 @@ impl WorkflowRunner<'_> {
             let message = format!("execution '{}' is one of workflow '{workflow}'", self.id);
             return Err(id_taken_error(message));
         }
+        let has_ended = is_final_state(&status.state);
+        self.had_nothing_to_continue = has_ended && self.workflow.is_none();
         self.workflow = Some(workflow);
         let (current_reply, current) = self.link.fetch_current_step(&self.id, "").await?;
         let initial_inputs = current.inputs_at_start.as_ref();
@@ -445,7 +450,6 @@ impl WorkflowRunner<'_> {
             let message = format!("execution '{}' was started with other inputs", self.id);
             return Err(id_taken_error(message));
         }
-        let has_ended = is_final_state(&status.state);
         let reply = if has_ended { &reply } else { &current_reply };
         self.page.print_resumed(reply, &status, current.inputs.as_ref())
     }
@@ -488,7 +492,8 @@ impl WorkflowRunner<'_> {
                     print_warning(&format!("not used: {}", unused.join(", ")));
                 }
                 let is_completed = execution.status.state == State::Completed.as_str();
-                Ok(if is_completed { EXIT_OK } else { EXIT_FINDINGS })
+                let is_done = is_completed && !self.had_nothing_to_continue;
+                Ok(if is_done { EXIT_OK } else { EXIT_FINDINGS })
             }
             Ok(RunEnd::Stopped(reason)) if self.start_outcome != StartOutcome::NotStarted => {
                 self.page

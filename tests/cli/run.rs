@@ -60,8 +60,9 @@ fn lines_come_from_standard_input_and_an_execution_goes_on_where_it_stood() {
     let ran = place.with_stdin(&run, "{\"summary\":\"2\"}\n{\"summary\":\"3\"}\n").ends(0);
     ran.shows("Going on with my id of bug-fix, 1 of 3…[2/3] fix");
     assert!(!ran.out.contains("[1/3]"), "{}", ran.out);
-    // One that has ended is only shown.
+    // One that has ended is only shown. Without a workflow there was nothing to continue.
     place.with_stdin(&run, "").ends(0);
+    place.with_stdin("run --id 'my id'", "").ends(1).shows("has ended");
     assert_eq!(place.json("show 'my id'")["history"].as_array().unwrap().len(), 3);
 }
 
