@@ -22,7 +22,7 @@ const FAILED_ADVICE: &[&str] = &[
     "Run `midex retry {execution_id}`: finished steps are kept, and the step that failed is open again",
     "Run `midex list executions --state failed`: it lists the failed executions",
 ];
-/// The advice after a refused change, by what stands in its way. None of it applies without the names in it.
+/// The advice after a refused retry, fork or rewind. A sentence applies if the error's context has every name in it.
 const REFUSED_CHANGE_ADVICE: &[&str] = &[
     "Run `midex retry {failed_retry}`: it went further, and keeps what it did",
     "Run `midex run --id {open_retry}`: it is the retry, and still open",

@@ -87,6 +87,13 @@ impl Engine {
         let durable = self.read_execution(id).await?;
         let mut rows = self.load_rows(id).await?;
         let last = rows.last().map_or(0, |row| row.revision);
+        if let (PastPoint::Time(_), Some(first)) = (point, rows.first())
+            && !point.includes(first)
+        {
+            let message = format!("execution '{id}' began at {}", first.at);
+            let error = Error::argument_rule("/at", "range", &message);
+            return Err(error.with_context("execution_id", id.as_str()));
+        }
         rows.retain(|row| point.includes(row));
         let is_future = matches!(point, PastPoint::Revision(revision) if revision > last);
         let execution = Execution::replay(&rows).filter(|_| !is_future);

@@ -109,6 +109,12 @@ fn show_tells_what_it_was_like() {
     let page = place.done("show first --at 1");
     page.shows("revision 1, of…0 of 3 done");
     assert!(!page.contains("midex run --id"), "nothing can be done in the past: {page}");
+    // A time as `show` prints it.
+    let started = page.lines().find_map(|line| line.trim().strip_prefix("started")).unwrap();
+    let (year, rest) = started.trim().split_once('-').unwrap();
+    let at = |year: &str| format!("{year}-{rest}");
+    place.done(&["show", "first", "--at", &at("2999")]).shows("revision 2, of");
+    place.ends(1, &["show", "first", "--at", &at("1999")]).says(&format!("began at {year}-"));
     place.ends(1, "show first --at 9").says("has the revisions 1 to 2");
     place.ends(2, "show first --at soon").says("--at");
 }
@@ -134,4 +140,26 @@ fn a_retry_that_exists_is_found_from_the_execution_that_it_continues() {
     let refused = place.ends(1, "retry first");
     refused.says("'first~2' is failed…midex retry 'first~2'");
     place.done(&named(&refused.err)).shows("'first~3' continues 'first~2'");
+}
+
+#[test]
+fn a_gate_that_a_rewind_opens_again_does_not_look_approved() {
+    let place = place();
+    let gated = "workflow: gated
+description: Asks before it goes on
+steps:
+  - { id: build, guidance: Build it., result: {} }
+  - { id: ship, gate: Ship it? }
+  - { id: announce, guidance: Announce it., result: {} }
+";
+    place.file("workflows/gated.yaml", gated);
+    place.with_stdin("run gated --id g", "{}\n").ends(1);
+    let mut terminal = place.terminal("approve g");
+    terminal.answer("leaves it open: ", "y");
+    terminal.ends(0);
+    place.done("show g").shows("approved by");
+    place.done("rewind g build");
+    place.with_stdin("run --id g", "{}\n").ends(1);
+    let shown = place.done("show g");
+    assert!(!shown.contains("approved by"), "the gate is open: {shown}");
 }

@@ -35,7 +35,9 @@ fn step_notes(
     let latest = rows.clone().rev().find(|row| row.item.is_none());
     let waits = execution.status.waits.iter();
     let own_waits = waits.filter(|wait| wait.step_name == node.id && wait.body.is_none());
-    let answers = rows.clone().filter_map(|row| row.answered.as_ref());
+    let is_of_latest_visit =
+        |row: &&HistoryRow| latest.is_none_or(|latest| row.visit == latest.visit);
+    let answers = rows.clone().filter(is_of_latest_visit).filter_map(|row| row.answered.as_ref());
     let earlier_attempts =
         rows.filter(|row| latest.is_some_and(|latest| is_earlier_attempt(row, latest)));
     // Each page of a paginated list is an attempt without a result; those are not shown.

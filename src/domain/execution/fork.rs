@@ -61,7 +61,7 @@ pub struct ForkArguments {
     pub memory: Map<String, Value>,
     /// Whether work is done again although its outcome is unknown and it may not be repeated.
     pub repeats_unknown: bool,
-    /// What it is for.
+    /// Why the execution is forked.
     pub purpose: ForkPurpose,
     /// Whether child executions of steps that are done again continue where they failed.
     pub continues_children: bool,

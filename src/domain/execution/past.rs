@@ -1,4 +1,5 @@
-//! The values that an execution had before a visit. A rewind or a fork that does steps again restores what they wrote.
+//! The values of memory and inputs before a visit. A rewind restores the values that the steps to do again wrote; so does a
+//! fork.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -31,7 +31,9 @@ impl FromStr for PastPoint {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let revision = text.parse().map(Self::Revision).ok();
-        revision.or_else(|| text.parse().map(Self::Time).ok()).ok_or(Self::EXPECTED)
+        // `midex show` prints times as `2030-01-31 10:00:00 +01:00`.
+        let time = || text.replace(" +", "+").replace(" -", "-").parse().map(Self::Time);
+        revision.or_else(|| time().ok()).ok_or(Self::EXPECTED)
     }
 }
 

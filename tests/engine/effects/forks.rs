@@ -321,7 +321,7 @@ async fn a_rewind_opens_the_step_again_with_the_memory_of_then() {
     assert_eq!(view.done_again, ["s2", "s3", "s4", "s5"]);
     assert_eq!(view.status.current_step.as_deref(), Some("s2"));
     assert_eq!(view.status.steps.completed, 1);
-    // What the rewind took back is not answered as if it still stood; what came before it is.
+    // Tokens of visits that the rewind undid are superseded, spent or not. Earlier ones are still answered.
     for token in [&undone, &spent] {
         assert_eq!(play.refused(token, json!({ "n": 2 })).await.code(), Code::TokenSuperseded);
     }
@@ -630,7 +630,7 @@ async fn an_approval_that_was_not_needed_is_checked_with_other_values() {
     assert_eq!(with_fate(&view, StepFate::Kept), ["allow", "prepare"]);
     assert_eq!(view.steps[0].why.as_deref(), Some("it was skipped"));
     assert_eq!(reply.step_name.as_deref(), Some("pay"));
-    // Another small amount: the condition is checked, and the fork goes on.
+    // Another small amount: the condition does not hold either, so the fork continues without the gate.
     let (_, reply) = forked(&play.engine, with_amount("small", 7)).await;
     assert_eq!(reply.step_name.as_deref(), Some("pay"), "{reply:?}");
     // A large amount: the person is asked before what follows.

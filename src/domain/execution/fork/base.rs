@@ -346,8 +346,8 @@ impl<'a> DividedRows<'a> {
         Some((before_end, latest?))
     }
 
-    /// The same states, without a replay. `None` if `latest` is another state, or if the end changed more of it than that
-    /// it ended: then only a replay tells what was before.
+    /// The same states, without a replay. `None` if `latest` is another state, or if the end of the execution changed more
+    /// than its state: the caller must replay the rows then.
     fn find_states(&self, latest: &Execution) -> Option<(Execution, Execution)> {
         let last = self.after.last().or(self.divided.as_ref().map(|[first, _]| first));
         if last.or(self.before.last())?.revision != latest.revision() {

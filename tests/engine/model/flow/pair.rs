@@ -338,7 +338,7 @@ impl<S: Again> Pair<'_, S> {
             Ok(()) => answer.expect("the state allows it"),
             Err(code) => return self.check_refused(answer, code).await,
         }
-        // What was reported in visits that the rewind took back is not answered again.
+        // Tokens of visits that the rewind undid are superseded.
         for seen in &mut self.seen {
             let ((step, _), visit) = seen.place;
             if visit <= self.model.steps[step].forgiven {
