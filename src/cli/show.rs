@@ -22,7 +22,7 @@ use super::{
     },
     visible::replace_hidden_chars,
     waits::{self, item_number},
-    when::{format_local_time, format_time_ago},
+    when::{format_local_time, format_time_ago, parse_past_point},
 };
 use midex_domain::{
     clock::{Clock, SystemClock, Timestamp},
@@ -58,7 +58,7 @@ pub(super) struct ShowArgs {
     #[arg(long)]
     watch: bool,
     /// Show the execution as it was at this revision, or at this time (2030-01-31T09:00:00Z)
-    #[arg(long, value_name = "REVISION|TIME", conflicts_with_all = ["watch", "name"])]
+    #[arg(long, value_name = "REVISION|TIME", value_parser = parse_past_point, conflicts_with_all = ["watch", "name"])]
     at: Option<PastPoint>,
     /// List every visit of every step, instead of each step with its latest visit
     #[arg(long)]
@@ -75,7 +75,8 @@ struct DisplayOptions<'a> {
     is_served: bool,
     /// The time of the shown state: now, or that of a past revision.
     now: Timestamp,
-    is_past: bool,
+    /// For a past state: the revision at which the execution is now.
+    latest_revision: Option<u64>,
 }
 
 /// Shows an execution, once or, with `--watch`, until it ends. `flags` make follow-up commands reach the same
@@ -101,6 +102,12 @@ pub(super) async fn show(
         link.close().await?;
         return result.map(|()| EXIT_OK);
     }
+    let latest = match &fetched {
+        Ok((_, past)) if args.at.is_some() && !out.is_json => {
+            Some(link.fetch_status(&past.status.execution_id).await)
+        }
+        _ => None,
+    };
     let is_served = link.is_served();
     link.close().await?;
     let (reply, execution) = fetched?;
@@ -110,9 +117,10 @@ pub(super) async fn show(
         screen: &screen,
         flags: &flags,
         has_visits: args.visits,
-        is_served,
+        // Whether a server runs now tells nothing of the past.
+        is_served: is_served || args.at.is_some(),
         now: past_time.unwrap_or_else(|| SystemClock.now()),
-        is_past: args.at.is_some(),
+        latest_revision: latest.transpose()?.map(|latest| latest.revision),
     };
     let text = || execution_page(&execution, &options);
     out.print(|| reply, text)?;
@@ -171,12 +179,7 @@ fn execution_page(execution: &ExecutionView, options: &DisplayOptions<'_>) -> St
         artifacts_section(&execution.artifacts, screen),
         end_effects_section(status, &execution.history, screen),
         end_section(status, screen),
-        // Nothing can be done in the past.
-        if options.is_past {
-            String::new()
-        } else {
-            next::next_commands_section(execution, options)
-        },
+        next::next_commands_section(execution, options),
     ];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n")
@@ -200,22 +203,23 @@ fn status_fields(status: &StatusView, options: &DisplayOptions<'_>) -> String {
         }
         None => String::new(),
     };
-    let past = if options.is_past {
-        let time = format_local_time(&one_line(&status.updated_at));
-        format!("revision {}, of {time}: what follows is of the past", status.revision)
-    } else {
-        String::new()
-    };
-    let updated = if end_text.is_empty() && !options.is_past {
+    let updated = if end_text.is_empty() && options.latest_revision.is_none() {
         format_time_ago(&one_line(&status.updated_at), options.now)
     } else {
         String::new()
     };
     let name = screen.paint(TextStyle::Dim, &format!("{:<FIELD_NAME_COLUMNS$}", "state"));
+    if let Some(latest) = options.latest_revision {
+        let time = format_local_time(&one_line(&status.updated_at));
+        let past = format!(
+            "a past state: revision {}, of {time}; the execution is at revision {latest} now",
+            status.revision
+        );
+        text += &screen.named_value("as of", FIELD_NAME_COLUMNS, &past);
+    }
     // The state is colored already, and `named` would strip its escape sequences.
     let _ = writeln!(text, "{SECTION_INDENT}{name} {state}");
     for (name, value) in [
-        ("as of", past),
         ("ending", in_line(status.ending.as_deref())),
         ("reason", in_line(status.reason.as_deref())),
         ("steps", step_counts_text(&status.steps)),
@@ -250,7 +254,6 @@ fn inputs_section(inputs: Option<&Value>, screen: &Screen) -> String {
     section_title("inputs", screen) + &lines.collect::<String>()
 }
 
-/// The parent execution, and the root of the tree if that is another one.
 /// The execution that this one continues; empty unless it is a fork.
 fn origin_line(status: &StatusView) -> String {
     let origin = status.forked_from.as_ref();
@@ -269,6 +272,7 @@ fn newer_definition_line(status: &StatusView) -> String {
     format!("has changed since the start{}", version.unwrap_or_default())
 }
 
+/// The parent execution, and the root of the tree if that is another one.
 fn parent_line(status: &StatusView) -> String {
     let [parent, root] = [&status.parent, &status.root].map(|id| in_line(id.as_deref()));
     if root == parent || root.is_empty() {

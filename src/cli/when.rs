@@ -3,7 +3,10 @@
 use jiff::{Timestamp as Instant, tz::TimeZone};
 
 use crate::value::format_duration;
-use midex_domain::clock::Timestamp;
+use midex_domain::{clock::Timestamp, view::PastPoint};
+
+/// The format of a time for people.
+const LOCAL_TIME_FORMAT: &str = "%Y-%m-%d %H:%M:%S %:z";
 
 /// The time from `time` to `now`: `2.1 s`, `5 m 03 s`, `3 d`; `None` if the text is not a time.
 pub(super) fn time_since(time: &str, now: Timestamp) -> Option<String> {
@@ -33,9 +36,21 @@ fn format_time_in_zone(time: &str, zone: &TimeZone) -> String {
         |_| time.to_owned(),
         |time| {
             let time = time.to_zoned(zone.clone());
-            time.strftime("%Y-%m-%d %H:%M:%S %:z").to_string()
+            time.strftime(LOCAL_TIME_FORMAT).to_string()
         },
     )
+}
+
+/// A point in the past: a revision, an instant, or a time as [`format_local_time`] writes it.
+pub(super) fn parse_past_point(text: &str) -> Result<PastPoint, &'static str> {
+    parse_local_time(text).map_or_else(|| text.parse(), |time| Ok(PastPoint::Time(time)))
+}
+
+/// The instant that [`format_local_time`] writes like this. Of the instants in that second it is the last one, because the
+/// text lacks the fraction.
+fn parse_local_time(text: &str) -> Option<Timestamp> {
+    let time = Instant::strptime(LOCAL_TIME_FORMAT, text).ok()?;
+    Some(Timestamp::from_milliseconds(time.as_millisecond() + 999))
 }
 
 fn format_time_span(milliseconds: i64) -> String {
@@ -78,5 +93,15 @@ mod tests {
             "2026-01-15 11:00:00 +01:00"
         );
         assert_eq!(format_time_in_zone("soon", &zone), "soon");
+    }
+
+    #[test]
+    fn a_printed_time_is_a_point_in_the_past() {
+        let zone = TimeZone::fixed(jiff::tz::offset(1));
+        let printed = format_time_in_zone("2026-01-15T10:00:00.123Z", &zone);
+        let time: Timestamp = "2026-01-15T10:00:00.999Z".parse().expect("a time");
+        assert_eq!(parse_past_point(&printed), Ok(PastPoint::Time(time)));
+        assert_eq!(parse_past_point("3"), Ok(PastPoint::Revision(3)));
+        assert_eq!(parse_past_point("2026-01-15 10:00"), Err(PastPoint::EXPECTED));
     }
 }

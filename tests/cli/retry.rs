@@ -107,8 +107,13 @@ fn show_tells_what_it_was_like() {
     assert_eq!(then["history"].as_array().unwrap().len(), 1);
     assert!(then["current_step"]["continuation_token"].is_null());
     let page = place.done("show first --at 1");
-    page.shows("revision 1, of…0 of 3 done");
+    page.shows("as of    a past state: revision 1, of …; the execution is at revision 2 now\n…state…0 of 3 done");
     assert!(!page.contains("midex run --id"), "nothing can be done in the past: {page}");
+    assert!(!page.contains(" ago"), "its times are not counted up to now: {page}");
+    // A time as it is printed there.
+    let (_, time) = page.split_once("revision 1, of ").unwrap();
+    let (time, _) = time.split_once(';').unwrap();
+    place.done(&["show", "first", "--at", time]).shows("as of    a past state: revision");
     // A time as `show` prints it.
     let started = page.lines().find_map(|line| line.trim().strip_prefix("started")).unwrap();
     let (year, rest) = started.trim().split_once('-').unwrap();

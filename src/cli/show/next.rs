@@ -57,6 +57,10 @@ fn next_commands(execution: &ExecutionView, options: &DisplayOptions<'_>) -> Vec
     let execution_id = &status.execution_id;
     let id = quote_operand(execution_id);
     let make_action = |command: String, effect| WaitAction { command, effect };
+    if options.latest_revision.is_some() {
+        // Nothing can be done in the past.
+        return Vec::new();
+    }
     if is_final_state(&status.state) {
         let retry = make_action(format!("midex retry {id}"), "continues it in a new execution");
         let is_offered = offers_retry(&status.state, status.parent.as_deref());

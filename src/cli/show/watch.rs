@@ -212,7 +212,7 @@ impl WatchScreen {
             has_visits: false,
             is_served: self.is_served,
             now: SystemClock.now(),
-            is_past: false,
+            latest_revision: None,
         }
     }
 
