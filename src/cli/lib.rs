@@ -10,6 +10,7 @@ mod catalog;
 mod command;
 pub mod completions;
 mod config;
+mod continuation;
 mod demo;
 pub mod diagnostic;
 mod diff;

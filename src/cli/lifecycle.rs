@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
-    command::{execution_id_flag, insert_flags, quote_operand},
+    command::{execution_id_flag, insert_flags},
+    continuation::find_continuation,
     execution_id::{ExecutionChoice, has_execution_in_state, run_with_named_or_picked},
-    link::{ServerLink, is_final_state, offers_retry, remove_nulls},
+    link::{ServerLink, is_final_state, remove_nulls},
     question::{self, can_ask_person},
     screen::{Screen, one_line},
     value::list_items,
@@ -20,7 +21,7 @@ use midex_domain::{
     clock::{Clock as _, SystemClock},
     error::{Code, Error, Result},
     event::PauseReason,
-    view::{ExecutionRow, OpenExecution, ReadyStep, StatusView},
+    view::{OpenExecution, ReadyStep, StatusView},
 };
 use midex_server::{app::OpenWork, config::Config};
 
@@ -143,8 +144,7 @@ async fn print_resumed(
     let id = answer["execution_id"].as_str().unwrap_or_default();
     if is_final_state(state) && state != State::Completed.as_str() {
         let status = link.fetch_status(id).await?;
-        let parent = status.parent.as_deref();
-        out.write_unchanged(format_ended_execution(id, state, parent, flags))?;
+        out.write_unchanged(format_ended_execution(&status, flags))?;
         return Ok(EXIT_FINDINGS);
     }
     if has_steps || is_final_state(state) {
@@ -172,14 +172,15 @@ async fn print_resumed(
     Ok(EXIT_OK)
 }
 
-/// The lines about an execution that ended and did not complete: its state, and the command that retries it, if it has
+/// The lines about an execution that ended and did not complete: its state, and the command that leads on, if there is
 /// one.
-fn format_ended_execution(id: &str, state: &str, parent: Option<&str>, flags: &str) -> String {
+fn format_ended_execution(status: &StatusView, flags: &str) -> String {
+    let (id, state) = (&status.execution_id, &status.state);
     let has_failed = state == State::Failed.as_str();
     let what = if has_failed { "has failed".to_owned() } else { format!("has ended, as {state}") };
     let mut text = format!("Execution '{id}' {what}\n");
-    if offers_retry(state, parent) {
-        let command = insert_flags(&format!("midex retry {}", quote_operand(id)), flags);
+    if let Some(action) = find_continuation(status) {
+        let command = insert_flags(&action.command, flags);
         let _ = writeln!(text, "To go on: {command}");
     }
     text.lines().map(|line| replace_hidden_chars(line) + "\n").collect()
@@ -241,9 +242,9 @@ pub(super) async fn resume(
         return change_state(LifecycleCommand::Resume, args, config, flags, out).await;
     }
     let mut link = ServerLink::new(config);
-    let result = fetch_open_work_and_latest(&mut link).await;
+    let result = fetch_open_work_and_failed(&mut link).await;
     link.close_and_log().await;
-    let ((reply, open_work), latest) = result?;
+    let ((reply, open_work), failed) = result?;
     // The reply's own message is for models: it names a tool.
     let text = match open_work {
         OpenWork::One(current) => format_execution_line(
@@ -259,24 +260,26 @@ pub(super) async fn resume(
             format!("{lines}To go on: {}\n", insert_flags(&command, flags))
         }
         OpenWork::Several(_) => {
-            let failed = latest.filter(|latest| latest.state == State::Failed.as_str());
-            let failed = failed.map_or_else(String::new, |row| {
-                let parent = row.parent.as_deref();
-                format_ended_execution(&row.execution_id, &row.state, parent, flags)
-            });
+            let failed =
+                failed.map_or_else(String::new, |status| format_ended_execution(&status, flags));
             format!("Nothing is open in this project\n{failed}")
         }
     };
     out.print(|| reply, || text).map(|()| EXIT_OK)
 }
 
-/// Fetches the open executions of the project, and the execution in any state that changed last.
-async fn fetch_open_work_and_latest(
+/// Fetches the open executions of the project, and the execution that changed last if that has failed.
+async fn fetch_open_work_and_failed(
     link: &mut ServerLink<'_>,
-) -> Result<((Value, OpenWork), Option<ExecutionRow>)> {
+) -> Result<((Value, OpenWork), Option<StatusView>)> {
     let open_work = link.fetch_open_work().await?;
     let page = link.list_executions(json!({ "limit": 1 })).await?;
-    Ok((open_work, page.executions.into_iter().next()))
+    let latest = page.executions.into_iter().next();
+    let failed = match latest.filter(|latest| latest.state == State::Failed.as_str()) {
+        Some(failed) => Some(link.fetch_status(&failed.execution_id).await?),
+        None => None,
+    };
+    Ok((open_work, failed))
 }
 
 async fn has_paused_execution(config: &Config) -> Result<bool> {

@@ -168,3 +168,16 @@ steps:
     let shown = place.done("show g");
     assert!(!shown.contains("approved by"), "the gate is open: {shown}");
 }
+
+#[test]
+fn a_failed_execution_names_its_retry_also_where_it_is_run_or_resumed() {
+    let place = place();
+    place.ends(1, "run ship --id first --outputs failing.jsonl");
+    place.done("resume").shows("To go on: midex retry first\n");
+    place.done("retry first");
+    place.ends(1, "run --id first").shows("retry: midex show 'first~2'\n");
+    place.ends(1, "run --id first~2 --outputs failing_again.jsonl");
+    // A retry that failed is retried itself.
+    place.done("show first~2").shows("midex retry 'first~2'");
+    place.done("resume").shows("To go on: midex retry 'first~2'\n");
+}

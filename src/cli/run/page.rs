@@ -11,7 +11,8 @@ use super::{
 use crate::{
     Output,
     command::{insert_flags, quote_operand},
-    link::{is_final_state, offers_retry},
+    continuation::find_continuation,
+    link::is_final_state,
     screen::{Screen, TextStyle, one_line, truncate_text},
     show::end_effects_section,
     steps::OpenStep,
@@ -271,9 +272,8 @@ impl<'a> RunPage<'a> {
         }
         let command = format!("midex show {}", quote_operand(&status.execution_id));
         text += &self.named_line("more", &insert_flags(&command, self.flags));
-        if offers_retry(&status.state, status.parent.as_deref()) {
-            let command = format!("midex retry {}", quote_operand(&status.execution_id));
-            text += &self.named_line("retry", &insert_flags(&command, self.flags));
+        if let Some(action) = find_continuation(status) {
+            text += &self.named_line("retry", &insert_flags(&action.command, self.flags));
         }
         self.print_text(&text)
     }

@@ -7,14 +7,15 @@ use unicode_width::UnicodeWidthStr;
 use super::{DisplayOptions, SECTION_INDENT, section_title};
 use crate::{
     command::{execution_id_flag, insert_flags, quote_operand},
-    link::{is_final_state, offers_retry},
+    continuation::find_continuation,
+    link::is_final_state,
     screen::TextStyle,
     visible::replace_hidden_chars,
     waits::{self, WaitAction},
 };
 use midex_domain::{State, view::ExecutionView};
 
-/// The section of the commands; empty if the execution has ended and has no retry.
+/// The section of the commands; empty for a past state, and if the execution has ended and cannot be retried.
 pub(super) fn next_commands_section(
     execution: &ExecutionView,
     options: &DisplayOptions<'_>,
@@ -37,20 +38,6 @@ pub(super) fn next_commands_section(
     text
 }
 
-/// The retry with the highest number among the forks of an execution. Named forks are not retries.
-fn find_latest_retry<'a>(id: &str, forks: &'a [String]) -> Option<&'a str> {
-    let split = |id: &str| {
-        let (base, number) = id.rsplit_once('~')?;
-        Some((base.to_owned(), number.parse::<u32>().ok()?))
-    };
-    let base = split(id).map_or_else(|| id.to_owned(), |(base, _)| base);
-    let numbered = forks.iter().filter_map(|fork| {
-        let (of, number) = split(fork)?;
-        (of == base).then_some((number, fork.as_str()))
-    });
-    numbered.max().map(|(_, fork)| fork)
-}
-
 /// The commands, each with its effect.
 fn next_commands(execution: &ExecutionView, options: &DisplayOptions<'_>) -> Vec<WaitAction> {
     let status = &execution.status;
@@ -62,13 +49,7 @@ fn next_commands(execution: &ExecutionView, options: &DisplayOptions<'_>) -> Vec
         return Vec::new();
     }
     if is_final_state(&status.state) {
-        let retry = make_action(format!("midex retry {id}"), "continues it in a new execution");
-        let is_offered = offers_retry(&status.state, status.parent.as_deref());
-        if let Some(retry) = find_latest_retry(execution_id, &status.forks) {
-            let command = format!("midex show {}", quote_operand(retry));
-            return vec![make_action(command, "its latest retry, which continues it")];
-        }
-        return Vec::from_iter(is_offered.then_some(retry));
+        return Vec::from_iter(find_continuation(status));
     }
     let mut actions = waits::list_wait_actions(status);
     let is_paused = status.state == State::Paused.as_str();
