@@ -33,6 +33,10 @@ const REFUSED_CHANGE_ADVICE: &[&str] = &[
     "Run `midex retry {root}`: its retry continues this child too",
     "Run `midex rewind {parent} {parent_step}`: the step of its parent begins it again",
 ];
+/// The advice after a rewind of an execution that has ended.
+const ENDED_REWIND_ADVICE: &[&str] = &[
+    "Run `midex fork {execution_id} --from {to_step}`: it does that step, and all after it, again in a new execution",
+];
 /// The advice after a retry or fork whose definition does not fit the stored outputs.
 const MISFIT_ADVICE: &[&str] = &[
     "Run the same command with `--from` and the first of these steps, which is then done again, or without `--with-current-file`: the {definition} file is what does not fit",
@@ -96,6 +100,12 @@ fn advice_sentences(error: &Error) -> &'static [&'static str] {
         return &special[at..=at];
     }
     match error.code().next() {
+        Next::ByPause
+            if error.is_for_ended_execution()
+                && ENDED_REWIND_ADVICE.iter().all(|it| applies(it)) =>
+        {
+            ENDED_REWIND_ADVICE
+        }
         Next::WhileOpen(_) | Next::ByPause if error.is_for_failed_execution() => FAILED_ADVICE,
         Next::WhileOpen(_) | Next::ByPause if error.is_for_ended_execution() => ENDED_ADVICE,
         Next::ByPause => {

@@ -86,7 +86,8 @@ fn fill_placeholders(
             let text = value(name)?;
             Some(match name {
                 _ if !is_code => text,
-                "execution_id" | "nearest" => quote_operand(&text),
+                "execution_id" | "nearest" | "open_retry" | "completed_retry" | "failed_retry"
+                | "forked_from" | "root" | "parent" => quote_operand(&text),
                 _ => quoted(&text),
             })
         };

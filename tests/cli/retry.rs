@@ -181,3 +181,34 @@ fn a_failed_execution_names_its_retry_also_where_it_is_run_or_resumed() {
     place.done("show first~2").shows("midex retry 'first~2'");
     place.done("resume").shows("To go on: midex retry 'first~2'\n");
 }
+
+/// The command in backticks that a text names last, without the word `midex`.
+fn advised(text: &str) -> &str {
+    let (_, command) = text.rsplit_once("`midex ").expect("a command");
+    command.split_once('`').expect("its end").0
+}
+
+#[test]
+fn what_a_refused_rewind_advises_can_be_done() {
+    let place = place();
+    place.manifest(
+        "workflow: notes
+description: d
+memory: { last: none }
+steps:
+  - { id: a, guidance: A. }
+  - { id: b, set: { last: '${{ steps.a.summary }}' } }
+  - { id: c, guidance: C. }
+",
+    );
+    let failing = "{\"summary\":\"x\"}\n{\"step_name\":\"c\",\"error\":\"no\"}\n";
+    place.file("notes.jsonl", failing);
+    place.ends(1, "run notes --id k --outputs notes.jsonl");
+    let ended = place.ends(1, "rewind k a");
+    ended.says("cannot be rewound…help: Run `midex fork k --from a`");
+    place.done(advised(&ended.err)).shows("done again: a");
+    place.done("retry k").shows("kept: a");
+    let inherited = place.ends(1, "rewind k~2 a");
+    inherited.says("help: Run `midex fork k --from a`: it has the values from before");
+    place.done(advised(&inherited.err)).shows("done again: a");
+}
