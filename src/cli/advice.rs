@@ -27,7 +27,7 @@ const REFUSED_CHANGE_ADVICE: &[&str] = &[
     "Run `midex retry {failed_retry}`: it went further, and keeps what it did",
     "Run `midex run --id {open_retry}`: it is the retry, and still open",
     "Run `midex show {completed_retry}`: it is the retry, and has the result",
-    "Run `midex retry {execution_id} --again` if step '{cut_off_step}' may be done twice: find out first what came of it",
+    "Run the same command with `--again` if step '{cut_off_step}' may be done twice: find out first what came of it, with `midex show {execution_id}`",
     "Wait until step '{busy_step}' has ended: `midex show --watch {execution_id}` follows it",
     "Run `midex fork {forked_from} --from {to_step}`: it has the values from before that step",
     "Run `midex retry {root}`: its retry continues this child too",

@@ -70,6 +70,9 @@ pub(super) struct ForkArgs {
     /// Follow the workflow's file as it is now, instead of the definition that the execution started with
     #[arg(long)]
     with_current_file: bool,
+    /// Repeat interrupted work whose outcome is unknown: it may then take effect twice
+    #[arg(long)]
+    again: bool,
     /// Only show what would become of each step
     #[arg(long)]
     dry_run: bool,
@@ -130,8 +133,9 @@ pub(super) async fn fork(
         "definition": args.with_current_file.then_some("current"),
         "dry_run": args.dry_run.then_some(true),
     });
+    let tool = if args.again { "execution.fork_unknown" } else { "execution.fork" };
     let source = (args.execution_id.as_deref(), FORK_CHOICE);
-    call_fork_tool(ServerLink::new(config), source, ("execution.fork", arguments), flags, out).await
+    call_fork_tool(ServerLink::new(config), source, (tool, arguments), flags, out).await
 }
 
 /// Rewinds an execution, and prints its state and what stays in the world.

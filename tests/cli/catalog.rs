@@ -71,6 +71,8 @@ fn shelf(seen: &Seen) -> Reply {
             service::json(500, &json!({ "message": "the shelf shakes" }))
         }
         ("GET", "/jars/11") => service::json(500, &json!({ "message": "the shelf shakes" })),
+        // It never answers.
+        ("POST", _) if seen.body.windows(4).any(|part| part == b"slow") => Reply::Bytes(Vec::new()),
         ("POST", _) => service::json(201, &serde_json::from_slice(&seen.body).unwrap()),
         ("DELETE", _) => service::answer(204, &[], b""),
         ("GET", "/jars/8") => service::answer(200, &[("content-type", "image/png")], &picture()),

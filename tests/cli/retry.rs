@@ -1,6 +1,6 @@
 //! A second chance at a terminal: `midex retry`, `fork` and `rewind`, and the page about them.
 
-use super::*;
+use super::{catalog::Shop, *};
 
 const PAGE: &str = include_str!("../../docs/history.md");
 
@@ -211,4 +211,27 @@ steps:
     let inherited = place.ends(1, "rewind k~2 a");
     inherited.says("help: Run `midex fork k --from a`: it has the values from before");
     place.done(advised(&inherited.err)).shows("done again: a");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_of_an_unknown_outcome_is_repeated_only_if_a_person_says_so() {
+    let shop = Shop::open().await;
+    shop.place.manifest(
+        "workflow: stock
+description: Stock the shelf
+steps:
+  - { id: first, run: pantry jars:create, with: { label: slow } }
+",
+    );
+    let run = Running::start(shop.place.command("run stock --id s"));
+    until(|| !shop.service.seen().is_empty(), "the service was called");
+    run.signal(rustix::process::Signal::KILL);
+    run.end();
+    shop.ends(0, "abandon s");
+    for command in ["fork s --dry-run", "fork s", "retry s"] {
+        let refused = shop.ends(1, command);
+        refused.says("outcome of step 'first' is unknown…Run the same command with `--again`");
+        shop.place.done(advised(&refused.err)).shows("s  stock\n  state    abandoned");
+        shop.place.done(&format!("{command} --again")).shows("done again: …first");
+    }
 }

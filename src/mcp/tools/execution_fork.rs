@@ -96,6 +96,19 @@ fn read_retry(arguments: RetryArguments) -> Result<(ForkRequest, bool)> {
 }
 
 pub(super) async fn fork(app: &App, arguments: ForkToolArguments) -> Result<Value> {
+    fork_or_plan(app, arguments, false).await
+}
+
+/// Like [`fork`], for a person, who may repeat work whose outcome is unknown.
+pub(super) async fn fork_unknown(app: &App, arguments: ForkToolArguments) -> Result<Value> {
+    fork_or_plan(app, arguments, true).await
+}
+
+async fn fork_or_plan(
+    app: &App,
+    arguments: ForkToolArguments,
+    repeats_unknown: bool,
+) -> Result<Value> {
     let id = arguments.new_execution_id.as_deref().map(parse_execution_id);
     let request = ForkRequest {
         from_step: parse_step("from_step", arguments.from_step.as_deref())?,
@@ -103,6 +116,7 @@ pub(super) async fn fork(app: &App, arguments: ForkToolArguments) -> Result<Valu
         inputs: arguments.inputs.unwrap_or_default(),
         memory: arguments.memory.unwrap_or_default(),
         new_execution_id: id.transpose()?,
+        repeats_unknown,
         ..ForkRequest::new(parse_execution_id(&arguments.execution_id)?)
     };
     let is_current = arguments.definition.is_current();

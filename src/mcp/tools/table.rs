@@ -88,7 +88,7 @@ macro_rules! work {
 
 /// Every tool. Names are read at every start of the command line, so a row is constant, and its schemas are made when
 /// they are first needed.
-pub(super) static TOOL_TABLE: [ToolSpec; 49] = [
+pub(super) static TOOL_TABLE: [ToolSpec; 50] = [
     tool! { "workflow.start" "Start a workflow"
         "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
          and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
@@ -292,6 +292,9 @@ pub(super) static TOOL_TABLE: [ToolSpec; 49] = [
     tool! { "execution.retry_unknown" "Retry unknown work"
         "Retries an execution although the outcome of its last work is unknown.",
         PEOPLE, Create, Answer(execution_fork::retry_unknown) ["execution_id", "workflow_state", "fork"] },
+    tool! { "execution.fork_unknown" "Fork unknown work"
+        "Forks an execution although the outcome of its last work is unknown.",
+        PEOPLE, Create, Answer(execution_fork::fork_unknown) ["execution_id", "message"] },
     tool! { "execution.show" "Show an execution"
         "Reads the status, steps, history and artifacts of an execution at one revision.",
         PEOPLE, Read, Answer(execution_show::run) -> execution_show::output_schema },
