@@ -164,6 +164,8 @@ steps:
     terminal.ends(0);
     place.done("show g").shows("approved by");
     place.done("rewind g build");
+    let pending = place.done("show g");
+    assert!(!pending.contains("approved"), "the gate is pending: {pending}");
     place.with_stdin("run --id g", "{}\n").ends(1);
     let shown = place.done("show g");
     assert!(!shown.contains("approved by"), "the gate is open: {shown}");

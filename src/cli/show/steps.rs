@@ -30,8 +30,12 @@ fn step_notes(
     now: Timestamp,
     is_served: bool,
 ) -> StepNotes {
-    let rows = execution.history.iter();
-    let rows = rows.filter(|row| row.step_name == node.id && row.body.is_none());
+    // A gate that is to be asked again is pending. The answer of an earlier round would look like one that counts.
+    let is_pending = node.standing.as_ref().is_some_and(|standing| standing.status == "pending");
+    let is_reset_gate = is_pending && node.kind == "gate";
+    let is_shown =
+        |row: &&HistoryRow| !is_reset_gate && row.step_name == node.id && row.body.is_none();
+    let rows = execution.history.iter().filter(is_shown);
     let latest = rows.clone().rev().find(|row| row.item.is_none());
     let waits = execution.status.waits.iter();
     let own_waits = waits.filter(|wait| wait.step_name == node.id && wait.body.is_none());
