@@ -1,6 +1,6 @@
 //! `midex diff`: compares two executions.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::json;
 
@@ -56,14 +56,75 @@ async fn print_diff(args: &DiffArgs, link: &mut ServerLink<'_>, mut out: Output<
     }
     if let Some(mut diff) = diff {
         diff.next_offset = None;
-        out.print(|| json!(diff), || DiffPage { screen: Screen::stdout() }.format(&diff))?;
+        let reply = json!(diff);
+        let kept_items = if out.is_json {
+            KeptItems::default()
+        } else {
+            KeptItems::take_from(&mut diff, link).await?
+        };
+        let page = DiffPage { screen: Screen::stdout(), kept_items };
+        out.print(|| reply, || page.format(&diff))?;
     }
     Ok(EXIT_OK)
+}
+
+/// The items of a `foreach` that one execution did, and that the other one, a fork, kept: its history has the step as a
+/// whole. The number of items by the step and the fork.
+#[derive(Default)]
+struct KeptItems(BTreeMap<(String, String), usize>);
+
+impl KeptItems {
+    /// Takes these items out of a difference, where they look like work that only one execution did.
+    async fn take_from(diff: &mut DiffView, link: &mut ServerLink<'_>) -> Result<Self> {
+        let mut kept = Self::default();
+        for is_before in [true, false] {
+            let lacks = |step: &StepDiff| {
+                if is_before { step.before.is_none() } else { step.after.is_none() }
+            };
+            let is_candidate = |step: &StepDiff| lacks(step) && step_of_item(&step.step).is_some();
+            if !diff.steps.iter().any(is_candidate) {
+                continue;
+            }
+            let side = if is_before { &diff.before } else { &diff.after };
+            let fork = side.execution_id.clone();
+            let history = link.fetch_history(&fork).await?;
+            let is_kept = |step: &str| {
+                history
+                    .iter()
+                    .any(|row| row.inherited && row.item.is_none() && row.step_name == step)
+            };
+            diff.steps.retain(|step| {
+                let item_step = step_of_item(&step.step).filter(|of| lacks(step) && is_kept(of));
+                if let Some(of) = item_step {
+                    // The hooks of an item are not counted.
+                    let count = usize::from(step.step.ends_with(']'));
+                    *kept.0.entry((of.to_owned(), fork.clone())).or_default() += count;
+                }
+                item_step.is_none()
+            });
+        }
+        Ok(kept)
+    }
+
+    /// A line for each step.
+    fn lines(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|((step, fork), count)| {
+            let items = format_count(*count, "item");
+            format!("{step}: '{fork}' kept this step, and does not list its {items}")
+        })
+    }
+}
+
+/// The step of an item's visit: `look` for `look[1]` and `look#2[1]`.
+fn step_of_item(visit: &str) -> Option<&str> {
+    let (step, _) = visit.split_once('[')?;
+    Some(step.split_once('#').map_or(step, |(step, _)| step))
 }
 
 /// Formats a difference for people: `-` marks the first execution, and `+` the second.
 struct DiffPage {
     screen: Screen,
+    kept_items: KeptItems,
 }
 
 impl DiffPage {
@@ -75,11 +136,14 @@ impl DiffPage {
         }
         page += &self.section("Definition", &diff.definition);
         page += &self.section("Inputs", &diff.inputs);
-        if !diff.steps.is_empty() {
+        if !diff.steps.is_empty() || !self.kept_items.0.is_empty() {
             let title = self.screen.paint(TextStyle::Bold, "Steps");
             let _ = writeln!(page, "\n{title} ({} the same)", diff.same_steps);
         }
         page.extend(diff.steps.iter().map(|step| self.step(step)));
+        page.extend(self.kept_items.lines().map(|line| {
+            self.screen.indent_block(Some(TextStyle::Dim), "  ", &replace_hidden_chars(&line))
+        }));
         if !diff.times.is_empty() {
             let title = self.screen.paint(TextStyle::Bold, "Times");
             let _ = writeln!(page, "\n{title} (the largest differences)");

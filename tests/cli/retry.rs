@@ -237,3 +237,27 @@ steps:
         shop.place.done(&format!("{command} --again")).shows("done again: …first");
     }
 }
+
+#[test]
+fn items_of_a_step_that_was_kept_are_no_difference() {
+    let place = place();
+    place.manifest(
+        "workflow: each
+description: d
+steps:
+  - { id: visit, foreach: { in: [1, 2], do: { guidance: Visit. } } }
+  - { id: last, guidance: Last. }
+",
+    );
+    let last = "{\"step_name\":\"last\",\"error\":\"no\"}\n";
+    place.file("visits.jsonl", &format!("{{\"summary\":\"x\"}}\n{{\"summary\":\"y\"}}\n{last}"));
+    place.file("last.jsonl", last);
+    place.ends(1, "run each --id e --outputs visits.jsonl");
+    place.done("retry e");
+    place.ends(1, "run --id e~2 --outputs last.jsonl");
+    for diff in ["diff e e~2", "diff e~2 e"] {
+        let page = place.done(diff);
+        page.shows("visit: 'e~2' kept this step, and does not list its 2 items");
+        assert!(!page.contains("visit[1]"), "{page}");
+    }
+}
