@@ -261,3 +261,13 @@ steps:
         assert!(!page.contains("visit[1]"), "{page}");
     }
 }
+
+#[test]
+fn an_execution_that_is_run_as_a_workflow_is_run_by_its_id() {
+    let place = place();
+    place.manifest("workflow: first1\ndescription: d\nsteps: [{ id: a, guidance: A. }]\n");
+    place.ends(1, "run ship --id first --outputs failing.jsonl");
+    place.ends(1, "run first").says("help: Run `midex run --id first`: that is an execution");
+    let terminal = place.terminal("run first");
+    terminal.ends(1).shows("midex run --id first");
+}

@@ -48,6 +48,23 @@ struct PhaseDetails {
 impl WorkflowRunner<'_> {
     /// Starts the execution; false if the person who is asked for inputs declines.
     pub(super) async fn start_execution(&mut self) -> Result<bool> {
+        match self.ask_and_start().await {
+            Err(error)
+                if error.code() == Code::WorkflowNotFound && self.is_execution_id().await? =>
+            {
+                // Without the context of `error`, which may name a workflow of a similar name.
+                Err(Error::new(Code::WorkflowNotFound, error.message())
+                    .with_context("execution_id", self.workflow_name())
+                    .with_action(
+                        "Run `midex run --id {execution_id}`: that is an execution, and no workflow",
+                    ))
+            }
+            started => started,
+        }
+    }
+
+    /// Asks the person for inputs, and starts the execution. False if the person declines.
+    async fn ask_and_start(&mut self) -> Result<bool> {
         self.check_output_step_names().await?;
         if !self.ask_inputs(None).await? {
             return Ok(false);
@@ -84,11 +101,6 @@ impl WorkflowRunner<'_> {
             let can_ask_again = refusal.code() == Code::InputsInvalid
                 && !self.page.is_json()
                 && self.source.open_terminal_prompt().is_some();
-            if refusal.code() == Code::WorkflowNotFound && self.is_execution_id().await? {
-                return Err(refusal.with_context("execution_id", self.workflow_name()).with_action(
-                    "Run `midex run --id {execution_id}`: that is an execution, and no workflow",
-                ));
-            }
             if !can_ask_again {
                 let declared_inputs =
                     self.fetch_workflow_details().await.unwrap_or_default().inputs;
