@@ -1,4 +1,4 @@
-//! The command that leads on from an execution that has ended.
+//! Finds the command with which a person continues an execution that has ended.
 
 use super::{
     command::quote_operand,
@@ -15,7 +15,7 @@ pub(super) fn find_continuation(status: &StatusView) -> Option<WaitAction> {
     }
     let id = status.execution_id.as_str();
     let (verb, id, effect) = match find_latest_retry(id, &status.forks) {
-        // Another retry may be refused: the latest one tells what leads on from it.
+        // The server may refuse another retry. `midex show` of the latest one says how to continue that.
         Some(retry) => ("show", retry, "its latest retry, which continues it"),
         None => ("retry", id, "continues it in a new execution"),
     };

@@ -172,8 +172,8 @@ async fn print_resumed(
     Ok(EXIT_OK)
 }
 
-/// The lines about an execution that ended and did not complete: its state, and the command that leads on, if there is
-/// one.
+/// The lines about an execution that ended without completing: its state, and the command that continues it, if there
+/// is one.
 fn format_ended_execution(status: &StatusView, flags: &str) -> String {
     let (id, state) = (&status.execution_id, &status.state);
     let has_failed = state == State::Failed.as_str();
