@@ -14,12 +14,7 @@ use super::{
     value::list_items,
     visible::replace_hidden_chars,
 };
-use midex_domain::{
-    error::{Result, Violation},
-    execution::StepFate,
-    limits,
-    view::ForkView,
-};
+use midex_domain::{error::Result, execution::StepFate, limits, view::ForkView};
 use midex_server::config::Config;
 
 const RETRY_CHOICE: ExecutionChoice =
@@ -228,18 +223,16 @@ fn describe_fork(answer: &Value, flags: &str) -> Result<String> {
             let _ = writeln!(text, "{}", replace_hidden_chars(&line));
         }
     }
-    let misfits = fork.steps.iter().filter(|step| step.fate == StepFate::OutputInvalid);
-    for violation in misfits.flat_map(|step| {
-        let line = |one: &Violation| format!("    {}{}: {}", step.step, one.path, one.message);
-        step.violations.iter().map(line)
-    }) {
-        let _ = writeln!(text, "{}", replace_hidden_chars(&violation));
+    let mut is_refused = false;
+    for step in fork.steps.iter().filter(|step| step.fate == StepFate::OutputInvalid) {
+        is_refused = true;
+        for violation in &step.violations {
+            let line = format!("    {}{}: {}", step.step, violation.path, violation.message);
+            let _ = writeln!(text, "{}", replace_hidden_chars(&line));
+        }
     }
-    if fork.steps.iter().any(|step| step.fate == StepFate::OutputInvalid) {
-        let _ = writeln!(
-            text,
-            "  so it would be refused: add --from with the first of these steps, which is then done again"
-        );
+    if is_refused {
+        text += "  so it would be refused: add --from with the first of these steps, which is then done again\n";
     }
     for left in &fork.not_compensated {
         let _ = writeln!(text, "  not taken back: {}", replace_hidden_chars(left));

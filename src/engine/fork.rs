@@ -24,7 +24,7 @@ use midex_domain::{
         PastSearch, PastValues, RewindRequest, StartArguments, ValueReference, Values,
     },
     limits,
-    view::{AdvanceReply, ForkView, PastPoint, RewindView},
+    view::{AdvanceReply, ForkView, RewindView},
 };
 
 /// The parameters of a fork or a retry.
@@ -152,7 +152,8 @@ impl Engine {
             let message = format!("child '{child}' has not ended yet");
             return Err(Error::new(Code::ServerBusy, message));
         }
-        let source = self.read_execution(child).await?;
+        let source = self.add_definition(execution).await?;
+        let execution = &source.execution;
         // A completed child is continued only to ask for its approvals again.
         if execution.state() == State::Completed && !self.holds_approval(&source).await? {
             return Ok(false);
@@ -186,11 +187,11 @@ impl Engine {
             let Some(execution) = self.find_durable_execution(id).await? else {
                 return Ok(None);
             };
-            if execution.call() == call {
-                return self.first_answer(id).await.map(Some);
+            if execution.call() != call {
+                let taken = execution.check_repeated_start(call).map(|_| None);
+                return taken.map_err(|error| error.with_next(OTHER_ID_NEXT_CALL));
             }
-            let taken = execution.check_repeated_start(call).err();
-            return taken.map_or(Ok(None), |error| Err(error.with_next(OTHER_ID_NEXT_CALL)));
+            return self.first_answer(id).await.map(Some);
         }
         if !request.is_retry {
             return Ok(None);
@@ -270,14 +271,10 @@ impl Engine {
         {
             return Err(removed_step_error(execution, step));
         }
-        let approved_children = match request.revision {
-            Some(revision) if source.definition.has_children() => {
-                let point = PastPoint::Revision(revision);
-                let (past, _) = self.read_past_execution(&request.execution_id, point).await?;
-                self.find_approved_children(&past).await?
-            }
-            _ => self.find_approved_children(source).await?,
-        };
+        let past = request.revision.and_then(|_| Execution::replay(&rows)).map(Arc::new);
+        let approved_children = self
+            .find_approved_children(past.as_ref().unwrap_or(execution), &source.definition)
+            .await?;
         let purpose = match &parent {
             Some(_) => ForkPurpose::ContinueChild,
             None if request.is_retry => ForkPurpose::Retry,
@@ -325,19 +322,21 @@ impl Engine {
     }
 
     /// The completed steps whose child executions, or executions below them, hold an approval.
-    async fn find_approved_children(&self, source: &DurableExecution) -> Result<BTreeSet<StepId>> {
+    async fn find_approved_children(
+        &self,
+        execution: &Execution,
+        definition: &Definition,
+    ) -> Result<BTreeSet<StepId>> {
         let mut approved = BTreeSet::new();
-        for (step, children) in source.execution.completed_children(&source.definition) {
-            for child in children {
-                let child = match self.find_durable_execution(&child).await? {
-                    Some(_) => self.read_execution(&child).await?,
-                    // The step was inherited too, and its child belongs to the execution that did it.
-                    None => continue,
-                };
-                if self.holds_approval(&child).await? {
-                    approved.insert(step);
-                    break;
-                }
+        for (visit_id, child) in execution.completed_children(definition) {
+            if approved.contains(visit_id.step()) {
+                continue;
+            }
+            // A child that the store does not hold belongs to the execution that did the step, from which it was inherited.
+            if let Some(child) = self.find_durable_execution(&child).await?
+                && self.holds_approval(&self.add_definition(child).await?).await?
+            {
+                approved.insert(visit_id.step().clone());
             }
         }
         Ok(approved)
@@ -345,10 +344,11 @@ impl Engine {
 
     /// Whether a person approved something in the execution or below it.
     async fn holds_approval(&self, source: &DurableExecution) -> Result<bool> {
-        if source.execution.holds_approval(&source.definition) {
+        let DurableExecution { execution, definition } = source;
+        if execution.holds_approval(definition) {
             return Ok(true);
         }
-        let approved = Box::pin(self.find_approved_children(source)).await?;
+        let approved = Box::pin(self.find_approved_children(execution, definition)).await?;
         Ok(!approved.is_empty())
     }
 

@@ -433,6 +433,14 @@ impl Engine {
             return Ok(durable);
         }
         let execution = self.load_execution(id).await?;
+        self.add_definition(execution).await
+    }
+
+    /// The execution with the definition that it follows.
+    pub(super) async fn add_definition(
+        &self,
+        execution: Arc<Execution>,
+    ) -> Result<DurableExecution> {
         let definition = self.shared.definitions.get(execution.definition()).await?;
         Ok(DurableExecution { execution, definition })
     }

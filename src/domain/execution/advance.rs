@@ -81,6 +81,15 @@ impl Execution {
         }
     }
 
+    /// Whether a rewind took back what the call did: it came before the first visit after the rewind.
+    fn is_undone(&self, step: &StepState, call: &RecordedCall) -> bool {
+        let Some(undone) = self.uncounted_visits.get(&step.id) else {
+            return false;
+        };
+        let first_visit = step.visits.iter().find(|visit| visit.number > *undone);
+        first_visit.is_none_or(|visit| call.revision < visit.opened_revision)
+    }
+
     fn match_token(&self, token: &Token) -> TokenMatch<'_> {
         let Some((position, step)) =
             self.find_step(&token.step_name).filter(|_| token.execution_id == self.id)
@@ -88,14 +97,14 @@ impl Execution {
             return TokenMatch::Foreign;
         };
         let has_token = |call: &&RecordedCall| call.consumed.grant.matches(token);
-        let undone = self.uncounted_visits.get(&step.id).copied().unwrap_or_default();
-        if let Some(call) = step.past.iter().find(has_token) {
-            let mut later = step.visits.iter().filter(|visit| visit.number > undone);
-            let first_revision = later.next().map_or(u64::MAX, |visit| visit.opened_revision);
-            if undone > 0 && call.revision < first_revision {
+        let match_call = |visit, call: RecordedCall| {
+            if self.is_undone(step, &call) {
                 return TokenMatch::Superseded;
             }
-            return TokenMatch::Consumed(position, step, None, *call);
+            TokenMatch::Consumed(position, step, visit, call)
+        };
+        if let Some(call) = step.past.iter().find(has_token) {
+            return match_call(None, *call);
         }
         // Open visits are searched first, because a `foreach` may have thousands of closed items.
         let mut open_visits = step.latest_visit().into_iter().chain(step.items.open_items());
@@ -107,11 +116,7 @@ impl Execution {
         let newest_first = step.visits.iter().rev().map(|visit| &**visit);
         for visit in newest_first.chain(step.items.iter()) {
             if let Some(call) = visit.recorded_calls().find(|call| has_token(&call)) {
-                // A rewind took back what the call did.
-                if visit.number <= undone {
-                    return TokenMatch::Superseded;
-                }
-                return TokenMatch::Consumed(position, step, Some(visit), call);
+                return match_call(Some(visit), call);
             }
             let mut retired = visit.superseded.iter();
             if retired.any(|retired| retired.grant.matches(token)) {

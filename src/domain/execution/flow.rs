@@ -123,6 +123,11 @@ impl<'a> TransitionBuilder<'a> {
     pub(super) fn skip_step(&mut self, position: usize, why: SkipReason) {
         let step = self.step(position).id.clone();
         self.push_event(Event::StepSkipped { step, why });
+        self.queue_following_steps(position);
+    }
+
+    /// Queues what may go on after a step that ended or was skipped.
+    fn queue_following_steps(&mut self, position: usize) {
         if self.is_inherited_gate(position) {
             self.queue_steps_after_approval(position);
         } else {
@@ -246,8 +251,7 @@ impl<'a> TransitionBuilder<'a> {
         match jump {
             _ if self.is_late_loser(from) => self.handle_late_loser(from, jump),
             Some(next) if !self.is_approved_again(from, next) => self.jump_to_step(from, next),
-            _ if self.is_inherited_gate(from) => self.queue_steps_after_approval(from),
-            _ => self.queue_dependents(from),
+            _ => self.queue_following_steps(from),
         }
     }
 

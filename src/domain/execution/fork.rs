@@ -4,7 +4,7 @@
 mod base;
 mod plan;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     clock::{IdSource, Timestamp},
-    definition::{Definition, JumpTarget, Step, StepKind},
+    definition::{Definition, JumpTarget, Step},
     document::{Digest, JsonText},
     error::Result,
     event::{ForkOrigin, Forked, InheritedCompensation, InheritedStep},
@@ -103,25 +103,18 @@ impl Execution {
         }
     }
 
-    /// The completed steps that begin children, each with the children of its latest visit.
-    pub fn completed_children(
-        &self,
-        definition: &Definition,
-    ) -> impl Iterator<Item = (StepId, Vec<ExecutionId>)> {
-        let steps = self.steps.iter().filter(|state| {
-            let step = definition.step(&state.id).filter(|_| definition.has_children());
-            let is_child =
-                |step: &Step| matches!(step.acting_step().kind, StepKind::Workflow { .. });
-            state.status == StepStatus::Completed && step.is_some_and(is_child)
-        });
-        steps.map(|state| {
-            let visits = state.latest_visit().into_iter().chain(state.items.iter());
-            let child = |visit: &Visit| {
-                let visit_id = visit.visit_id(&state.id);
-                AttemptId { visit_id, attempt: visit.attempt }.child_execution_id(&self.id)
-            };
-            (state.id.clone(), visits.map(child).collect())
-        })
+    /// The children of the latest visits of completed steps and of their items: those of the last attempts.
+    pub fn completed_children(&self, definition: &Definition) -> BTreeMap<VisitId, ExecutionId> {
+        let is_current = |visit_id: &VisitId| {
+            let state = self.find_step(visit_id.step()).map(|(_, state)| state);
+            let state = state.filter(|state| state.status == StepStatus::Completed);
+            let latest = state.and_then(StepState::latest_visit);
+            visit_id.body == BodyKind::Work
+                && latest.is_some_and(|latest| latest.number == visit_id.visit)
+        };
+        // The attempts of a visit come in their order, so the last one remains.
+        let children = self.children(definition).map(|(child, visit_id)| (visit_id, child));
+        children.filter(|(visit_id, _)| is_current(visit_id)).collect()
     }
 
     /// Whether a person approved something in this execution. Its children are not looked at.
@@ -150,14 +143,15 @@ fn decide_fork(
     clock: (Timestamp, &dyn IdSource),
 ) -> DecideResult<ForkDecision> {
     let base = ForkBase::new(source, context, arguments)?;
-    let plan = plan_steps(source, context, arguments, &base)?;
+    let payloads = Payloads::of_rows(source.rows);
+    let plan = plan_steps(source, context, arguments, (&base, &payloads))?;
     if plan.has_invalid_outputs() {
         return Ok(ForkDecision::Planned(plan, None));
     }
     let inputs = merge_inputs(source, context, arguments, &base)?;
     let (start, call) = (arguments.start.clone(), arguments.call);
     let mut builder = TransitionBuilder::for_new_execution(context, start, call, inputs, clock)?;
-    builder.inherit(source, arguments, &base, &plan);
+    builder.inherit(source, arguments, (&base, &payloads), &plan);
     for (name, value) in &arguments.memory {
         builder.write_memory(name, value.clone())?;
     }
@@ -211,7 +205,7 @@ impl TransitionBuilder<'_> {
         &mut self,
         source: ForkSource<'_>,
         arguments: &ForkArguments,
-        base: &ForkBase,
+        (base, payloads): (&ForkBase, &Payloads<'_>),
         plan: &ForkPlan,
     ) {
         let kept: HashSet<_> = plan.kept_steps().collect();
@@ -244,15 +238,14 @@ impl TransitionBuilder<'_> {
                 })
                 .collect(),
         })));
-        let payloads = Payloads::of_rows(source.rows);
         for output in base.execution.compensations.iter().filter_map(|one| one.output) {
-            self.store_inline(&payloads, output.digest);
+            self.store_inline(payloads, output.digest);
         }
         self.row.events.reserve(kept.len());
         for step in base.execution.steps.iter().filter(|step| kept.contains(&step.id)) {
             let visit = step.latest_visit().filter(|_| step.status != StepStatus::Skipped);
             if let Some(visit) = visit {
-                self.inherit_visit(&payloads, step, visit);
+                self.inherit_visit(payloads, step, visit);
             } else {
                 let (step, why) = (step.id.clone(), payloads.skip_reason(&step.id));
                 self.push_event(Event::StepSkipped { step, why });

@@ -166,9 +166,9 @@ impl RedbStore {
     }
 
     /// Decides whether `commit` carries a snapshot: always at the creation of an execution, without the state, and at its
-    /// end, otherwise if one is due and it is small or outweighed by the rows since the last one. If a snapshot was encoded but is too
-    /// large, its size is returned: none is encoded again before the rows outweigh that size. Otherwise a long
-    /// execution would encode one in vain at every third transition.
+    /// end, otherwise if one is due and it is small or outweighed by the rows since the last one. If a snapshot was
+    /// encoded but is too large, its size is returned: none is encoded again before the rows outweigh that size.
+    /// Otherwise a long execution would encode one in vain at every third transition.
     fn decide_snapshot(&self, commit: &Commit, row_bytes: u64) -> Result<SnapshotDecision> {
         let Position {
             snapshot_revision,

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ForkArguments, ForkPurpose, ForkSource};
 use crate::{
-    definition::{Definition, Step, StepKind},
+    definition::{Definition, StepKind},
     document::Digest,
     error::{Code, Error, FailureCode, NextCall, address, call_tool, read_resource},
-    event::{BodyKind, Event, InheritedChild, Outcome, Row, SkipReason, VisitId, WaitCondition},
+    event::{BodyKind, Event, InheritedChild, Outcome, Row, VisitId, WaitCondition},
     execution::{
         AttemptId, DecisionContext, Execution, PastSearch, StepState, Visit,
         decision::{DecideResult, Interrupt},
@@ -31,8 +31,6 @@ pub(super) struct ForkBase {
     pub(super) reopened: BTreeMap<StepId, String>,
     /// Those of them that make every step after them be done again.
     pub(super) sources: Vec<StepId>,
-    /// The approvals that were not asked for, because their conditions did not hold.
-    pub(super) unasked_gates: BTreeSet<StepId>,
 }
 
 impl ForkBase {
@@ -52,7 +50,6 @@ impl ForkBase {
             latest,
             reopened: BTreeMap::new(),
             sources: Vec::new(),
-            unasked_gates: find_unasked_gates(source),
         };
         base.reopen_open_steps(source.definition);
         base.reopen_compensated_steps();
@@ -285,23 +282,6 @@ impl StepState {
         };
         self.hook_visits.iter().any(|visit| visit.undid_effect() && visit.number == number)
     }
-}
-
-/// The approvals whose conditions did not hold when the execution came to them last.
-fn find_unasked_gates(source: ForkSource<'_>) -> BTreeSet<StepId> {
-    let mut gates = BTreeSet::new();
-    for event in source.rows.iter().flat_map(|row| &row.events) {
-        if let Event::StepSkipped { step, why } = event
-            && source.definition.step(step).is_some_and(Step::asks_for_approval)
-        {
-            if *why == SkipReason::Condition {
-                gates.insert(step.clone());
-            } else {
-                gates.remove(step);
-            }
-        }
-    }
-    gates
 }
 
 /// The rows of an execution, divided where its end began.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ForkArguments, ForkSource, base::ForkBase};
+use super::{ForkArguments, ForkSource, Payloads, SkipReason, base::ForkBase};
 use crate::{
     definition::{RunWhen, Step, StepKind},
     error::Violation,
@@ -109,13 +109,17 @@ pub(super) fn plan_steps(
     source: ForkSource<'_>,
     context: DecisionContext<'_>,
     arguments: &ForkArguments,
-    base: &ForkBase,
+    (base, payloads): (&ForkBase, &Payloads<'_>),
 ) -> DecideResult<ForkPlan> {
     let steps = &context.definition.workflow.steps;
     let has_changes = source.definition.digest() != context.definition.digest()
         || !arguments.inputs.is_empty()
         || !arguments.memory.is_empty();
-    let approvals = Approvals { children: &arguments.approved_children, has_changes };
+    let is_unasked = |step: &StepId| {
+        let was_gate = source.definition.step(step).is_some_and(Step::asks_for_approval);
+        has_changes && was_gate && payloads.skip_reason(step) == SkipReason::Condition
+    };
+    let approvals = Approvals { children: &arguments.approved_children, is_unasked: &is_unasked };
     let planned = steps.iter().enumerate();
     let mut planned: Vec<_> =
         planned.map(|(position, step)| plan_step(base, &approvals, position, step)).collect();
@@ -149,8 +153,9 @@ pub(super) fn plan_steps(
 struct Approvals<'a> {
     /// The steps whose child executions hold an approval.
     children: &'a BTreeSet<StepId>,
-    /// Whether inputs, memory or the definition differ, so that conditions may hold which did not.
-    has_changes: bool,
+    /// Whether a skipped gate is to be checked again: its condition did not hold, and inputs, memory or the definition
+    /// differ.
+    is_unasked: &'a dyn Fn(&StepId) -> bool,
 }
 
 fn plan_step(
@@ -167,14 +172,14 @@ fn plan_step(
     let is_gate = step.asks_for_approval();
     let has_approved_child = is_completed && approvals.children.contains(&step.id);
     let is_unasked =
-        is_gate && state.status == StepStatus::Skipped && base.unasked_gates.contains(&step.id);
+        is_gate && state.status == StepStatus::Skipped && (approvals.is_unasked)(&step.id);
     if let Some(why) = base.reopened.get(&step.id) {
         planned.open_again(why);
     } else if is_completed && is_gate {
         planned.open_again("an approval is never inherited");
     } else if has_approved_child {
         planned.open_again("its child holds an approval, which is never inherited");
-    } else if is_unasked && approvals.has_changes {
+    } else if is_unasked {
         planned.open_again("its condition is checked with the new values");
     } else if is_ended(state) && step.run_when != RunWhen::Failing {
         planned.fate = StepFate::Kept;
@@ -184,7 +189,7 @@ fn plan_step(
     // Steps after an approval may be done, also where the source is a fork that asked for it again.
     let origin = base.latest.origin.as_ref();
     let was_approved = is_completed && (is_gate || has_approved_child)
-        || is_unasked && approvals.has_changes
+        || is_unasked
         || origin.is_some_and(|origin| origin.gates.contains(&step.id));
     planned.is_gate = was_approved && planned.fate != StepFate::Kept;
     planned
