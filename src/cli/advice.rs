@@ -182,6 +182,7 @@ fn code_advice(code: Code) -> &'static [&'static str] {
         CommandNotFound => &["Run `midex call --search {words}`: use a name that it shows", "Run `midex call`: it lists the commands"];
         CommandClassRefused => &["Run `midex call`: it asks for confirmation before a destructive call"];
         CommandFailed => &["Run the same command again: correct what the service reports"];
+        RunFailed => &["Run `midex retry {execution_id}` once the cause is gone"];
         SecretNotAllowed => &["Run `midex catalog headers` in a terminal: it adds a secret to the headers of a catalog, for the catalog's own address"];
         Unauthorized => &["Send the header `Authorization: Bearer` with the token from the file that the server was started with"];
         Forbidden => &["Use the address that the server listens on, or start it with `--http-host` and the name that you use"];
@@ -232,6 +233,7 @@ pub(super) const fn failure_advice(failure: FailureCode) -> &'static str {
         WorkflowTimedOut => "Raise `timeout` of the workflow, and run it again";
         ParentFailed => "Run `midex show {execution_id}`: it names the parent, whose failure is the cause";
         ChildEnded => "Run `midex show {execution_id}`: it names the child, and `midex show` of the child says how it ended";
+        ChildNotAllowed => "Add the workflow to `allow` of the step, or correct the expression that chooses it";
         ChildTooDeep => "Reduce the nesting of child workflows: one of them may start itself";
         FailedOnRequest => "Run `midex show {execution_id}`: it shows the reason that was given";
         OperationNotFound => "Correct the name in the step's `run`: `midex call --search WORDS` finds operations";

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 pub use self::compiled::{
-    CompiledOutput, CompiledStep, CompiledWorkflow, collect_expression_texts,
+    ALL_VALUES_KEY, CompiledOutput, CompiledStep, CompiledWorkflow, collect_expression_texts,
 };
 pub(super) use self::graph::reachable_from;
 pub use self::{
@@ -25,14 +25,15 @@ pub use self::{
     pattern::OutputPattern,
     requirement::CatalogRequirement,
     step::{
-        BranchArm, BranchOffer, InputChannel, JoinRule, JumpTarget, LoserPolicy, OnError,
-        PaginateOptions, RepeatPolicy, RetryPolicy, RunWhen, Step, StepKind, WaitTrigger,
+        ANY_WORKFLOW, BranchArm, BranchOffer, InputChannel, JoinRule, JumpTarget, LoserPolicy,
+        OnError, PaginateOptions, RepeatPolicy, RetryPolicy, RunWhen, Step, StepKind, WaitTrigger,
     },
 };
 use super::{
     body::BodyKind,
     complexity::Complexity,
     document::Digest,
+    grammar::has_template,
     id::{AgentName, StepId, WorkflowName},
     input::Inputs,
     schema::{Schema, ValueSize},
@@ -332,11 +333,12 @@ impl Definition {
 
     /// The names of the workflows that the definition starts as children.
     pub fn child_workflow_names(&self) -> BTreeSet<&str> {
-        let names = self.acting_steps().filter_map(|step| match &step.kind {
-            StepKind::Workflow { name } => Some(name.as_str()),
-            _ => None,
+        let names = self.acting_steps().flat_map(|step| match &step.kind {
+            StepKind::Workflow { name, allow } if has_template(name) => allow.as_slice(),
+            StepKind::Workflow { name, .. } => std::slice::from_ref(name),
+            _ => &[],
         });
-        names.collect()
+        names.map(String::as_str).filter(|name| *name != ANY_WORKFLOW).collect()
     }
 
     /// The steps that call an operation, each with the names of its catalog and operation.

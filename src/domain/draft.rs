@@ -185,17 +185,23 @@ impl WorkflowDraft {
         self.fields.iter().find(|field| field.key.name == key)
     }
 
-    /// The fields that name the workflows of children.
-    pub fn child_workflow_fields(&self) -> impl Iterator<Item = &RawField> {
+    /// The names of the workflows of children, and of those that an expression may choose.
+    pub fn child_workflow_names(&self) -> impl Iterator<Item = LocatedValue<String>> {
         let steps = self.steps.iter().flatten();
         let bodies = steps.flat_map(StepDraft::all_bodies_and_hooks);
         let hooks = self.hooks.iter().map(|(_, hook)| hook);
-        bodies.chain(hooks).filter_map(|step| step.find_field(CHILD_KEY))
+        let fields = bodies.chain(hooks);
+        fields.flat_map(|step| {
+            let fields = [CHILD_KEY, ALLOW_KEY].into_iter().filter_map(|key| step.find_field(key));
+            fields.flat_map(RawField::value_texts)
+        })
     }
 }
 
 /// The key of a step that begins a child.
 const CHILD_KEY: &str = "workflow";
+/// The key of the workflows that may be chosen as a child.
+const ALLOW_KEY: &str = "allow";
 /// The key of the steps that run once the execution is failing.
 const ON_FAILURE_KEY: &str = "on_failure";
 /// The key of hooks.

@@ -33,6 +33,7 @@ mod scope;
 mod signal;
 mod time;
 mod transition;
+mod turn;
 mod visit;
 mod work;
 
@@ -53,6 +54,7 @@ pub use self::{
     pages::FetchedPages,
     past::{PastSearch, PastValues},
     rehearsal::{DryRun, DryRunStep},
+    turn::NextActor,
     visit::{RecordedCall, StepState, SupersededToken, Visit, VisitEnd},
     work::{
         Attachment, AttemptId, AttemptRequest, Effect, EffectOutput, OperationFailure, OutputPage,

@@ -33,6 +33,8 @@ pub enum ValueShape {
     Name(usize),
     /// The name or id of something that midex itself refers to by it.
     Id(IdKind),
+    /// The same, or a text that holds `${{ … }}`.
+    IdOrTemplate(IdKind),
     /// The ids of steps: one alone, or a list.
     Ids,
     /// A word that expressions can use: letters, digits and `_`.
@@ -47,6 +49,8 @@ pub enum ValueShape {
     NotNull,
     /// A mapping of anything; texts in it may hold `${{ … }}`.
     Values,
+    /// The same, or a text that is one `${{ … }}` and yields a mapping.
+    ValuesOrTemplate,
     /// The same, where a value may be such a mapping, which says what it is bound to.
     Bindings(&'static MappingShape),
     /// A mapping of anything with so many entries at least, whose names memory can have; texts in it may hold `${{ … }}`.
@@ -208,6 +212,8 @@ impl ValueShape {
             | Self::TextOr(_)
             | Self::Value
             | Self::Values
+            | Self::ValuesOrTemplate
+            | Self::IdOrTemplate(_)
             | Self::Memory(_)
             | Self::Bindings(_)
             | Self::DurationOrTemplate

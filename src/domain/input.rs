@@ -142,6 +142,15 @@ impl Input {
             .or(has_number_rules.then_some(InputType::Number))
     }
 
+    /// Whether a form can ask for it. Fields of forms have primitive values, and only texts to choose from.
+    pub fn fits_form(&self) -> bool {
+        let kind = self.effective_type().unwrap_or(InputType::String);
+        let is_choice_of_texts =
+            kind == InputType::String && self.one_of.iter().all(Value::is_string);
+        !matches!(kind, InputType::Array | InputType::Object)
+            && (self.one_of.is_empty() || is_choice_of_texts)
+    }
+
     /// Whether a start must provide the input.
     pub fn is_required(&self) -> bool {
         !self.optional && self.default.is_none()

@@ -425,6 +425,11 @@ fn check_child_allowed(
             format!("an execution may be {max_depth} below its root, and this would be one more");
         return Err(OperationFailure::new("child", message).with_code(FailureCode::ChildTooDeep));
     }
+    if let Some(allowed) = begin.disallowed_choice() {
+        let chosen = begin.input.value.get("workflow").unwrap_or(&Value::Null);
+        let message = format!("the step chose the workflow {chosen}; it may choose {allowed:?}");
+        return Err(OperationFailure::new("child", message).with_code(FailureCode::ChildNotAllowed));
+    }
     if let Some(place) = begin.input.secrets.first() {
         let message =
             format!("a child cannot be given the secret `{}`: its inputs are stored", place.name);

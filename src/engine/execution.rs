@@ -35,7 +35,7 @@ impl Engine {
         }
         Ok(ExecutionView {
             status: self.build_status(&durable).await?,
-            history: self.build_history(&rows).await?,
+            history: self.build_history(&durable.definition, &rows).await?,
             artifacts: artifacts.into_iter().map(|(view, _)| view).collect(),
             current_step,
             graph: Some(self.build_view(&durable, None, GraphView::from_execution).await?),

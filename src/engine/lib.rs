@@ -23,6 +23,7 @@ mod runner;
 mod secrets;
 pub mod store;
 mod supervisor;
+mod turn;
 mod value_lookup;
 mod wake_failures;
 
@@ -59,6 +60,7 @@ pub use self::{
     fork::ForkRequest,
     notifier::{Listener, Notifier, Topic, TopicName},
     secrets::Secrets,
+    turn::TurnState,
 };
 use crate::{
     activity::Activities,

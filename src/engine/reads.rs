@@ -17,7 +17,7 @@ use super::{
 };
 use crate::store::{ListQuery, PlacedEntry, TelemetryEntry, TelemetryQuery};
 use midex_domain::{
-    Command, DefaultSources, Digest, Event, Execution, ExecutionId, PauseReason, Payload, Row,
+    DefaultSources, Definition, Digest, Event, Execution, ExecutionId, PauseReason, Payload, Row,
     State, StepId, Workflow, WorkflowName,
     error::{Code, Error, Result},
     limits,
@@ -58,15 +58,8 @@ impl Engine {
     }
 
     /// The execution, after its expired tokens were replaced.
-    pub(super) async fn renew_and_read_execution(
-        &self,
-        id: &ExecutionId,
-    ) -> Result<DurableExecution> {
-        let durable = self.read_execution(id).await?;
-        if durable.execution.has_expired_token(self.shared.token_ttl, self.shared.clock.now()) {
-            return Ok(self.send_command(id, Command::RenewTokens).await?.durable);
-        }
-        Ok(durable)
+    async fn renew_and_read_execution(&self, id: &ExecutionId) -> Result<DurableExecution> {
+        self.renew_expired_tokens(self.read_execution(id).await?).await
     }
 
     /// The status of the execution. Wakes no actor.
@@ -388,19 +381,28 @@ impl Engine {
 
     /// Every visit of every step, with outputs. Wakes no actor.
     pub async fn history(&self, id: &ExecutionId) -> Result<Vec<HistoryRow>> {
-        self.build_history(&self.load_rows(id).await?).await
+        let rows = self.load_rows(id).await?;
+        self.build_history(&self.read_execution(id).await?.definition, &rows).await
     }
 
     /// Every visit of every step in these rows, with outputs.
-    pub(super) async fn build_history(&self, rows: &[Row]) -> Result<Vec<HistoryRow>> {
+    pub(super) async fn build_history(
+        &self,
+        definition: &Definition,
+        rows: &[Row],
+    ) -> Result<Vec<HistoryRow>> {
         let contents = self.load_outputs_outside_rows(rows).await?;
         // A content that several rows name is read once, and counts each time that it is shown.
         let bytes_left = Cell::new(limits::HISTORY_OUTPUT_BYTES_MAX);
-        Ok(view::build_history(rows.iter(), |digest| {
+        let mut history = view::build_history(rows.iter(), |digest| {
             let (value, bytes) = contents.get(digest)?;
             bytes_left.set(bytes_left.get().checked_sub(*bytes)?);
             Some(value.clone())
-        }))
+        });
+        for row in &mut history {
+            row.add_command(definition);
+        }
+        Ok(history)
     }
 
     /// The latest telemetry events, oldest first.

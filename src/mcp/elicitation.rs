@@ -17,48 +17,25 @@ use rmcp::{
     service::{PeerRequestOptions, RequestContext},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 pub(super) use self::confirm::{
     Confirmation, ConfirmationFallback, ConfirmationOutcome, build_trust_confirmation,
 };
 use super::metadata::has_modern_metadata;
 use midex_domain::{
-    Digest, ExecutionId, State, StepId,
+    ExecutionId, State,
     document::canonical_digest,
     error::{Code, Error, Result},
-    event::Channel,
-    execution::{GateAnswer, Report},
     limits,
-    view::{AdvanceReply, ReadyStep, StatusView, WaitView},
+    view::{AdvanceReply, StatusView},
 };
-use midex_server::app::App;
+use midex_server::app::{App, ExecutionTurn, Turn, UserQuestion};
 
 /// The outcome of a call: its answer, or a request for input from the user.
 pub(super) enum CallOutcome {
     Answered(Box<Result<AdvanceReply>>),
     NeedsInput(Box<CallToolResponse>),
-}
-
-/// A question to the user.
-struct Question {
-    /// Identifies the question. A different question has a different key.
-    key: String,
-    message: String,
-    /// The JSON Schema of the form: an object with primitive values.
-    schema: Value,
-    subject: QuestionSubject,
-}
-
-enum QuestionSubject {
-    /// The inputs that the step with this token needs.
-    Inputs {
-        token: String,
-    },
-    Gate {
-        execution: ExecutionId,
-        wait: Box<WaitView>,
-    },
 }
 
 /// The user's reaction to a question.
@@ -125,15 +102,17 @@ impl<'a> InteractiveCall<'a> {
         }
     }
 
-    /// If the client repeats this call with an answer, the current state of its execution. The work of the call is then
-    /// not done again.
-    pub(super) async fn resume_repeated_call(&self) -> Option<Result<AdvanceReply>> {
+    /// If the client repeats this call with an answer, the execution of the call, whose work is then not done again.
+    ///
+    /// # Errors
+    /// `REQUEST_STATE_MISSING` if the call has an answer, and does not say to which execution.
+    pub(super) fn find_started_execution(&self) -> Result<Option<ExecutionId>> {
         if self.has_unmatched_answers {
             // Refuse: doing the work again could start a second execution.
             let message = "inputResponses came without the requestState that belongs to this call";
-            return Some(Err(Error::new(Code::RequestStateMissing, message)));
+            return Err(Error::new(Code::RequestStateMissing, message));
         }
-        Some(self.app.advanced_status(self.started_execution.as_ref()?).await)
+        Ok(self.started_execution.clone())
     }
 }
 
@@ -150,35 +129,17 @@ pub(super) async fn ask_pending_questions(
     let Ok(StatusView { revision: old_revision, .. }) = call.app.status(&id).await else {
         return CallOutcome::Answered(Box::new(answer));
     };
-    let mut user_only_step = find_user_only_step(&answer).map(str::to_owned);
-    let (mut has_asked, mut unanswered_notice) = (call.started_execution.is_some(), None);
-    for _ in 0..limits::QUESTIONS_PER_CALL_MAX {
-        // If the question cannot be read, still return the answer of the call.
-        let Ok(Some(question)) = find_next_question(call.app, &id, user_only_step.as_deref()).await
-        else {
-            break;
-        };
-        let result = call.ask_question(&id, &question).await;
-        has_asked = true;
-        let form = match result {
-            ElicitationResult::Accepted(form) => form,
-            ElicitationResult::NotAccepted { is_declined } => {
-                unanswered_notice = Some(question.unanswered_notice(is_declined));
-                break;
-            }
-            ElicitationResult::Unavailable => break,
-            ElicitationResult::Pending(needs) => return CallOutcome::NeedsInput(needs),
-        };
-        match submit_user_answer(call.app, call.context, &question, form).await {
-            Ok(()) => user_only_step = None,
-            // Ask again. The form then shows why the answer was refused.
-            Err(error) if error.code() == Code::StepOutputInvalid => {}
-            // Another client answered first, or the execution is paused: return the current state.
-            Err(error) => {
-                tracing::debug!(%error, "what the user answered was not taken");
-                break;
-            }
+    let step = find_user_only_step(&answer).map(str::to_owned);
+    let was_repeated = call.started_execution.is_some();
+    // If a question cannot be read, the answer of the call is still returned.
+    let (mut has_asked, mut unanswered_notice) = (was_repeated, None);
+    match ask_open_questions(&mut call, &id, step, Duration::ZERO).await {
+        Ok(QuestionsOutcome::Pending(needs)) => return CallOutcome::NeedsInput(needs),
+        Ok(QuestionsOutcome::Done(done)) => {
+            has_asked |= done.has_asked;
+            unanswered_notice = done.unanswered_notice;
         }
+        Err(error) => tracing::debug!(%error, "the questions of an execution cannot be read"),
     }
     // If the user was not asked, keep the answer of the call, so that a repeated call gets the same one. If the user
     // was asked, return the current state. A refusal is kept unless the execution has moved since.
@@ -194,14 +155,90 @@ pub(super) async fn ask_pending_questions(
     CallOutcome::Answered(Box::new(answer))
 }
 
+/// The outcome of asking the user.
+pub(super) enum QuestionsOutcome {
+    /// No question is left that the user can be asked.
+    Done(Box<AnsweredQuestions>),
+    /// The question was returned to the client, which repeats the call with the answer.
+    Pending(Box<CallToolResponse>),
+}
+
+/// Where an execution stands after the user was asked.
+pub(super) struct AnsweredQuestions {
+    /// What has to happen next.
+    pub(super) turn: ExecutionTurn,
+    /// Whether the user was asked anything.
+    has_asked: bool,
+    /// A sentence for the reply if the user did not answer.
+    pub(super) unanswered_notice: Option<&'static str>,
+}
+
+/// Asks the user everything that an execution waits for, if the client can ask: the questions of `step` alone until one
+/// was answered, if it is given. While the server works, waits for at most `timeout` after each answer.
+pub(super) async fn ask_open_questions(
+    call: &mut InteractiveCall<'_>,
+    id: &ExecutionId,
+    mut step: Option<String>,
+    timeout: Duration,
+) -> Result<QuestionsOutcome> {
+    let (mut has_asked, mut unanswered_notice) = (false, None);
+    let mut turn = call.app.turn(id, timeout).await?;
+    for _ in 0..limits::QUESTIONS_PER_CALL_MAX {
+        let question = find_open_question(&turn.turn, step.as_deref());
+        let Some(question) = question.filter(|_| can_ask(call.context)) else {
+            break;
+        };
+        let result = call.ask_question(id, &question).await;
+        has_asked = true;
+        let form = match result {
+            ElicitationResult::Accepted(form) => form,
+            ElicitationResult::NotAccepted { is_declined } => {
+                unanswered_notice = Some(find_unanswered_notice(&question, is_declined));
+                break;
+            }
+            ElicitationResult::Unavailable => break,
+            ElicitationResult::Pending(needs) => return Ok(QuestionsOutcome::Pending(needs)),
+        };
+        let person = name_client_user(call.context);
+        match call.app.answer_question(&question, form, person).await {
+            Ok(()) => step = None,
+            // Ask again. The form then shows why the answer was refused.
+            Err(error) if error.code() == Code::StepOutputInvalid => {}
+            // Another client answered first, or the execution is paused: return the current state.
+            Err(error) => {
+                tracing::debug!(%error, "what the user answered was not taken");
+                break;
+            }
+        }
+        turn = call.app.turn(id, timeout).await?;
+    }
+    let done = AnsweredQuestions { turn, has_asked, unanswered_notice };
+    Ok(QuestionsOutcome::Done(Box::new(done)))
+}
+
+/// The first question for the user, or the first one of this step.
+fn find_open_question(turn: &Turn, step: Option<&str>) -> Option<UserQuestion> {
+    let questions = match turn {
+        Turn::Person { questions, .. } => questions.clone(),
+        Turn::Model(step) => UserQuestion::list_open(step),
+        Turn::Ended | Turn::Server | Turn::Outside(_) => Vec::new(),
+    };
+    let mut questions = questions.into_iter();
+    questions.find(|question| step.is_none_or(|wanted| question.step_name == wanted))
+}
+
 impl InteractiveCall<'_> {
     /// Asks the user a question, or takes the answer that was sent with the call.
-    async fn ask_question(&mut self, id: &ExecutionId, question: &Question) -> ElicitationResult {
+    async fn ask_question(
+        &mut self,
+        id: &ExecutionId,
+        question: &UserQuestion,
+    ) -> ElicitationResult {
         if let Some(response) = self.responses.remove(&question.key) {
             return parse_elicitation_result(serde_json::from_value(response).ok());
         }
         let state = RequestState { execution_id: id.clone(), call: self.digest.clone() };
-        let Question { key, message, schema, .. } = question;
+        let UserQuestion { key, message, schema, .. } = question;
         let form = (&**key, &**message, schema.clone());
         let state = serde_json::to_string(&state).ok();
         send_form(self.app, self.context, form, state).await
@@ -215,7 +252,7 @@ fn find_user_only_step(answer: &Result<AdvanceReply>) -> Option<&str> {
 }
 
 /// Whether the client can show forms to the user.
-fn can_ask(context: &RequestContext<RoleServer>) -> bool {
+pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
     let capabilities = context.client_capabilities();
     let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation);
     // Clients of early protocol versions list no kinds of elicitation. They support forms.
@@ -236,126 +273,6 @@ fn find_execution_to_ask(answer: &Result<AdvanceReply>) -> Option<ExecutionId> {
     ExecutionId::parse(id?).ok()
 }
 
-/// The question that the execution has for the user now: the inputs of a step (the step `user_only_step`, if given), or an
-/// approval if it is paused only for that.
-async fn find_next_question(
-    app: &App,
-    id: &ExecutionId,
-    user_only_step: Option<&str>,
-) -> Result<Option<Question>> {
-    let status = app.status(id).await?;
-    if status.state != "running" {
-        return Ok(find_gate_question(id, &status));
-    }
-    let current = app.current_step(id).await?;
-    let is_asked_step = |step: &&ReadyStep| {
-        step.step.kind == "input" && user_only_step.is_none_or(|wanted| step.step_name == wanted)
-    };
-    let mut steps = current.ready_steps.iter().filter(is_asked_step);
-    Ok(steps.find_map(|step| build_inputs_question(id, step)))
-}
-
-fn find_gate_question(id: &ExecutionId, status: &StatusView) -> Option<Question> {
-    // If a person paused the execution, do not ask: only a resume continues it.
-    let mut reasons = status.pause_reasons.iter();
-    let can_ask_now = reasons.all(|reason| reason.is_set_by_scheduler());
-    let mut waits = status.waits.iter().filter(|_| can_ask_now);
-    waits.find_map(|wait| build_gate_question(id, wait))
-}
-
-fn build_gate_question(id: &ExecutionId, wait: &WaitView) -> Option<Question> {
-    let gate = wait.gate.as_ref()?;
-    let mut message = gate.ask.clone();
-    if let Some(due) = &wait.due {
-        message.extend(["\n(until ", due, ")"]);
-    }
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "decision": { "type": "string", "title": "Decision", "enum": ["approve", "reject"] },
-            "comment": { "type": "string", "title": "Comment", "description": "For the record; may be left empty", "maxLength": limits::COMMENT_BYTES_MAX / 4 }
-        },
-        "required": ["decision"]
-    });
-    Some(Question {
-        key: format!("gate:{id}:{}:{}:{}", wait.step_name, wait.visit, gate.shown),
-        message,
-        schema,
-        subject: QuestionSubject::Gate { execution: id.clone(), wait: Box::new(wait.clone()) },
-    })
-}
-
-/// The form for missing inputs. `None` if the author asks for them in another way, or if one of them cannot be a form
-/// field.
-fn build_inputs_question(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
-    let input = step.step.input.as_ref()?;
-    if input["via"] == "guidance" || input["from"].is_string() {
-        return None;
-    }
-    let (mut fields, mut names) = (Map::new(), Vec::new());
-    for property in input["properties"].as_array()? {
-        let name = property["name"].as_str()?;
-        fields.insert(name.to_owned(), build_form_field(property)?);
-        names.push(json!(name));
-    }
-    if fields.is_empty() {
-        return None;
-    }
-    let mut message = match step.description.as_str() {
-        "" => format!("Step '{}' needs to know:", step.step_name),
-        description => description.to_owned(),
-    };
-    for refused_value in input["refused"].as_array().into_iter().flatten() {
-        message.extend(["\n", refused_value["message"].as_str().unwrap_or_default()]);
-    }
-    let token = step.continuation_token.clone();
-    Some(Question {
-        key: format!("input:{id}:{}:{}", step.step_name, canonical_digest(&json!([token, input]))),
-        message,
-        schema: json!({ "type": "object", "properties": fields, "required": names }),
-        subject: QuestionSubject::Inputs { token },
-    })
-}
-
-/// The form field for one input. Forms can only have primitive values.
-fn build_form_field(property: &Value) -> Option<Value> {
-    let schema = &property["schema"];
-    let mut field = Map::new();
-    let options = schema["enum"].as_array();
-    let kind = match (schema["type"].as_str(), options) {
-        (None | Some("string"), Some(options)) if options.iter().all(Value::is_string) => {
-            field.insert("enum".into(), json!(options));
-            "string"
-        }
-        (_, Some(_)) => return None,
-        (kind, None) => kind.unwrap_or("string"),
-    };
-    // Constraints that a form cannot express are still checked by the server.
-    let is_valid_bound: fn(&Value) -> bool = match kind {
-        "string" => |bound| bound.as_u64().is_some_and(|bound| u32::try_from(bound).is_ok()),
-        "integer" => |bound| bound.as_i64().is_some(),
-        "number" => Value::is_number,
-        "boolean" => |_| false,
-        _ => return None,
-    };
-    field.insert("type".into(), json!(kind));
-    for key in ["minLength", "maxLength", "minimum", "maximum"] {
-        let value = schema.get(key).filter(|bound| is_valid_bound(bound));
-        field.extend(value.map(|value| (key.to_owned(), value.clone())));
-    }
-    let title = property.get("label");
-    field.extend(title.map(|title| ("title".to_owned(), title.clone())));
-    let example = property.get("example").map(|example| format!("For example {example}"));
-    let pattern = schema["pattern"].as_str().map(|pattern| format!("It matches {pattern}"));
-    let help_texts = [&property["description"], &property["hint"]];
-    let help_texts = help_texts.into_iter().filter_map(|words| words.as_str().map(str::to_owned));
-    let help_texts: Vec<_> = help_texts.chain(pattern).chain(example).collect();
-    if !help_texts.is_empty() {
-        field.insert("description".into(), json!(help_texts.join(". ")));
-    }
-    Some(Value::Object(field))
-}
-
 /// Sends a form with this key, message and schema to the client. Waits for the answer while the call lasts, or returns
 /// the request for input, depending on the protocol version.
 async fn send_form(
@@ -364,12 +281,9 @@ async fn send_form(
     (key, message, schema): (&str, &str, Value),
     state: Option<String>,
 ) -> ElicitationResult {
-    let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
-    let Ok(params) = serde_json::from_value::<ElicitRequestParams>(params) else {
-        tracing::debug!("a question fits no form");
+    let Some(request) = build_form_request(message, &schema) else {
         return ElicitationResult::Unavailable;
     };
-    let request = ElicitRequest::new(params);
     if has_modern_metadata(context) {
         let input_requests = [(key.to_owned(), InputRequest::Elicitation(request))].into();
         let mut input_required = InputRequiredResult::from_input_requests(input_requests);
@@ -382,6 +296,26 @@ async fn send_form(
             None => ElicitationResult::Unavailable,
         },
         () = app.stop_token().cancelled() => ElicitationResult::Unavailable,
+    }
+}
+
+/// The request to show a form with this message and schema.
+pub(super) fn build_form_request(message: &str, schema: &Value) -> Option<ElicitRequest> {
+    let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
+    match serde_json::from_value::<ElicitRequestParams>(params) {
+        Ok(params) => Some(ElicitRequest::new(params)),
+        Err(_) => {
+            tracing::debug!("a question fits no form");
+            None
+        }
+    }
+}
+
+/// The form that the user submitted in a response; `None` if they declined.
+pub(super) fn read_form(response: Value) -> Option<Value> {
+    match parse_elicitation_result(serde_json::from_value(response).ok()) {
+        ElicitationResult::Accepted(form) => Some(form),
+        _ => None,
     }
 }
 
@@ -426,69 +360,20 @@ fn parse_elicitation_result(answer: Option<ElicitResult>) -> ElicitationResult {
     }
 }
 
-/// Submits the user's answer to the execution.
-async fn submit_user_answer(
-    app: &App,
-    context: &RequestContext<RoleServer>,
-    question: &Question,
-    form: Value,
-) -> Result<()> {
-    match &question.subject {
-        QuestionSubject::Inputs { token } => {
-            app.next_step(token, Report::Answer(form)).await.map(drop)
-        }
-        QuestionSubject::Gate { execution, wait } => {
-            let answer = parse_gate_decision(context, wait, &form)?;
-            app.command(execution, answer).await.map(drop)
-        }
-    }
-}
-
-/// Reads a gate decision from a form.
-fn parse_gate_decision(
-    context: &RequestContext<RoleServer>,
-    wait: &WaitView,
-    form: &Value,
-) -> Result<GateAnswer> {
-    let to_form_error = || Error::new(Code::StepOutputInvalid, "the form holds no decision");
-    let shown_digest = wait.gate.as_ref().and_then(|gate| Digest::parse(&gate.shown));
-    let comment = form["comment"].as_str().map(str::trim);
-    let comment = comment.map(|text| &text[..text.floor_char_boundary(limits::COMMENT_BYTES_MAX)]);
-    Ok(GateAnswer {
-        step: StepId::parse(&wait.step_name)?,
-        visit: wait.visit,
-        question_digest: shown_digest.ok_or_else(to_form_error)?,
-        is_approved: match form["decision"].as_str() {
-            Some("approve") => true,
-            Some("reject") => false,
-            _ => return Err(to_form_error()),
-        },
-        person: name_client_user(context),
-        channel: Channel::Elicitation,
-        comment: comment.filter(|comment| !comment.is_empty()).map(str::to_owned),
-    })
-}
-
 /// A name for the user. The protocol identifies only the client.
-fn name_client_user(context: &RequestContext<RoleServer>) -> String {
+pub(super) fn name_client_user(context: &RequestContext<RoleServer>) -> String {
     let client = context.client_info();
     let name = client.map_or_else(|| "a client".to_owned(), |client| client.name);
     let name: String = name.chars().take(limits::PERSON_BYTES_MAX / 8).collect();
     format!("the user of {name}")
 }
 
-impl Question {
-    /// A sentence for the reply if the user did not answer.
-    const fn unanswered_notice(&self, is_declined: bool) -> &'static str {
-        match (&self.subject, is_declined) {
-            (QuestionSubject::Gate { .. }, true) => "The user declined; the gate stays open.",
-            (QuestionSubject::Gate { .. }, false) => {
-                "The user gave no answer; the gate stays open."
-            }
-            (QuestionSubject::Inputs { .. }, true) => "The user declined; the step stays open.",
-            (QuestionSubject::Inputs { .. }, false) => {
-                "The user gave no answer; the step stays open."
-            }
-        }
+/// A sentence for the reply if the user did not answer.
+const fn find_unanswered_notice(question: &UserQuestion, is_declined: bool) -> &'static str {
+    match (question.is_gate(), is_declined) {
+        (true, true) => "The user declined; the gate stays open.",
+        (true, false) => "The user gave no answer; the gate stays open.",
+        (false, true) => "The user declined; the step stays open.",
+        (false, false) => "The user gave no answer; the step stays open.",
     }
 }

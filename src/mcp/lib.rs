@@ -20,6 +20,7 @@ mod resources;
 mod server;
 mod splice;
 mod subscriptions;
+mod task;
 mod tools;
 mod transport;
 

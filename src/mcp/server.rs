@@ -1,32 +1,32 @@
 //! The MCP server: implements rmcp's requests with tools, resources and prompts.
 
 mod methods;
+mod runs;
+mod session;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        ArgumentInfo, CallToolRequestParams, CallToolResponse, CallToolResult,
+        ArgumentInfo, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
         CompleteRequestParams, CompleteResult, CompletionInfo, CustomRequest, CustomResult,
         DiscoverResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
-        GetSkillRequestParams, GetSkillResult, InitializeRequestParams, InitializeResult,
-        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
-        ListToolsResult, PaginatedRequestParams, PromptMessage, ReadResourceRequestParams,
-        ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, Role,
-        ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
-        UnsubscribeRequestParams,
+        GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult,
+        InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListSkillsResult, ListToolsResult, PaginatedRequestParams,
+        PromptMessage, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+        Reference, ResourceContents, Role, ServerCapabilities, ServerConfig,
+        SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        UpdateTaskParams,
     },
-    service::{
-        NotificationContext, QuitReason, RequestContext, ServerInitializeError,
-        SubscriptionContext, serve_server_with_ct,
-    },
+    service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tokio_util::sync::CancellationToken;
 
 use self::methods::is_known_method;
+pub use self::session::{format_startup_lines, serve, serve_stdio};
 use super::{
     answer,
     elicitation::{
@@ -45,7 +45,6 @@ use super::{
     resources, splice,
     subscriptions::{ListenLimit, Subscriptions},
     tools::{self, ToolSpec, ToolWork, personas::read_known_agents},
-    transport::LineTransport,
 };
 use midex_domain::{
     error::{Code, Error, Result},
@@ -166,15 +165,19 @@ impl Server {
                 let app = self.app.for_requester(requester);
                 return build_call_result(&answer(&app, arguments).await?, None, context);
             }
+            ToolWork::Run(start) => {
+                return self.run_to_rest(tool, start, arguments, call).await;
+            }
             ToolWork::Advance(advance) => advance,
         };
         let (known_agents, context) = (read_known_agents(&arguments), call.context);
-        let reply = match call.resume_repeated_call().await {
-            Some(reply) => reply,
-            None => match tool.check_arguments(arguments) {
+        let reply = match call.find_started_execution() {
+            Ok(Some(id)) => self.app.advanced_status(&id).await,
+            Ok(None) => match tool.check_arguments(arguments) {
                 Ok(arguments) => advance_fn(&self.app, arguments).await,
                 Err(error) => Err(error),
             },
+            Err(error) => Err(error),
         };
         match Box::pin(ask_pending_questions(call, reply)).await {
             CallOutcome::NeedsInput(needs) => Ok(ToolCallOutcome::NeedsInput(needs)),
@@ -201,6 +204,14 @@ impl Server {
     }
 }
 
+/// The error of a request for something that does not exist, with the code that extensions use in all protocol versions.
+fn as_invalid_params(error: ErrorData) -> ErrorData {
+    match error.code {
+        ErrorCode::RESOURCE_NOT_FOUND => ErrorData::invalid_params(error.message, error.data),
+        _ => error,
+    }
+}
+
 /// The result of a call that answers with `view` and suggests this tool.
 fn build_call_result(
     view: &impl Serialize,
@@ -210,57 +221,6 @@ fn build_call_result(
     let mut result = splice::build_spliced_result(view, context)?;
     result.meta = build_branching_metadata(suggested_tool);
     Ok(ToolCallOutcome::Answered(Box::new(result)))
-}
-
-/// Serves the process's own standard streams until the client disconnects or `stop` is cancelled.
-pub async fn serve_stdio(handler: impl ServerHandler, stop: CancellationToken) -> Result<()> {
-    let (input, output) = rmcp::transport::stdio_pipes();
-    serve(handler, LineTransport::new(input, output), stop).await
-}
-
-/// Serves one client until it disconnects or `stop` is cancelled. Pending replies are sent first.
-pub async fn serve(
-    handler: impl ServerHandler,
-    transport: LineTransport,
-    stop: CancellationToken,
-) -> Result<()> {
-    let closed_token = transport.closed_token();
-    match Box::pin(serve_server_with_ct(handler, transport, stop)).await {
-        Ok(running) => tokio::select! {
-            quit = running.waiting() => match quit {
-                Ok(QuitReason::JoinError(error)) | Err(error) => {
-                    Err(Error::internal("the client's session broke off").with_source(error))
-                }
-                Ok(_) => Ok(()),
-            },
-            // Do not wait longer: rmcp would wait for calls whose client has disconnected.
-            () = async { closed_token.cancelled().await; tokio::time::sleep(limits::LAST_FLUSH_MAX).await } => Ok(()),
-        },
-        // The client only checked whether a server is listening, or disconnected before the handshake.
-        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
-            Ok(())
-        }
-        // Do not log the error, since it contains the client's message.
-        Err(_) => {
-            Err(Error::internal("the handshake failed: the client did not keep to the protocol"))
-        }
-    }
-}
-
-/// The lines that are logged at start-up: where the server runs, and what it offers.
-pub fn format_startup_lines(places: &[String], profile: ToolProfile) -> [String; 3] {
-    let templates = resources::list_resource_templates(profile.toolsets);
-    let static_resources = resources::list_static_resources(profile.toolsets);
-    let names = static_resources.into_iter().map(|resource| resource.name);
-    let names: BTreeSet<_> =
-        names.chain(templates.into_iter().map(|template| template.name)).collect();
-    let resource_names: Vec<_> = names.iter().map(String::as_str).collect();
-    let tools = profile.tool_names();
-    [
-        format!("midex v{} running on {}", env!("CARGO_PKG_VERSION"), places.join(" and ")),
-        format!("Resources: {} ({})", resource_names.len(), resource_names.join(", ")),
-        format!("Tools: {} ({})", tools.len(), tools.join(", ")),
-    ]
 }
 
 impl ServerHandler for Server {
@@ -274,6 +234,7 @@ impl ServerHandler for Server {
             .enable_prompts_list_changed()
             .enable_completions()
             .enable_skills()
+            .enable_tasks()
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(build_server_identity())
@@ -465,14 +426,37 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<GetSkillResult, ErrorData> {
         let find_skill = resources::get_skill(&self.app, self.profile.toolsets, &request.uri);
-        let skill_result = self.answer_request("skills/get", find_skill).await;
-        // The skills extension uses this error code in all protocol versions.
-        let skill = skill_result.map_err(|error| match error.code {
-            ErrorCode::RESOURCE_NOT_FOUND => ErrorData::invalid_params(error.message, error.data),
-            _ => error,
-        })?;
+        let skill = self.answer_request("skills/get", find_skill).await;
+        let skill = skill.map_err(as_invalid_params)?;
         let answer = GetSkillResult::new(skill);
         Ok(with_cache_hint(answer, CacheHint::UntilChange, &context))
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let read = self.read_task(&request.task_id, &context);
+        self.answer_request("tasks/get", read).await.map_err(as_invalid_params)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let answer = self.answer_task(&request.task_id, request.input_responses, &context);
+        self.answer_request("tasks/update", answer).await.map_err(as_invalid_params)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let cancel = self.cancel_task_of(&request.task_id, &context);
+        self.answer_request("tasks/cancel", cancel).await.map_err(as_invalid_params)
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {

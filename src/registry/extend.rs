@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use super::{files::DefinitionFile, read};
 use midex_domain::{
     check::{self, KnownNames},
-    definition::Workflow,
+    definition::{ANY_WORKFLOW, Workflow},
     document::Digest,
     draft::{WorkflowDraft, WorkflowFormat},
     error::format_count,
@@ -146,24 +146,24 @@ fn check_merged_draft(
 ) -> (Option<Workflow>, Vec<Finding>) {
     let (workflow, mut findings) = check::check_workflow(draft, context.known_names);
     let names = OnceCell::new();
-    for field in draft.child_workflow_fields() {
+    for child in draft.child_workflow_names() {
+        let name = child.value.as_str();
         // A value that is not a valid name has a finding already.
-        let is_name = |name: &&str| !name.is_empty() && !has_template(name);
-        let Some(name) = field.value.as_text().filter(is_name) else {
+        if name.is_empty() || name == ANY_WORKFLOW || has_template(name) {
             continue;
-        };
+        }
         let exists = context.bases.has_workflow(name);
         name_lookups
             .push(NameLookup { name: name.to_owned(), base_match: BaseMatch::Child(exists) });
         if !exists {
             let message =
                 format!("no workflow has the name `{name}`: the step fails when it begins");
-            let finding = field.value_finding(Rule::UnknownWorkflow, message);
+            let finding = child.new_finding(Rule::UnknownWorkflow, message);
             let finding =
                 finding.suggest("write the name of one that `midex list` shows".to_owned());
             let names = names.get_or_init(|| context.bases.workflow_names()).iter();
             let names = names.map(String::as_str).filter(|_| has_room_for_suggestions(&findings));
-            let finding = finding.did_you_mean(field.value.place, name, names);
+            let finding = finding.did_you_mean(child.place, name, names);
             findings.push(finding);
         }
     }

@@ -11,7 +11,9 @@ mod fork;
 mod list;
 mod open;
 mod options;
+mod question;
 mod trust;
+mod turn;
 mod workflows;
 mod write;
 
@@ -23,10 +25,12 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    author::{DefinitionSubject, ExecutionPlan, ResolvedInputs, RunOutcome},
+    author::{DefinitionSubject, ExecutionPlan, ResolvedInputs},
     list::ListRequest,
     open::{StoreVerification, verify_store},
     options::Options,
+    question::UserQuestion,
+    turn::{ExecutionTurn, Turn},
     write::{WithReferences, WorkflowReference},
 };
 #[cfg(feature = "catalog")]
@@ -453,10 +457,7 @@ impl App {
     /// The status of an execution.
     pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
         let status = self.engine().await?.status(id).await?;
-        let status = self.add_newer_definition(status).await;
-        #[cfg(feature = "catalog")]
-        let status = self.add_disabled_catalog_hints(status);
-        Ok(status)
+        Ok(self.complete_status(status).await)
     }
 
     /// The status of an execution, in the form that start and next-step calls return.

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod asked;
+mod chosen;
 mod clumsy;
 mod codes;
 mod definitions;
@@ -25,6 +26,7 @@ mod resources;
 mod schemas;
 mod served;
 mod subscriptions;
+mod tasks;
 mod times;
 mod token;
 mod transport;

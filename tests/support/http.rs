@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 pub use super::Client;
 use super::{PATIENCE, serve_alone, wait};
-use crate::door::until;
+use crate::{door::until, reader::stateless};
 
 /// The versions of the protocol that have sessions.
 pub const SESSION_VERSIONS: &[&str] = &["2025-03-26", "2025-06-18", "2025-11-25"];
@@ -535,12 +535,11 @@ impl Stateless {
 
     /// A call with what the protocol wants beside it: its headers, and its message.
     pub fn message(id: u64, method: &str, mut params: Value) -> (Headers, Value) {
-        let name = ["name", "uri"].iter().find_map(|key| params[*key].as_str()).map(str::to_owned);
-        params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": STATELESS_VERSION,
-            "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "0" },
-            "io.modelcontextprotocol/clientCapabilities": {}
-        });
+        let names = ["name", "uri", "taskId"];
+        let name = names.iter().find_map(|key| params[*key].as_str()).map(str::to_owned);
+        if params["_meta"].is_null() {
+            params["_meta"] = stateless(Some("test"));
+        }
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         let mut headers = vec![
             ("MCP-Protocol-Version", STATELESS_VERSION.to_owned()),

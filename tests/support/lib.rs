@@ -69,7 +69,7 @@ pub const MANIFESTS: [&str; 6] =
     ["announce", "app-scaffold", "incident-runbook", "release", "retract", "review-until-approved"];
 
 /// Every tool by the name that the documents have.
-pub const TOOLS: [&str; 42] = [
+pub const TOOLS: [&str; 43] = [
     "workflow.start",
     "workflow.next_step",
     "workflow.read",
@@ -94,6 +94,7 @@ pub const TOOLS: [&str; 42] = [
     "workflow.step_plan",
     "workflow.preview_rendered",
     "workflow.run",
+    "workflow.cancel",
     "workflow.save",
     "workflow.rename",
     "workflow.delete",

@@ -51,7 +51,7 @@ impl Reader {
 
     /// The answer to a request: `{result}` or `{error}`.
     pub fn ask(&mut self, method: &str, mut params: Value) -> Value {
-        if self.era == Era::Stateless {
+        if self.era == Era::Stateless && params["_meta"].is_null() {
             params["_meta"] = stateless(Some(&self.name));
         }
         self.server.request(method, params)
@@ -85,6 +85,13 @@ impl Reader {
     pub fn instructions(&self) -> &str {
         self.greeting["instructions"].as_str().expect("instructions")
     }
+}
+
+/// The same of a client with these capabilities.
+pub fn stateless_with(capabilities: Value) -> Value {
+    let mut meta = stateless(Some("test"));
+    meta["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+    meta
 }
 
 /// What every request of the stateless era carries.

@@ -178,7 +178,10 @@ impl ExpressionChecker<'_, '_, '_> {
             self.warn_foreign_syntax(&site, scope);
             if matches!(
                 field.key.shape,
-                ValueShape::Value | ValueShape::Values | ValueShape::Memory(_)
+                ValueShape::Value
+                    | ValueShape::Values
+                    | ValueShape::ValuesOrTemplate
+                    | ValueShape::Memory(_)
             ) {
                 self.findings.extend(quotes::quoted_expression_finding(&site, &self.types));
             }

@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::super::{
     definition::{
-        BranchArm, BranchOffer, JoinRule, JumpTarget, OnError, PaginateOptions, RepeatPolicy,
-        RetryPolicy, Step, StepKind, WaitTrigger,
+        ALL_VALUES_KEY, BranchArm, BranchOffer, JoinRule, JumpTarget, OnError, PaginateOptions,
+        RepeatPolicy, RetryPolicy, Step, StepKind, WaitTrigger,
     },
     draft::StepDraft,
     grammar,
@@ -52,7 +53,10 @@ pub(super) fn build_step_kind(
             }
         }
         "activity" => StepKind::Activity { name: node.deserialize_as()?, idempotent: idempotent() },
-        "workflow" => StepKind::Workflow { name: node.deserialize_as()? },
+        "workflow" => StepKind::Workflow {
+            name: node.deserialize_as()?,
+            allow: draft.read_value("allow").unwrap_or_default(),
+        },
         "branch" => {
             StepKind::Branch { arms: node.items()?.iter().map(parse_arm).collect::<Option<_>>()? }
         }
@@ -70,6 +74,14 @@ pub(super) fn build_step_kind(
         },
         _ => return None,
     })
+}
+
+/// The values of `with`. A text, which yields all of them, is stored under [`ALL_VALUES_KEY`].
+fn read_values(node: &DocumentNode) -> Option<Map<String, Value>> {
+    match node.as_text() {
+        Some(text) => Some([(ALL_VALUES_KEY.to_owned(), text.into())].into_iter().collect()),
+        None => node.deserialize_as(),
+    }
 }
 
 /// The value under a key that may be left out; `None` if it is there and is no `T`.
@@ -131,7 +143,7 @@ pub(super) fn set_common_fields(step: Step, draft: &StepDraft) -> Step {
         example: value("example").map(DocumentNode::to_json),
         output_contract: value("output_contract").map(DocumentNode::to_json),
         condition: draft.read_value("if").or_else(|| draft.read_value("when")),
-        with: draft.read_value("with"),
+        with: draft.value("with").and_then(read_values),
         retry: value("retry").map(retry),
         timeout: draft.read_value("timeout"),
         repeat: value("repeat").and_then(parse_repeat),

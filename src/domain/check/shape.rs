@@ -83,6 +83,7 @@ fn check_shape(findings: &mut Vec<Finding>, node: &DocumentNode, path: &str, sha
         ValueShape::NotNull
         | ValueShape::Flag
         | ValueShape::Values
+        | ValueShape::ValuesOrTemplate
         | ValueShape::NonNegativeInteger
         | ValueShape::Number => {
             findings.extend(type_finding(node, path, shape));
@@ -130,7 +131,12 @@ fn type_finding(node: &DocumentNode, path: &str, shape: &ValueShape) -> Option<F
         (ValueShape::Flag, content) => {
             (matches!(content, NodeContent::Bool(_)), "`true` or `false`")
         }
-        (ValueShape::Values, content) => (matches!(content, NodeContent::Map(_)), "a mapping"),
+        (ValueShape::ValuesOrTemplate, NodeContent::Text(text)) => {
+            (has_template(text), "a mapping, or `${{ … }}` that yields one")
+        }
+        (ValueShape::Values | ValueShape::ValuesOrTemplate, content) => {
+            (matches!(content, NodeContent::Map(_)), "a mapping")
+        }
         (ValueShape::Number, content) => (matches!(content, NodeContent::Number(..)), "a number"),
         (ValueShape::NonNegativeInteger, NodeContent::Number(number, _)) => {
             (number.as_u64().is_some(), "a whole number, 0 or more")
@@ -179,16 +185,20 @@ fn check_text(findings: &mut Vec<Finding>, node: &DocumentNode, path: &str, shap
         ValueShape::Text(max) | ValueShape::Template(max) => text_node.check_length(*max),
         ValueShape::Condition => text_node.check_length(limits::EXPRESSION_BYTES_MAX),
         ValueShape::Name(max) => text_node.check_name().or_else(|| text_node.check_length(*max)),
-        ValueShape::Id(id) => text_node.check_id(*id),
         ValueShape::Word => {
             text_node.check_word().or_else(|| text_node.check_length(limits::WORD_BYTES_MAX))
         }
         ValueShape::Operation => {
             text_node.check_operation().or_else(|| text_node.check_length(limits::WORD_BYTES_MAX))
         }
-        ValueShape::DurationOrTemplate | ValueShape::InstantOrTemplate if has_template(text) => {
+        ValueShape::DurationOrTemplate
+        | ValueShape::InstantOrTemplate
+        | ValueShape::IdOrTemplate(_)
+            if has_template(text) =>
+        {
             text_node.check_length(limits::EXPRESSION_BYTES_MAX)
         }
+        ValueShape::Id(id) | ValueShape::IdOrTemplate(id) => text_node.check_id(*id),
         ValueShape::Duration | ValueShape::DurationOrTemplate => text_node.check_duration(),
         ValueShape::InstantOrTemplate => text_node.check_timestamp(),
         ValueShape::Choice(words) => text_node.check_choice(words),

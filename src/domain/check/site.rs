@@ -76,13 +76,18 @@ pub(super) fn collect_sites<'a>(
     match shape {
         ValueShape::Condition => add_site(sites, node, path, true),
         ValueShape::Template(_)
+        | ValueShape::IdOrTemplate(_)
         | ValueShape::DurationOrTemplate
         | ValueShape::InstantOrTemplate => {
             add_site(sites, node, path, false);
         }
         // A plain text in place of a list has a finding of its own.
         ValueShape::Items if node.as_text().is_some_and(|text| !has_template(text)) => {}
-        ValueShape::Value | ValueShape::Values | ValueShape::Memory(_) | ValueShape::Items => {
+        ValueShape::Value
+        | ValueShape::Values
+        | ValueShape::ValuesOrTemplate
+        | ValueShape::Memory(_)
+        | ValueShape::Items => {
             let first = sites.len();
             node.for_each_text(path, &mut |node, _, path| {
                 add_site(sites, node, path, false);

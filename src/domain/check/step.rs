@@ -143,6 +143,7 @@ fn check_and_build_kind(
         findings.extend(unknown_activity_finding(field, known.abilities));
     }
     check_field_pairs(findings, draft);
+    findings.extend(child_choice_finding(draft));
     if let Some(kind) = kind_field {
         findings.extend(unknown_failure_findings(draft, kind.key.name));
     }
@@ -168,6 +169,33 @@ fn idle_field_finding(field: &RawField, kind: &RawField) -> Option<Finding> {
     let hint = instead
         .map_or_else(|| format!("it belongs to steps with {}", kinds.join(", ")), str::to_owned);
     Some(field.key_finding(Rule::NoEffect, message).suggest(hint))
+}
+
+/// The finding for a child that is chosen at run time, and for values that one expression yields: only a child can have
+/// those.
+fn child_choice_finding(draft: &StepDraft) -> Option<Finding> {
+    let child = draft.find_field("workflow");
+    if let Some(with) = draft.find_field("with").filter(|with| with.value.as_text().is_some())
+        && child.is_none()
+    {
+        let finding = with.value_finding(Rule::WrongType, "`with` must be a mapping");
+        return Some(finding.suggest("write each value under its name".to_owned()));
+    }
+    let (child, allow) = (child?, draft.find_field("allow"));
+    let is_chosen = child.value.as_text().is_some_and(grammar::has_template);
+    match allow {
+        None if is_chosen => {
+            let message = "`workflow` chooses the child at run time, and `allow` is missing";
+            let hint = "list the workflows that it may choose: `allow: [one, two]`";
+            Some(child.value_finding(Rule::MissingKey, message).suggest(hint.to_owned()))
+        }
+        Some(allow) if !is_chosen => {
+            let message = "`allow` has no effect where `workflow` is a name";
+            let hint = "remove it, or choose the child with `${{ … }}`";
+            Some(allow.key_finding(Rule::NoEffect, message).suggest(hint.to_owned()))
+        }
+        _ => None,
+    }
 }
 
 /// Checks the rules between pairs of fields.

@@ -8,6 +8,7 @@ use super::{BranchOffer, OutputPattern, Step, StepKind, WaitTrigger, Workflow};
 use crate::{
     body::BodyKind,
     expression::{Expression, Template},
+    grammar::has_template,
 };
 
 /// The compiled expressions and templates of one step.
@@ -153,6 +154,16 @@ impl CompiledStep {
 /// data, so that text from others cannot pass for instructions.
 const PROSE_KEYS: &[&str] = &["instructions", "guidance", "ask"];
 
+/// The key under which `with` of a step holds an expression that yields all values. No value has an empty name.
+pub const ALL_VALUES_KEY: &str = "";
+
+fn unwrap_all_values(with: &Map<String, Value>) -> Value {
+    match with.get(ALL_VALUES_KEY) {
+        Some(text) if with.len() == 1 => text.clone(),
+        _ => Value::Object(with.clone()),
+    }
+}
+
 /// Collects all texts and values of a step that may hold expressions, keyed by their role (`instructions`, `with`,
 /// `guidance`…).
 pub fn collect_expression_texts(step: &Step) -> Value {
@@ -160,7 +171,7 @@ pub fn collect_expression_texts(step: &Step) -> Value {
     let mut insert =
         |key: &str, value: Option<Value>| input.extend(value.map(|value| (key.to_owned(), value)));
     insert("instructions", step.instructions.as_ref().map(|text| json!(text)));
-    insert("with", step.with.clone().map(Value::Object));
+    insert("with", step.with.as_ref().map(unwrap_all_values));
     match &step.kind {
         StepKind::Guidance { text } => insert("guidance", Some(json!(text))),
         StepKind::Extract { from, .. } => insert("from", Some(json!(from))),
@@ -173,6 +184,9 @@ pub fn collect_expression_texts(step: &Step) -> Value {
         }
         StepKind::Set { entries } => insert("set", Some(Value::Object(entries.clone()))),
         StepKind::Fail { message, .. } => insert("message", Some(json!(message))),
+        StepKind::Workflow { name, .. } if has_template(name) => {
+            insert("workflow", Some(json!(name)));
+        }
         StepKind::Agent { .. }
         | StepKind::Tool { .. }
         | StepKind::Input { .. }

@@ -166,8 +166,11 @@ pub enum StepKind {
     },
     /// Another workflow runs as a child execution; its final output is the output of the step.
     Workflow {
-        /// The name of the workflow.
+        /// The name of the workflow; may be an expression that yields one of `allow`.
         name: String,
+        /// The workflows that an expression may choose; `*` stands for every one.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        allow: Vec<String>,
     },
     /// Control goes to the target of the first arm whose condition is true.
     Branch {
@@ -211,6 +214,9 @@ pub enum StepKind {
         message: String,
     },
 }
+
+/// The entry of `allow` that allows every workflow.
+pub const ANY_WORKFLOW: &str = "*";
 
 /// The condition that ends a `wait`. Each text may hold expressions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -229,6 +229,9 @@ codes! {
     /// The command was called and failed.
     CommandFailed = "COMMAND_FAILED", Execution, Engine, false,
         Next::Call(repeat_call("correct what the service reports"));
+    /// The execution that the call started or continues has failed.
+    RunFailed = "RUN_FAILED", Execution, Engine, false,
+        Next::Call(RETRY_NEXT_CALL);
     /// The call would send a secret to an address that only the user may allow.
     SecretNotAllowed = "SECRET_NOT_ALLOWED", Validation, Validation, false,
         Next::Call(repeat_call("without the secret, if your user declines").after_person_does("run `midex catalog headers` in a terminal: it adds a secret to the headers of a catalog, for the catalog's own address"));

@@ -47,6 +47,8 @@ names! {
     ParentFailed = "PARENT_FAILED",
     /// The child was cancelled, or ended in another way.
     ChildEnded = "CHILD_ENDED",
+    /// The expression of a `workflow` step chose a workflow that its `allow` does not name.
+    ChildNotAllowed = "CHILD_NOT_ALLOWED",
     /// Child workflows are nested deeper than the limit.
     ChildTooDeep = "CHILD_TOO_DEEP",
     /// A call of `execution.fail` ended the execution.

@@ -11,8 +11,9 @@ use super::{
 };
 use crate::{
     FailureCode,
-    definition::{Definition, Step, StepKind},
+    definition::{ANY_WORKFLOW, Definition, Step, StepKind},
     document::Digest,
+    grammar::has_template,
     id::ExecutionId,
     limits,
 };
@@ -96,6 +97,11 @@ impl Execution {
                 (attempt_id.child_execution_id(&self.id), attempt_id.visit_id)
             })
         })
+    }
+
+    /// The ids of the children that its visits began.
+    pub fn child_ids(&self, definition: &Definition) -> Vec<ExecutionId> {
+        self.children(definition).map(|(child, _)| child).collect()
     }
 
     /// The orders that its children have not received yet.
@@ -263,7 +269,23 @@ impl AttemptRequest {
     /// The name of the workflow that the child runs, if the attempt begins a child.
     pub fn workflow(&self) -> Option<&str> {
         match &self.step_kind {
-            StepKind::Workflow { name } => Some(name),
+            StepKind::Workflow { name, .. } if has_template(name) => {
+                self.input.value.get("workflow")?.as_str()
+            }
+            StepKind::Workflow { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The workflows that may be chosen, if an expression has chosen one that is not among them.
+    pub fn disallowed_choice(&self) -> Option<&[String]> {
+        match &self.step_kind {
+            StepKind::Workflow { name, allow } if has_template(name) => {
+                let is_allowed = |allowed: &String| {
+                    allowed == ANY_WORKFLOW || self.workflow() == Some(allowed.as_str())
+                };
+                (self.workflow().is_none() || !allow.iter().any(is_allowed)).then_some(allow)
+            }
             _ => None,
         }
     }

@@ -302,6 +302,14 @@ impl Visit {
         }
     }
 
+    /// Whether a token was ever handed out for it.
+    pub(super) fn had_token(&self) -> bool {
+        let was_consumed = self.closed.as_ref().is_some_and(|closed| closed.consumed.is_some());
+        self.last_token().is_some()
+            || was_consumed
+            || !(self.superseded.is_empty() && self.ended.is_empty() && self.refused.is_empty())
+    }
+
     /// Whether it waits for a resume, because too many of its outputs broke its schema.
     pub const fn is_held(&self) -> bool {
         matches!(self.awaiting, Some(WaitCondition::OutputInvalid(_)))

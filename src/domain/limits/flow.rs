@@ -29,8 +29,20 @@ pub const STEPS_AT_ONCE_MAX: usize = 2_000;
 pub const COMPENSATIONS_MAX: usize = 10_000;
 /// Nesting depth of child executions.
 pub const CHILD_DEPTH_MAX: u32 = 8;
+/// Workflows that `allow` of a step may name.
+pub const CHILD_CHOICES_MAX: usize = 100;
 /// Open executions below one root. The root is paused with `budget` before it starts another one.
 pub const DESCENDANTS_OPEN_MAX: usize = 2_000;
+/// Executions that one question for the next turn looks at: the execution itself and its children.
+pub const TURN_EXECUTIONS_MAX: usize = 200;
+/// Longest wait of `workflow.cancel` for the end of the run.
+pub const CANCEL_WAIT_MAX: Duration = Duration::from_secs(5);
+/// Shortest time after which a client of a task is told to ask again.
+pub const TASK_POLL_MIN: Duration = Duration::from_secs(1);
+/// Time after which a client of a task that waits for somebody is told to ask again.
+pub const TASK_POLL_IDLE: Duration = Duration::from_secs(5);
+/// Longest time after which a client of a task that waits for a time is told to ask again.
+pub const TASK_POLL_MAX: Duration = Duration::from_secs(60);
 /// Time that a read of a child execution waits for it to start.
 pub const CHILD_BEGIN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Child executions that failed to start, or were held back, for which a process remembers the reason.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{FailureView, same_keys::deserialize_if_known};
 use crate::{
     clock::Timestamp,
+    definition::Definition,
     document::Digest,
     event::{Event, GateAnswered, OptionChosen, Outcome, Payload, Row, VisitId},
     execution::StepStatus,
@@ -108,6 +109,16 @@ pub struct GateAnswerView {
     pub via: String,
     /// The digest of the question that they were shown.
     pub shown: String,
+}
+
+impl HistoryRow {
+    /// Adds to its error the step, and the command that the step calls.
+    pub fn add_command(&mut self, definition: &Definition) {
+        self.error = self.error.take().map(|mut error| {
+            error.step_id.get_or_insert_with(|| self.step_name.clone());
+            error.with_command(definition)
+        });
+    }
 }
 
 /// The visits of an execution in the order in which they were opened. `load_content` looks up a stored value by digest.

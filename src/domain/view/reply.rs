@@ -191,6 +191,10 @@ pub struct StepView {
     /// Which item of a fan-out it is, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item: Option<u32>,
+    /// How many different outputs were refused in this visit.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub refused_count: usize,
     /// How many items the fan-out has; said to people alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
@@ -279,6 +283,7 @@ fn build_reply(
         Vec::new()
     };
     let (final_output, truncated) = final_output(context, state).unzip();
+    let failure = execution.failure.as_ref().map(FailureView::from);
     let first = ready.first();
     let next_step = first.or(open_steps.first());
     let next_steps = NextSteps::collect_options(
@@ -313,7 +318,7 @@ fn build_reply(
         final_output,
         final_output_truncated: truncated.unwrap_or(false),
         final_output_error: execution.final_output_faults.clone(),
-        failure: execution.failure.as_ref().map(Into::into),
+        failure: failure.map(|failure| failure.with_command(definition)),
         warnings: Vec::new(),
         replayed,
     }
@@ -460,6 +465,7 @@ fn step_without_task(context: &ViewContext<'_>, step: &Step, turn: &Turn<'_>) ->
             visit: turn.visit.number,
             attempt: turn.visit.attempt,
             item: turn.visit.item,
+            refused_count: turn.visit.refused.len(),
             items: None,
             optional: false,
             ends_on_error: false,

@@ -507,6 +507,7 @@ pub fn build_status(context: &ViewContext<'_>) -> StatusView {
     let execution = context.execution;
     let (final_output, truncated) = final_output(context, execution.state()).unzip();
     let duration = execution.completed_at().map(|end| end.since(execution.started_at));
+    let failure = execution.failure.as_ref().or(execution.failing.as_ref());
     StatusView {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
@@ -527,7 +528,7 @@ pub fn build_status(context: &ViewContext<'_>) -> StatusView {
         final_output_error: execution.final_output_faults.clone(),
         waits: wait_views(context),
         signals_kept: kept_signal_views(context),
-        error: execution.failure.as_ref().or(execution.failing.as_ref()).map(Into::into),
+        error: failure.map(|failure| FailureView::from(failure).with_command(context.definition)),
         parent: execution.parent().map(|above| above.execution_id.to_string()),
         root: execution.parent().map(|above| above.root.to_string()),
         children: child_views(context),

@@ -24,6 +24,9 @@ use crate::{
 /// One thing that an execution waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitView {
+    /// The child whose step waits; absent where it is a step of the execution itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_id: Option<String>,
     /// The step; `$workflow` for a hook of the workflow.
     pub step_name: String,
     /// Its hook, or `compensate`, where it is not the step itself.
@@ -97,6 +100,7 @@ fn wait_view(
         WaitCondition::Child { .. } => ("child", None, None),
     };
     Some(WaitView {
+        execution_id: None,
         step_name: step.id.to_string(),
         body: visit.body.name_unless_work().map(str::to_owned),
         visit: visit.number,

@@ -17,7 +17,8 @@ const KNOWN_METHODS: &[&str] = &[
 /// Additional methods for clients with a handshake.
 const SESSION_METHODS: &[&str] = &["initialize", "resources/subscribe", "resources/unsubscribe"];
 /// Additional methods for clients without a handshake.
-const STATELESS_METHODS: &[&str] = &["subscriptions/listen"];
+const STATELESS_METHODS: &[&str] =
+    &["subscriptions/listen", "tasks/get", "tasks/update", "tasks/cancel"];
 
 /// Whether the server supports a method, for clients with a handshake or without one (`is_modern`).
 pub(super) fn is_known_method(method: &str, is_modern: bool) -> bool {

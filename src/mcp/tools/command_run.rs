@@ -161,8 +161,7 @@ async fn start_workflow_command(
 
 async fn call_operation(app: &App, id: &str, call: CommandCall) -> Result<Value> {
     let started_at = app.now();
-    let outcome = app.call_operation(id, call, CALL_WAIT).await?;
-    let status = outcome.status;
+    let status = app.call_operation(id, call, CALL_WAIT).await?.status;
     let run = json!({ "run_id": status.execution_id, "execution_id": status.execution_id });
     if let Some(failure) = &status.error {
         let message = failure.message.clone();

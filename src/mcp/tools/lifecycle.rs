@@ -1,11 +1,14 @@
-//! `execution.{pause,abandon,diverge,fail}`: the state changes that a client may request. Resume has its own file,
-//! since it also returns the current step.
+//! `execution.{pause,abandon,diverge,fail}` and `workflow.cancel`: the state changes that a client may request. Resume has
+//! its own file, since it also returns the current step.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::parse_execution_id;
-use midex_domain::{LifecycleAction, LifecycleChange, error::Result, limits, view::StatusView};
+use super::{parse_execution_id, parse_id_argument};
+use midex_domain::{
+    LifecycleAction, LifecycleChange, State, error::Result, limits, state::Vocabulary,
+    view::StatusView,
+};
 use midex_server::app::App;
 
 #[derive(Deserialize, JsonSchema)]
@@ -14,6 +17,24 @@ pub(super) struct Arguments {
     execution_id: String,
     #[schemars(length(min = 1, max = limits::REASON_CHARS_MAX))]
     reason: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct CancelArguments {
+    /// The `run_id`
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    operation_id: String,
+}
+
+/// The state of a run after it was cancelled.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct CancelAnswer {
+    operation_id: String,
+    status: &'static str,
+    state: String,
+    /// The state to come, while compensations still run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ending: Option<String>,
 }
 
 /// The reply to a change of state.
@@ -56,6 +77,21 @@ pub(super) async fn diverge_execution(
 
 pub(super) async fn fail_execution(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
     change_lifecycle(app, arguments, LifecycleAction::Fail).await
+}
+
+pub(super) async fn cancel_run(app: &App, arguments: CancelArguments) -> Result<CancelAnswer> {
+    let id = parse_id_argument("/operation_id", &arguments.operation_id)?;
+    let abandon = LifecycleChange { action: LifecycleAction::Abandon, reason: None };
+    app.command(&id, abandon).await?;
+    // Its children are told, and its compensations run, before it has ended.
+    let status = app.turn(&id, limits::CANCEL_WAIT_MAX).await?.status;
+    let state = State::parse(&status.state).unwrap_or(State::Running);
+    Ok(CancelAnswer {
+        operation_id: status.execution_id,
+        status: state.word(Vocabulary::Run),
+        state: status.state,
+        ending: status.ending,
+    })
 }
 
 async fn change_lifecycle(

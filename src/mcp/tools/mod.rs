@@ -57,6 +57,7 @@ pub(super) use self::{
     },
     spelling::Spelling,
     workflow_list::describe_manifest,
+    workflow_run::{WorkflowRun, wait_argument},
 };
 pub use self::{
     spelling::ToolNames,
@@ -74,8 +75,8 @@ use midex_server::app::App;
 
 /// The maximum duration of a call with these arguments, which need not be checked yet.
 type MaxDurationFn = fn(&Map<String, Value>) -> Duration;
-type ToolFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
-type ToolFn<T> = for<'a> fn(&'a App, Map<String, Value>) -> ToolFuture<'a, T>;
+pub(super) type ToolFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+pub(super) type ToolFn<T> = for<'a> fn(&'a App, Map<String, Value>) -> ToolFuture<'a, T>;
 
 type SchemaFn = fn() -> Value;
 
@@ -86,8 +87,18 @@ pub(super) enum ToolWork {
     Answer(ToolFn<Value>),
     /// Advances a workflow. If the execution then waits for the user, the user may be asked.
     Advance(ToolFn<AdvanceReply>),
+    /// Starts an execution, and returns where it stands once the server cannot move it. The user may be asked.
+    Run(ToolFn<StartedRun>),
     /// Returns an answer, after the user has confirmed, if there is a question.
     Confirmed(ToolFn<Option<Confirmation>>, ToolFn<Value>),
+}
+
+/// An execution that a call has started.
+pub(super) struct StartedRun {
+    pub(super) execution_id: ExecutionId,
+    pub(super) warnings: Vec<String>,
+    /// How long the call waits while the server works.
+    pub(super) timeout: Duration,
 }
 
 /// How a tool changes stored data. The annotations of the tool in `tools/list` follow from it.
@@ -404,7 +415,7 @@ pub(super) fn serialize_view(value: &impl Serialize) -> Result<Value> {
 }
 
 /// The reply of a call that succeeded: `success: true`, and the fields of the view.
-fn build_reply(view: impl Serialize) -> Result<Value> {
+pub(super) fn build_reply(view: impl Serialize) -> Result<Value> {
     #[derive(Serialize)]
     struct Reply<T> {
         success: bool,
@@ -416,8 +427,13 @@ fn build_reply(view: impl Serialize) -> Result<Value> {
 
 /// The execution of this id. The schema does not check every rule of ids.
 fn parse_execution_id(id: &str) -> Result<ExecutionId> {
+    parse_id_argument("/execution_id", id)
+}
+
+/// The execution of the id in the argument at this path.
+fn parse_id_argument(path: &str, id: &str) -> Result<ExecutionId> {
     ExecutionId::parse(id).map_err(|error| {
-        let violation = Violation::new("/execution_id", "format", error.message())
+        let violation = Violation::new(path, "format", error.message())
             .with_expected("printable text that neither starts nor ends with white space");
         error.with_violations(vec![violation])
     })

@@ -5,7 +5,7 @@ use super::{
     ToolSpec, ToolWork, build_reply, catalog, catalog_import, catalog_settings, command_run,
     commands, execution_approve, execution_fork, execution_list, execution_resolve,
     execution_resume, execution_show, execution_signal, execution_wait, lifecycle, parse_arguments,
-    schemas::{fields_schema, list_answer_schema, view_schema},
+    schemas::{fields_schema, list_answer_schema, reply_schema, view_schema},
     serialize_view, store_examine,
     toolset::{Toolset, Toolsets},
     workflow_delete, workflow_get, workflow_list, workflow_next_step, workflow_preview,
@@ -74,6 +74,11 @@ macro_rules! work {
             Box::pin(async move { $run(app, parse_arguments(arguments)?).await })
         })
     };
+    (Run($run:path)) => {
+        ToolWork::Run(|app, arguments| {
+            Box::pin(async move { $run(app, parse_arguments(arguments)?).await })
+        })
+    };
     (Confirmed($question:path, $run:path)) => {
         ToolWork::Confirmed(
             |app, arguments| {
@@ -88,7 +93,7 @@ macro_rules! work {
 
 /// Every tool. Names are read at every start of the command line, so a row is constant, and its schemas are made when
 /// they are first needed.
-pub(super) static TOOL_TABLE: [ToolSpec; 50] = [
+pub(super) static TOOL_TABLE: [ToolSpec; 51] = [
     tool! { "workflow.start" "Start a workflow"
         "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
          and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
@@ -185,10 +190,14 @@ pub(super) static TOOL_TABLE: [ToolSpec; 50] = [
     tool! { "workflow.run" "Run a workflow"
         "Starts a workflow, or an unsaved manifest, and returns when it ended, waits for somebody (awaiting has the token \
          for workflow.next_step) or after wait_s.",
-        AUTHOR, Create, Reply(workflow_run::run) }
+        AUTHOR, Create, Run(workflow_run::run) -> reply_schema::<workflow_run::WorkflowRun> }
     .with_class(Standard)
     .with_whole_answers()
-    .with_max_duration(workflow_run::max_duration),
+    .with_max_duration(workflow_run::wait_argument),
+    tool! { "workflow.cancel" "Cancel a run"
+        "Abandons a run, and its children, for good.",
+        AUTHOR, Remove, Reply(lifecycle::cancel_run) ["operation_id", "status", "state"] }
+    .with_class(Destructive),
     tool! { "workflow.save" "Save a workflow"
         "Checks a manifest and writes it. To replace a file give expected_version, as workflow.get has it, or \
          overwrite.",

@@ -184,6 +184,9 @@ fn shape_schema(shape: &ValueShape) -> Value {
         }
         ValueShape::Name(max) => name_schema(*max),
         ValueShape::Id(IdKind::Workflow) => workflow_name_schema(),
+        ValueShape::IdOrTemplate(kind) => {
+            json!({ "anyOf": [shape_schema(&ValueShape::Id(*kind)), template_schema()] })
+        }
         ValueShape::Id(IdKind::Agent) => name_schema(limits::AGENT_NAME_BYTES_MAX),
         ValueShape::Id(IdKind::Step) => json!({ "$ref": "#/$defs/stepId" }),
         ValueShape::Id(IdKind::Input) => input_name_schema(),
@@ -197,6 +200,9 @@ fn shape_schema(shape: &ValueShape) -> Value {
         }
         ValueShape::NotNull => {
             json!({ "type": ["string", "number", "boolean", "array", "object"] })
+        }
+        ValueShape::ValuesOrTemplate => {
+            json!({ "anyOf": [{ "type": "object" }, template_schema()] })
         }
         ValueShape::Values | ValueShape::Bindings(_) => json!({ "type": "object" }),
         ValueShape::Branches(branch) => branches_schema(branch),

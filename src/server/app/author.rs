@@ -1,19 +1,18 @@
 //! For authors: checks definitions, resolves inputs, plans executions, and runs them to their end.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::App;
 use midex_domain::{
-    DefaultSources, Definition, ExecutionId, Inputs, State, check,
+    DefaultSources, Definition, ExecutionId, Inputs, check,
     definition::Workflow,
     error::{Error, Result, Violation},
     execution::{DecisionContext, DryRun},
     finding::has_errors,
     input::{InputReport, ProviderResolution},
     limits,
-    view::{CurrentStep, StatusView},
 };
 use midex_registry::{self as registry, Manifest, ManifestCheck, Registry};
 
@@ -135,15 +134,6 @@ pub struct ExecutionPlan {
     pub rehearsal: DryRun,
 }
 
-/// An execution that was run to its end, as far as it got within the time limit.
-#[derive(Clone, Debug)]
-pub struct RunOutcome {
-    /// The current step, if the execution waits for a model.
-    pub step: CurrentStep,
-    /// Its status.
-    pub status: StatusView,
-}
-
 impl App {
     /// Resolves the inputs of a workflow. Reads the store only for defaults taken from earlier executions.
     ///
@@ -234,43 +224,16 @@ impl App {
         Ok(ExecutionPlan { definition, rehearsal })
     }
 
-    /// Starts an execution. Returns when it has ended, waits for something other than the server, or `timeout` has
-    /// passed.
+    /// Starts an execution of a definition that is already loaded, and returns its id. [`App::turn`] waits for it.
     ///
     /// # Errors
     /// As [`App::start`].
-    pub async fn run_execution(
+    pub async fn start_run(
         &self,
         definition: Arc<Definition>,
         inputs: Option<Value>,
-        timeout: Duration,
-    ) -> Result<RunOutcome> {
+    ) -> Result<ExecutionId> {
         let start = self.start_definition(definition, None, inputs, None).await?;
-        self.wait_for_outcome(&start.execution_id, timeout).await
+        ExecutionId::parse(&start.execution_id)
     }
-
-    /// Waits until an execution has ended or waits for something other than the server, at most `timeout`. Returns its
-    /// state.
-    pub(super) async fn wait_for_outcome(&self, id: &str, timeout: Duration) -> Result<RunOutcome> {
-        let id = ExecutionId::parse(id)?;
-        let deadline = self.now().plus(timeout);
-        loop {
-            let status = self.status(&id).await?;
-            let step = self.current_step(&id).await?;
-            let remaining = deadline.since(self.now());
-            if remaining.is_zero() || step.current_step.is_some() || !is_waiting_on_server(&status)
-            {
-                return Ok(RunOutcome { step, status });
-            }
-            self.wait(&id, Some(status.revision), remaining).await?;
-        }
-    }
-}
-
-/// Whether the server itself can move the execution forward: it waits for an operation, a timer or a retry.
-fn is_waiting_on_server(status: &StatusView) -> bool {
-    let server_conditions = ["operation", "timer", "retry"];
-    let mut waits = status.waits.iter();
-    status.state == State::Running.as_str()
-        && waits.any(|wait| server_conditions.contains(&wait.waits_for.as_str()))
 }

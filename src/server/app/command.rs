@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 
-use super::{App, RunOutcome};
+use super::{App, ExecutionTurn};
 use midex_catalog::{CatalogOperation, CatalogSet, OperationMatch};
 use midex_domain::{
     Definition, ExecutionId, OperationClass, StepId, StepKind,
@@ -131,7 +131,7 @@ impl App {
         id: &str,
         call: CommandCall,
         timeout: Duration,
-    ) -> Result<RunOutcome> {
+    ) -> Result<ExecutionTurn> {
         let (definition, inputs) = build_call_definition(id, &call)?;
         let request = StartRequest {
             definition: Arc::new(definition),
@@ -141,7 +141,7 @@ impl App {
             lookup: None,
         };
         let execution = self.engine().await?.start(request).await?;
-        self.wait_for_outcome(&execution.execution_id, timeout).await
+        self.turn(&ExecutionId::parse(&execution.execution_id)?, timeout).await
     }
 
     /// Adds to an authentication failure (the service rejected the credentials) the credential that the user has to

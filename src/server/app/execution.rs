@@ -4,7 +4,7 @@ use super::App;
 use midex_domain::{
     ExecutionId,
     error::Result,
-    view::{ExecutionView, PastPoint},
+    view::{ExecutionView, PastPoint, StatusView},
 };
 
 impl App {
@@ -19,9 +19,15 @@ impl App {
         point: Option<PastPoint>,
     ) -> Result<ExecutionView> {
         let mut view = self.engine().await?.execution_view(id, point).await?;
-        view.status = self.add_newer_definition(view.status).await;
-        #[cfg(feature = "catalog")]
-        let view = ExecutionView { status: self.add_disabled_catalog_hints(view.status), ..view };
+        view.status = self.complete_status(view.status).await;
         Ok(view)
+    }
+
+    /// Adds to a status what the engine does not know: a newer definition, and disabled catalogs.
+    pub(super) async fn complete_status(&self, status: StatusView) -> StatusView {
+        let status = self.add_newer_definition(status).await;
+        #[cfg(feature = "catalog")]
+        let status = self.add_disabled_catalog_hints(status);
+        status
     }
 }

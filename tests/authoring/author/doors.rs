@@ -138,6 +138,7 @@ fn calls() -> Vec<(String, Value)> {
         ["workflow.run", { "manifest": QUICK, "inputs": { "n": 4 } }],
         ["workflow.run", { "workflow_id": "triage", "inputs": inputs }],
         ["workflow.run", { "manifest": QUICK, "inputs": { "n": "x", "m": 1 } }],
+        ["workflow.cancel", { "operation_id": "none" }],
         ["workflow.save", { "manifest": mine }],
         ["workflow.save", { "manifest": mine }],
         ["workflow.save", { "manifest": wrong }],

@@ -336,15 +336,14 @@ final_output: { twice: '${{ memory.twice }}' }
             "fail: { code: ODD, message: 'not ${{ inputs.n }}' }",
         );
         let fails = fails.replace("final_output: { twice: '${{ memory.twice }}' }\n", "");
-        let ran = done(client, "workflow.run", json!({ "manifest": fails, "inputs": { "n": 3 } }));
-        assert_eq!((&ran["status"], &ran["state"]), (&json!("failed"), &json!("failed")), "{ran}");
-        let failure = &ran["failure_summary"];
+        let failed =
+            refused(client, "workflow.run", json!({ "manifest": fails, "inputs": { "n": 3 } }));
         assert_eq!(
-            (&failure["code"], &failure["step_name"]),
-            (&json!("ODD"), &json!("keep")),
-            "{ran}"
+            (&failed["error_code"], &failed["step_id"], &failed["context"]["failure_code"]),
+            (&json!("RUN_FAILED"), &json!("keep"), &json!("ODD")),
+            "{failed}"
         );
-        assert!(failure["message"].as_str().unwrap().contains("not 3"), "{ran}");
+        assert!(failed["message"].as_str().unwrap().contains("not 3"), "{failed}");
 
         let refused = refused(
             client,

@@ -211,7 +211,7 @@ fn f05_a_step_that_could_not_be_done_fails_the_execution_with_its_reason() {
     let token = server.begin("line", "e")["new_token"].clone();
     let error = json!({ "message": "there is no disk", "code": "NO_DISK" });
     let reply = server.next_step(json!({ "token": token, "error": error }));
-    let failure = json!({ "code": "NO_DISK", "message": "there is no disk", "step_name": "a" });
+    let failure = json!({ "code": "NO_DISK", "message": "there is no disk", "step_name": "a", "step_id": "a" });
     reply.has_fields(json!({ "success": true, "workflow_state": "failed", "failure": failure }));
     let status = server.status("e");
     status.has_fields(json!({ "state": "failed", "error": failure }));

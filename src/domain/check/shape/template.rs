@@ -27,6 +27,7 @@ pub(super) fn check_unevaluated_expressions(
             TemplateHandling::Evaluated,
             ValueShape::Value
             | ValueShape::Values
+            | ValueShape::ValuesOrTemplate
             | ValueShape::Items
             | ValueShape::Memory(_)
             | ValueShape::Bindings(_),

@@ -151,8 +151,18 @@ pub static STEP_SHAPE: MappingShape = new_mapping_shape(
         kind_key("fail", ValueShape::Record(&FAIL_SHAPE), "The execution ends as failed"),
         kind_key(
             "workflow",
-            ValueShape::Id(IdKind::Workflow),
-            "The workflow that runs as a child of the execution",
+            ValueShape::IdOrTemplate(IdKind::Workflow),
+            "The workflow that runs as a child of the execution; `${{ … }}` chooses one that `allow` names",
+        ),
+        field_key(
+            "allow",
+            ValueShape::List(
+                &ValueShape::Name(limits::WORKFLOW_NAME_BYTES_MAX),
+                1,
+                limits::CHILD_CHOICES_MAX,
+            ),
+            "The workflows that `workflow: ${{ … }}` may choose; `*` allows every one",
+            &["workflow"],
         ),
         field_key(
             "instructions",
@@ -178,7 +188,7 @@ pub static STEP_SHAPE: MappingShape = new_mapping_shape(
             "What is known of the output: for readers, not enforced",
             WORK_KINDS,
         ),
-        field_key("with", ValueShape::Values, "What the step works on", WORK_KINDS),
+        field_key("with", ValueShape::ValuesOrTemplate, "What the step works on", WORK_KINDS),
         field_key("body", ValueShape::Value, "The body of the request", &["run"]),
         field_key(
             "paginate",

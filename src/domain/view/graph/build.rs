@@ -35,7 +35,7 @@ pub(super) fn build_node(step: &Step) -> GraphNode {
         kind: step.kind.as_str().to_owned(),
         standing: None,
         workflow: match &step.acting_step().kind {
-            StepKind::Workflow { name } => Some(name.clone()),
+            StepKind::Workflow { name, .. } => Some(name.clone()),
             _ => None,
         },
         join: describe_join(step),
@@ -82,7 +82,7 @@ fn describe_action(kind: &StepKind) -> String {
     let kind_name = kind.as_str();
     match kind {
         StepKind::Run { catalog, operation, .. } => format!("{kind_name} {catalog} {operation}"),
-        StepKind::Activity { name, .. } | StepKind::Workflow { name } => {
+        StepKind::Activity { name, .. } | StepKind::Workflow { name, .. } => {
             format!("{kind_name} {name}")
         }
         _ => kind_name.to_owned(),

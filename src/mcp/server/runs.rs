@@ -1,0 +1,178 @@
+//! Runs: calls that start an execution and lead it until it rests, and the requests for them as tasks.
+
+use std::time::Duration;
+
+use rmcp::{
+    RoleServer,
+    model::{GetTaskResult, InputResponses},
+    service::RequestContext,
+};
+use serde_json::{Map, Value};
+
+use super::{Server, ToolCallOutcome, build_call_result};
+use crate::{
+    answer,
+    elicitation::{
+        InteractiveCall, QuestionsOutcome, ask_open_questions, can_ask, name_client_user, read_form,
+    },
+    metadata::has_modern_metadata,
+    task::{self, TaskReading},
+    tools::{self, StartedRun, ToolFn, ToolSpec, WorkflowRun},
+};
+use midex_domain::{
+    ExecutionId, LifecycleAction, LifecycleChange, State,
+    error::{Category, Code, Result},
+};
+use midex_server::app::{ExecutionTurn, Turn, UserQuestion};
+
+/// The tool whose answer is the result of a task.
+const RUN_TOOL: &str = "workflow.run";
+
+impl Server {
+    /// Starts an execution with `start`, asks the user for everything that it waits for, and answers where it stands once
+    /// the server cannot move it.
+    pub(super) async fn run_to_rest(
+        &self,
+        tool: &ToolSpec,
+        start: ToolFn<StartedRun>,
+        arguments: Map<String, Value>,
+        mut call: InteractiveCall<'_>,
+    ) -> Result<ToolCallOutcome> {
+        let context = call.context;
+        let started = match call.find_started_execution()? {
+            Some(execution_id) => {
+                let timeout = tools::wait_argument(&arguments);
+                StartedRun { execution_id, warnings: Vec::new(), timeout }
+            }
+            None => start(&self.app, tool.check_arguments(arguments)?).await?,
+        };
+        let StartedRun { execution_id, mut warnings, timeout } = started;
+        if supports_tasks(context) {
+            let status = self.app.status(&execution_id).await?;
+            return Ok(ToolCallOutcome::NeedsInput(Box::new(task::create_task(&status).into())));
+        }
+        match ask_open_questions(&mut call, &execution_id, None, timeout).await? {
+            QuestionsOutcome::Pending(needs) => Ok(ToolCallOutcome::NeedsInput(needs)),
+            QuestionsOutcome::Done(done) => {
+                warnings.extend(done.unanswered_notice.map(str::to_owned));
+                let run = tools::build_reply(WorkflowRun::from_turn(done.turn, warnings)?)?;
+                build_call_result(&run, None, context)
+            }
+        }
+    }
+
+    /// The task of this id: the execution, as this client can deal with it.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`; `ARGUMENTS_INVALID` if the id is malformed.
+    pub(super) async fn read_task(
+        &self,
+        id: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult> {
+        let reading = self.read_task_state(&ExecutionId::parse(id)?, can_ask(context)).await?;
+        Ok(reading.into_result())
+    }
+
+    async fn read_task_state(&self, id: &ExecutionId, can_ask: bool) -> Result<TaskReading> {
+        // A task ends for its host with the first turn of a model, since a host that polls does not take turns. This is
+        // read before the turn, so that the turn that is shown is at least as new.
+        let was_model_asked = self.app.was_model_asked(id).await?;
+        let turn = self.app.turn(id, Duration::ZERO).await?;
+        let has_result = match turn.turn {
+            Turn::Model(_) => true,
+            Turn::Ended => turn.status.state != State::Abandoned.as_str(),
+            _ => false,
+        };
+        if has_result || was_model_asked {
+            return self.build_completed_task(turn).await;
+        }
+        Ok(TaskReading::open(turn, can_ask, self.app.now()))
+    }
+
+    /// The task of a run that stands here, with the answer of `workflow.run` as its result.
+    async fn build_completed_task(&self, turn: ExecutionTurn) -> Result<TaskReading> {
+        let status = turn.status.clone();
+        let result = match WorkflowRun::from_turn(turn, Vec::new()) {
+            Ok(run) => rmcp::model::CallToolResult::structured(tools::build_reply(run)?),
+            Err(error) => {
+                let error = self.app.explain_error(error.with_tool(RUN_TOOL)).await;
+                answer::build_error_result(&error, None, RUN_TOOL, self.app.ids())
+            }
+        };
+        TaskReading::completed(&status, &result)
+    }
+
+    /// Takes the user's answers to open questions of a task. Answers to questions that are not open are ignored.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`; `STEP_OUTPUT_INVALID` if a form does not have what its question asks for, and the question
+    /// stays as it is.
+    pub(super) async fn answer_task(
+        &self,
+        id: &str,
+        mut responses: InputResponses,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<()> {
+        let id = ExecutionId::parse(id)?;
+        for question in self.list_questions(&id).await? {
+            let Some(form) = responses.remove(&question.key).and_then(read_form) else {
+                continue;
+            };
+            let person = name_client_user(context);
+            match self.app.answer_question(&question, form, person).await {
+                // A refused input is asked again under another key, unless the same answer was refused before.
+                Err(error) if error.code() == Code::StepOutputInvalid => {
+                    if self.is_open(&id, &question).await? {
+                        return Err(error.with_context("input_request", question.key.as_str()));
+                    }
+                }
+                Err(error) if error.code().category() == Category::Internal => return Err(error),
+                // Somebody else answered first.
+                Err(error) => tracing::debug!(%error, "an answer to a task was not taken"),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn list_questions(&self, id: &ExecutionId) -> Result<Vec<UserQuestion>> {
+        Ok(match self.app.turn(id, Duration::ZERO).await?.turn {
+            Turn::Person { questions, .. } => questions,
+            _ => Vec::new(),
+        })
+    }
+
+    async fn is_open(&self, id: &ExecutionId, question: &UserQuestion) -> Result<bool> {
+        let open_questions = self.list_questions(id).await?;
+        Ok(open_questions.iter().any(|open| open.key == question.key))
+    }
+
+    /// Abandons the execution of a task. A task that has ended stays as it is.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`, and those of the store.
+    pub(super) async fn cancel_task_of(
+        &self,
+        id: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<()> {
+        let id = ExecutionId::parse(id)?;
+        if self.read_task_state(&id, can_ask(context)).await?.is_terminal() {
+            return Ok(());
+        }
+        let abandon = LifecycleChange { action: LifecycleAction::Abandon, reason: None };
+        match self.app.command(&id, abandon).await {
+            // It ended meanwhile.
+            Err(error) if error.code() == Code::StateTransitionRefused => Ok(()),
+            done => done.map(drop),
+        }
+    }
+}
+
+/// Whether the client declared the extension for tasks.
+fn supports_tasks(context: &RequestContext<RoleServer>) -> bool {
+    let capabilities = context.client_capabilities();
+    has_modern_metadata(context)
+        && capabilities.is_some_and(|capabilities| capabilities.supports_tasks())
+}
