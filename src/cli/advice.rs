@@ -183,6 +183,7 @@ fn code_advice(code: Code) -> &'static [&'static str] {
         CommandClassRefused => &["Run `midex call`: it asks for confirmation before a destructive call"];
         CommandFailed => &["Run the same command again: correct what the service reports"];
         RunFailed => &["Run `midex retry {execution_id}` once the cause is gone"];
+        TaskCapabilityRequired => &["Connect with an MCP client that supports tasks, or run the workflow with `midex run`"];
         SecretNotAllowed => &["Run `midex catalog headers` in a terminal: it adds a secret to the headers of a catalog, for the catalog's own address"];
         Unauthorized => &["Send the header `Authorization: Bearer` with the token from the file that the server was started with"];
         Forbidden => &["Use the address that the server listens on, or start it with `--http-host` and the name that you use"];

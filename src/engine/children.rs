@@ -334,7 +334,10 @@ impl Engine {
     }
 
     /// Where an execution looks up workflows.
-    pub(super) async fn load_workflow_lookup(
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn load_workflow_lookup(
         &self,
         execution: &Execution,
     ) -> Result<Option<WorkflowLookup>> {

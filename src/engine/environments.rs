@@ -45,7 +45,7 @@ impl Environments {
     }
 
     /// The variables that an execution of this project sees.
-    pub(super) fn environment_of_project(&self, project: Option<&str>) -> Arc<Environment> {
+    pub fn environment_of_project(&self, project: Option<&str>) -> Arc<Environment> {
         let all = self.read();
         let project_environment = project.and_then(|project| all.get(project));
         project_environment.unwrap_or(&self.default_environment).clone()

@@ -1,7 +1,7 @@
 //! Converts results and errors of use cases to MCP. Every error has the same payload everywhere. A refused tool call
 //! also has `success: false` and `error`.
 
-use rmcp::model::{CallToolResult, ErrorCode, ErrorData};
+use rmcp::model::{CallToolResult, ClientCapabilities, ErrorCode, ErrorData};
 use serde_json::{Map, Value, json};
 
 use midex_domain::{
@@ -54,6 +54,17 @@ pub(super) fn build_error_data(error: &Error, request_name: &str, ids: &dyn IdSo
         | Code::ToolNotFound
         | Code::PromptNotFound
         | Code::LimitExceeded => ErrorData::invalid_params(message, data),
+        Code::TaskCapabilityRequired => {
+            let required = ClientCapabilities::builder().enable_tasks().build();
+            let mut missing = ErrorData::missing_required_client_capability(required);
+            if let (Some(Value::Object(data)), Some(Value::Object(payload))) =
+                (&mut missing.data, data)
+            {
+                data.extend(payload);
+            }
+            missing.message = message.into();
+            missing
+        }
         Code::MethodNotFound => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, data),
         Code::RequestInvalid | Code::Unauthorized | Code::Forbidden | Code::SessionNotFound => {
             ErrorData::invalid_request(message, data)

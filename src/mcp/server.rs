@@ -309,6 +309,13 @@ impl ServerHandler for Server {
         let answer = match outcome {
             Ok(ToolCallOutcome::Answered(result)) => *result,
             Ok(ToolCallOutcome::NeedsInput(needs)) => return Ok(*needs),
+            // Clients of this protocol version look for what they have to support in a protocol error.
+            Err(error)
+                if error.code() == Code::TaskCapabilityRequired
+                    && has_modern_metadata(&context) =>
+            {
+                return Err(answer::build_error_data(&error, tool.name(), ids));
+            }
             Err(error) => {
                 let error = self.app.explain_error(error.with_tool(tool.name())).await;
                 answer::build_error_result(&error, execution_id, tool.name(), ids)

@@ -7,6 +7,7 @@ mod catalog;
 mod command;
 mod errors;
 mod execution;
+mod flows;
 mod fork;
 mod list;
 mod open;
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     author::{DefinitionSubject, ExecutionPlan, ResolvedInputs},
+    flows::Flow,
     list::ListRequest,
     open::{StoreVerification, verify_store},
     options::Options,
@@ -38,11 +40,7 @@ pub use self::{
     catalog::{BrokenStep, SourceType},
     command::{CommandCall, CommandTarget as CommandMeant, WORKFLOW_PREFIX as WORKFLOW_COMMAND},
 };
-use self::{
-    list::{ALL_PROJECTS_FILTER, OPEN_STATES_FILTER},
-    open::EngineSlot,
-    workflows::DefinitionCache,
-};
+use self::{list::ALL_PROJECTS_FILTER, open::EngineSlot, workflows::DefinitionCache};
 use crate::config::{AuthoringDirectory, Config};
 #[cfg(feature = "catalog")]
 use midex_catalog::{Catalogs, Requester};
@@ -51,10 +49,9 @@ use midex_domain::{
     WorkflowLookup,
     check::ServerCapabilities,
     clock::{Clock, IdSource, Timestamp},
-    error::{Code, Error, NextCall, Result, address, read_resource},
+    error::Result,
     execution::Submission,
     limits,
-    nearest::find_nearest,
     telemetry::EventType,
     view::{
         AdvanceReply, ArtifactContent, ArtifactView, CurrentStep, ExecutionPage, GraphView,
@@ -119,12 +116,6 @@ pub enum OpenWork {
     /// No execution is open, or several are.
     Several(ResumeReply),
 }
-
-/// Suggests reading the open execution whose id is nearest to an unknown id.
-const NEAREST_EXECUTION_CALL: NextCall = read_resource(
-    address!("current_step/{nearest}"),
-    "if that is the one meant; execution.list shows all",
-);
 
 impl fmt::Debug for App {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -208,11 +199,15 @@ impl App {
     /// share one set of definitions.
     #[must_use]
     pub fn for_caller(&self, caller: &Config, environment: Environment) -> Self {
+        Self::from_shared(self.shared.clone(), caller, environment)
+    }
+
+    fn from_shared(shared: Arc<SharedState>, caller: &Config, environment: Environment) -> Self {
         let directories = caller.directories();
         Self {
-            shared: self.shared.clone(),
-            definitions: self.shared.definitions.load_definitions_in(&directories),
-            lookup: Arc::new(self.shared.definitions.build_lookup(directories)),
+            definitions: shared.definitions.load_definitions_in(&directories),
+            lookup: Arc::new(shared.definitions.build_lookup(directories)),
+            shared,
             project_dir: caller.project_dir.as_path().into(),
             authoring: caller.authoring_directory().map(Arc::new),
             environment: Arc::new(environment),
@@ -522,43 +517,6 @@ impl App {
         limit: usize,
     ) -> Result<Vec<TelemetryEvent>> {
         self.engine().await?.telemetry(id, event_type, limit).await
-    }
-
-    /// Adds what only the app knows to an error: the nearest execution id for an unknown one, and the `--data-dir`
-    /// value for command lines that the error suggests.
-    pub async fn explain_error(&self, error: Error) -> Error {
-        match error.code() {
-            Code::ExecutionNotFound => self.add_nearest_execution(error).await,
-            code if errors::is_state_error(code) || code == Code::UserAlone => {
-                match self.config().data_dir_flag_value() {
-                    Some(data_dir) => error.with_context("data_dir", data_dir),
-                    None => error,
-                }
-            }
-            _ => error,
-        }
-    }
-
-    /// Adds the open execution of the caller's project whose id is nearest to the requested one.
-    async fn add_nearest_execution(&self, error: Error) -> Error {
-        let request = ListRequest {
-            state: Some(OPEN_STATES_FILTER.into()),
-            should_include_children: true,
-            limit: Some(limits::LIST_LIMIT_MAX),
-            ..ListRequest::default()
-        };
-        let listed = self.list(request).await.map(|open| open.executions);
-        let open_executions = listed.unwrap_or_default();
-        let ids = open_executions.iter().map(|execution| execution.execution_id.as_str());
-        let requested_id = error.context("asked").and_then(Value::as_str);
-        match requested_id.and_then(|asked| find_nearest(asked, ids)) {
-            Some(near) => {
-                let message = format!("{}; did you mean '{near}'?", error.message());
-                let error = error.with_context("nearest", near).with_next(NEAREST_EXECUTION_CALL);
-                error.with_message(message)
-            }
-            None => error,
-        }
     }
 
     /// The `--data-dir` flag that a command line needs to reach this data directory; empty for the default one.

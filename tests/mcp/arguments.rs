@@ -158,6 +158,7 @@ fn harmful(tool: &str, token: &Value) -> Map<String, Value> {
         _ if tool.starts_with("command.") => json!({ "id": "x y" }),
         "workflow.save" => json!({ "manifest": "workflow: w" }),
         "workflow.rename" => json!({ "workflow_id": "bug-fix", "new_id": "w" }),
+        "workflow.author_and_run" => json!({ "goal": "x" }),
         "workflow.cancel" => json!({ "operation_id": WITNESS }),
         _ if tool.starts_with("workflow.") => json!({ "workflow_id": "bug-fix" }),
         _ => json!({ "execution_id": WITNESS, "reason": "x" }),

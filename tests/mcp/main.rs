@@ -9,6 +9,7 @@ mod clumsy;
 mod codes;
 mod definitions;
 mod errors;
+mod flows;
 mod frames;
 mod fuzz;
 mod given;

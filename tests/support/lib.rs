@@ -69,7 +69,7 @@ pub const MANIFESTS: [&str; 6] =
     ["announce", "app-scaffold", "incident-runbook", "release", "retract", "review-until-approved"];
 
 /// Every tool by the name that the documents have.
-pub const TOOLS: [&str; 43] = [
+pub const TOOLS: [&str; 46] = [
     "workflow.start",
     "workflow.next_step",
     "workflow.read",
@@ -94,6 +94,9 @@ pub const TOOLS: [&str; 43] = [
     "workflow.step_plan",
     "workflow.preview_rendered",
     "workflow.run",
+    "workflow.execute",
+    "workflow.author_and_run",
+    "workflow.repair_and_rerun",
     "workflow.cancel",
     "workflow.save",
     "workflow.rename",

@@ -232,6 +232,9 @@ codes! {
     /// The execution that the call started or continues has failed.
     RunFailed = "RUN_FAILED", Execution, Engine, false,
         Next::Call(RETRY_NEXT_CALL);
+    /// The tool works as a task, and the client does not support tasks.
+    TaskCapabilityRequired = "TASK_CAPABILITY_REQUIRED", Execution, Engine, false,
+        Next::Words("Connect with a tasks-capable MCP client; without one call workflow.save, then workflow.run");
     /// The call would send a secret to an address that only the user may allow.
     SecretNotAllowed = "SECRET_NOT_ALLOWED", Validation, Validation, false,
         Next::Call(repeat_call("without the secret, if your user declines").after_person_does("run `midex catalog headers` in a terminal: it adds a secret to the headers of a catalog, for the catalog's own address"));

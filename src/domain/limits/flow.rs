@@ -29,6 +29,12 @@ pub const STEPS_AT_ONCE_MAX: usize = 2_000;
 pub const COMPENSATIONS_MAX: usize = 10_000;
 /// Nesting depth of child executions.
 pub const CHILD_DEPTH_MAX: u32 = 8;
+/// Longest goal of a workflow that is to be written.
+pub const GOAL_CHARS_MAX: usize = 20_000;
+/// Corrections of a manifest before a person is asked.
+pub const REPAIRS_DEFAULT: u32 = 5;
+/// Most corrections of a manifest before a person is asked that a caller may allow.
+pub const REPAIRS_MAX: u32 = 20;
 /// Workflows that `allow` of a step may name.
 pub const CHILD_CHOICES_MAX: usize = 100;
 /// Open executions below one root. The root is paused with `budget` before it starts another one.

@@ -21,7 +21,7 @@ use crate::{
 };
 use midex_domain::{
     ExecutionId, LifecycleAction, LifecycleChange, State,
-    error::{Category, Code, Result},
+    error::{Category, Code, Error, Result},
 };
 use midex_server::app::{ExecutionTurn, Turn, UserQuestion};
 
@@ -39,6 +39,11 @@ impl Server {
         mut call: InteractiveCall<'_>,
     ) -> Result<ToolCallOutcome> {
         let context = call.context;
+        if tool.requires_tasks() && !supports_tasks(context) {
+            let message =
+                format!("{} works as a task, and this client does not support tasks", tool.name());
+            return Err(Error::new(Code::TaskCapabilityRequired, message));
+        }
         let started = match call.find_started_execution()? {
             Some(execution_id) => {
                 let timeout = tools::wait_argument(&arguments);

@@ -24,6 +24,7 @@ mod store_examine;
 mod table;
 mod toolset;
 mod workflow_delete;
+mod workflow_flows;
 mod workflow_get;
 mod workflow_list;
 mod workflow_next_step;
@@ -128,6 +129,8 @@ pub(super) struct ToolSpec {
     class: Option<OperationClass>,
     /// Whether its answers must stay whole. Claude Code moves long answers of other tools into a file.
     has_whole_answers: bool,
+    /// Whether it works for clients that support tasks alone.
+    requires_tasks: bool,
     /// The maximum duration of a call, if it is known.
     max_duration: Option<MaxDurationFn>,
     input: SchemaFn,
@@ -224,6 +227,7 @@ impl ToolSpec {
             has_outside_effect: false,
             class: None,
             has_whole_answers: false,
+            requires_tasks: false,
             max_duration: None,
             input,
             output,
@@ -266,6 +270,12 @@ impl ToolSpec {
     /// Marks the tool as one whose answers must stay whole.
     const fn with_whole_answers(mut self) -> Self {
         self.has_whole_answers = true;
+        self
+    }
+
+    /// Marks the tool as one that works for clients that support tasks alone.
+    const fn as_task(mut self) -> Self {
+        self.requires_tasks = true;
         self
     }
 
@@ -312,6 +322,11 @@ impl ToolSpec {
     /// The work to do with arguments that are [`Self::check_arguments`].
     pub(super) fn work(&self) -> ToolWork {
         self.work
+    }
+
+    /// Whether it works for clients that support tasks alone.
+    pub(super) fn requires_tasks(&self) -> bool {
+        self.requires_tasks
     }
 
     /// Whether the tool changes nothing.

@@ -8,8 +8,9 @@ use super::{
     schemas::{fields_schema, list_answer_schema, reply_schema, view_schema},
     serialize_view, store_examine,
     toolset::{Toolset, Toolsets},
-    workflow_delete, workflow_get, workflow_list, workflow_next_step, workflow_preview,
-    workflow_read, workflow_rename, workflow_run, workflow_save, workflow_start, workflow_validate,
+    workflow_delete, workflow_flows, workflow_get, workflow_list, workflow_next_step,
+    workflow_preview, workflow_read, workflow_rename, workflow_run, workflow_save, workflow_start,
+    workflow_validate,
 };
 use midex_domain::{
     OperationClass::{Destructive, Safe, Standard},
@@ -93,7 +94,7 @@ macro_rules! work {
 
 /// Every tool. Names are read at every start of the command line, so a row is constant, and its schemas are made when
 /// they are first needed.
-pub(super) static TOOL_TABLE: [ToolSpec; 51] = [
+pub(super) static TOOL_TABLE: [ToolSpec; 54] = [
     tool! { "workflow.start" "Start a workflow"
         "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
          and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
@@ -194,6 +195,21 @@ pub(super) static TOOL_TABLE: [ToolSpec; 51] = [
     .with_class(Standard)
     .with_whole_answers()
     .with_max_duration(workflow_run::wait_argument),
+    tool! { "workflow.execute" "Execute a workflow"
+        "Runs a workflow as a task.",
+        AUTHOR, Create, Run(workflow_flows::execute) -> reply_schema::<workflow_run::WorkflowRun> }
+    .with_class(Standard)
+    .as_task(),
+    tool! { "workflow.author_and_run" "Write and run a workflow"
+        "As a task: leads you to write a workflow for a goal, saves it and runs it.",
+        AUTHOR, Create, Run(workflow_flows::author_and_run) -> reply_schema::<workflow_run::WorkflowRun> }
+    .with_class(Standard)
+    .as_task(),
+    tool! { "workflow.repair_and_rerun" "Repair and rerun a workflow"
+        "As a task: leads you to correct a workflow whose run failed, saves it and runs it again.",
+        AUTHOR, Create, Run(workflow_flows::repair_and_rerun) -> reply_schema::<workflow_run::WorkflowRun> }
+    .with_class(Standard)
+    .as_task(),
     tool! { "workflow.cancel" "Cancel a run"
         "Abandons a run, and its children, for good.",
         AUTHOR, Remove, Reply(lifecycle::cancel_run) ["operation_id", "status", "state"] }

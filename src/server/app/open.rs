@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::App;
+use super::{App, flows::add_flow_activities};
 use crate::{
     app::{Options, OwnedDirectory},
     config::Config,
@@ -128,6 +128,7 @@ impl App {
             Some(self.shared.catalogs.clone()? as Arc<dyn midex_domain::operation::Operations>)
         });
         let operations = operations.unwrap_or_else(|| Arc::new(NoOperations));
+        let activities = add_flow_activities(activities, self)?;
         let options = store::Options { snapshot_every: config.snapshot_every, ..store };
         let data_dir = config.data_dir.clone();
         let open_store = move || match owned {
