@@ -33,7 +33,6 @@ use super::{
     body::BodyKind,
     complexity::Complexity,
     document::Digest,
-    grammar::has_template,
     id::{AgentName, StepId, WorkflowName},
     input::Inputs,
     schema::{Schema, ValueSize},
@@ -334,8 +333,9 @@ impl Definition {
     /// The names of the workflows that the definition starts as children.
     pub fn child_workflow_names(&self) -> BTreeSet<&str> {
         let names = self.acting_steps().flat_map(|step| match &step.kind {
-            StepKind::Workflow { name, allow } if has_template(name) => allow.as_slice(),
-            StepKind::Workflow { name, .. } => std::slice::from_ref(name),
+            StepKind::Workflow { name, .. } => {
+                step.kind.child_choices().unwrap_or(std::slice::from_ref(name))
+            }
             _ => &[],
         });
         names.map(String::as_str).filter(|name| *name != ANY_WORKFLOW).collect()

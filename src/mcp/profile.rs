@@ -52,8 +52,12 @@ impl ToolProfile {
         Self { toolsets: Toolsets::ALL.union(Toolsets::PEOPLE), tool_names: ToolNames::Dotted };
 
     /// The tools, as this client sees them.
-    pub(super) fn list_offered_tools(self, client: Option<&Implementation>) -> Vec<Tool> {
-        tools::list_tools(self.toolsets, self.choose_spelling(client))
+    pub(super) fn list_offered_tools(
+        self,
+        client: Option<&Implementation>,
+        supports_tasks: bool,
+    ) -> Vec<Tool> {
+        tools::list_tools(self.toolsets, self.choose_spelling(client), supports_tasks)
     }
 
     /// The tool of this name, in either spelling.

@@ -271,7 +271,9 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         const METHOD: &str = "tools/list";
         let listing = async {
-            let tools = self.profile.list_offered_tools(context.client_info().as_ref());
+            let client = context.client_info();
+            let tools =
+                self.profile.list_offered_tools(client.as_ref(), runs::supports_tasks(&context));
             paginate(METHOD, tools, |tool| &tool.name, request)
         };
         let page = self.answer_request(METHOD, listing).await?;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use midex_test::{
     Client, list_of,
     project::{Project, each, list, text},
+    reader::Reader,
 };
 
 const HEAD: &str = "\
@@ -20,6 +21,13 @@ person picks. [Hosts](clients.md) says how to connect one; a refusal carries a c
 Any resource can be subscribed to: a client is told when it shows something else, and when definitions came or went. Each workflow and each agent is
 listed as a resource of its own too, and `skills/list` names them all as skills (SEP-2640).
 
+A client that declares the extension `io.modelcontextprotocol/tasks` (protocol 2026-07-28) gets a task from `workflow.run`, `workflow.execute`,
+`workflow.author_and_run` and `workflow.repair_and_rerun`. `taskId` is the id of the execution, so a task survives restarts, and `tasks/get`,
+`tasks/update` and `tasks/cancel` work for every execution. The client polls at `pollIntervalMs`; no notification is sent. `statusMessage` and
+`_meta {run_id, step, progress, summary}` say where the run stands. While a person has to answer, the task is `input_required`, with every open question.
+A task is `completed` as soon as a step is open for a model: its result is the answer of `workflow.run`, with the token in `awaiting`, and the model goes on
+with `workflow.next_step`. Other clients get that answer from `workflow.run` after 25 seconds at the latest, with the id to wait for.
+
 No answer holds more than 25,000 bytes, except those of tools that say so in `_meta[\"anthropic/maxResultSizeChars\"]`. What is longer comes in parts:
 `workflow.read` has the address of the next one in `next`, `resources/read` of a text in `_meta.next` of the contents. There JSON stays whole, so that a
 program can parse it, and `_meta.parts` is the address of its first part.
@@ -29,8 +37,7 @@ program can parse it, and `_meta.parts` is the address of its first part.
 const SETS: [&str; 4] = ["run", "author", "operate", "catalog"];
 
 fn tools(project: &Project, flags: &[&str]) -> Vec<Value> {
-    let mut server = project.serve_with(flags);
-    list(&server.request("tools/list", json!({}))["result"]["tools"])
+    Reader::tools_with_tasks(project, flags)
 }
 
 /// Text for a cell of a table.
@@ -79,7 +86,7 @@ fn page() -> String {
     let project = Project::new(&[]);
     let mut server = project.serve();
     let mut page = HEAD.to_owned();
-    let all = list(&server.request("tools/list", json!({}))["result"]["tools"]);
+    let all = tools(&project, &[]);
     let sets = SETS.map(|set| (set, each(&tools(&project, &["--toolsets", set]), "name")));
 
     page.push_str("## Toolsets\n\n`midex serve --toolsets run,operate` offers a part of the tools, and of prompts and resources with them: ");

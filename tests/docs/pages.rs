@@ -15,7 +15,7 @@ use midex_registry::{Registry, Sources, check_text};
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client,
+    Client, TASK_TOOLS,
     project::{Project, each, list},
 };
 
@@ -242,7 +242,8 @@ fn f25_no_page_names_a_tool_that_is_not_there() {
     let project = Project::new(&[]);
     let mut server = project.serve();
     let tools = list(&server.request("tools/list", json!({}))["result"]["tools"]);
-    let tools: BTreeSet<_> = each(&tools, "name").into_iter().collect();
+    let task_tools = TASK_TOOLS.map(str::to_owned);
+    let tools: BTreeSet<_> = each(&tools, "name").into_iter().chain(task_tools).collect();
     let prompts = list(&server.request("prompts/list", json!({}))["result"]["prompts"]);
     let prompts: BTreeSet<_> = each(&prompts, "name").into_iter().collect();
     let mut named = 0;

@@ -158,7 +158,6 @@ fn harmful(tool: &str, token: &Value) -> Map<String, Value> {
         _ if tool.starts_with("command.") => json!({ "id": "x y" }),
         "workflow.save" => json!({ "manifest": "workflow: w" }),
         "workflow.rename" => json!({ "workflow_id": "bug-fix", "new_id": "w" }),
-        "workflow.author_and_run" => json!({ "goal": "x" }),
         "workflow.cancel" => json!({ "operation_id": WITNESS }),
         _ if tool.starts_with("workflow.") => json!({ "workflow_id": "bug-fix" }),
         _ => json!({ "execution_id": WITNESS, "reason": "x" }),
@@ -271,7 +270,7 @@ fn a_tool_that_there_is_not_is_not_found_whatever_its_name() {
         let call = json!({ "name": name, "arguments": { "execution_id": WITNESS } });
         let answer = witness.request("tools/call", call);
         fails_with(&answer["error"], -32602, "TOOL_NOT_FOUND");
-        answer.is_below(2200);
+        answer.is_below(2300);
     }
     witness.survives();
 }

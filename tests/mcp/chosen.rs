@@ -52,15 +52,15 @@ fn what_cannot_be_chosen_is_a_finding() {
     let project = Project::new(&[("workflows/one.yaml", ONE)]);
     let mut server = project.serve();
     for (old, new, rule, words) in [
-        ("    allow: [one]\n", "", "missing_key", "allow"),
-        ("${{ inputs.which }}", "one", "no_effect", "allow"),
+        ("    allow: [one]\n", "", "not_a_template", "allow"),
+        ("${{ inputs.which }}", "one", "not_a_template", "allow"),
         ("[one]", "[nowhere]", "unknown_workflow", "nowhere"),
         ("${{ inputs.values }}", "all", "wrong_type", "a mapping"),
         (
             "workflow: ${{ inputs.which }}\n    allow: [one]",
             "guidance: T",
-            "wrong_type",
-            "a mapping",
+            "not_a_template",
+            "all its values from one",
         ),
     ] {
         let manifest = chooser("[one]");

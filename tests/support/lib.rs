@@ -68,8 +68,12 @@ pub use self::{
 pub const MANIFESTS: [&str; 6] =
     ["announce", "app-scaffold", "incident-runbook", "release", "retract", "review-until-approved"];
 
-/// Every tool by the name that the documents have.
-pub const TOOLS: [&str; 46] = [
+/// The tools that only clients with tasks are shown.
+pub const TASK_TOOLS: [&str; 3] =
+    ["workflow.execute", "workflow.author_and_run", "workflow.repair_and_rerun"];
+
+/// Every other tool by the name that the documents have.
+pub const TOOLS: [&str; 43] = [
     "workflow.start",
     "workflow.next_step",
     "workflow.read",
@@ -94,9 +98,6 @@ pub const TOOLS: [&str; 46] = [
     "workflow.step_plan",
     "workflow.preview_rendered",
     "workflow.run",
-    "workflow.execute",
-    "workflow.author_and_run",
-    "workflow.repair_and_rerun",
     "workflow.cancel",
     "workflow.save",
     "workflow.rename",

@@ -73,6 +73,14 @@ impl Reader {
         list(&self.result("tools/list", json!({}))["tools"])
     }
 
+    /// The tools that a client is shown that supports tasks.
+    pub fn tools_with_tasks(project: &Project, flags: &[&str]) -> Vec<Value> {
+        let mut client = Self::new(project, Era::Stateless, "test", flags);
+        let tasks = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+        let params = json!({ "_meta": stateless_with(tasks) });
+        list(&client.result("tools/list", params)["tools"])
+    }
+
     pub fn names(&mut self) -> Vec<String> {
         each(&self.tools(), "name")
     }

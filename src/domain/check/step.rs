@@ -8,7 +8,7 @@ use super::{
         definition::{Step, StepKind},
         draft::{RawField, StepDraft, WorkflowFormat},
         finding::{Finding, Rule},
-        grammar::{self, KeyRole, ValueShape},
+        grammar::{self, KeyRole, ValueShape, has_template},
         id::{AgentName, StepId},
         nearest::find_nearest,
         node::DocumentNode,
@@ -175,24 +175,25 @@ fn idle_field_finding(field: &RawField, kind: &RawField) -> Option<Finding> {
 /// those.
 fn child_choice_finding(draft: &StepDraft) -> Option<Finding> {
     let child = draft.find_field("workflow");
-    if let Some(with) = draft.find_field("with").filter(|with| with.value.as_text().is_some())
+    let one_expression = |field: &&RawField| field.value.as_text().is_some_and(has_template);
+    if let Some(with) = draft.find_field("with").filter(one_expression)
         && child.is_none()
     {
-        let finding = with.value_finding(Rule::WrongType, "`with` must be a mapping");
+        let message = "`with` is one expression, and only a child takes all its values from one";
+        let finding = with.value_finding(Rule::NotATemplate, message);
         return Some(finding.suggest("write each value under its name".to_owned()));
     }
     let (child, allow) = (child?, draft.find_field("allow"));
-    let is_chosen = child.value.as_text().is_some_and(grammar::has_template);
-    match allow {
-        None if is_chosen => {
-            let message = "`workflow` chooses the child at run time, and `allow` is missing";
-            let hint = "list the workflows that it may choose: `allow: [one, two]`";
-            Some(child.value_finding(Rule::MissingKey, message).suggest(hint.to_owned()))
+    match (one_expression(&child), allow) {
+        (true, None) => {
+            let message = "no expression is evaluated in `workflow` without `allow`";
+            let hint = "list the workflows that it may choose: `allow: [one, two]`; or choose a step with `branch`";
+            Some(child.value_finding(Rule::NotATemplate, message).suggest(hint.to_owned()))
         }
-        Some(allow) if !is_chosen => {
-            let message = "`allow` has no effect where `workflow` is a name";
-            let hint = "remove it, or choose the child with `${{ … }}`";
-            Some(allow.key_finding(Rule::NoEffect, message).suggest(hint.to_owned()))
+        (false, Some(allow)) => {
+            let message = "`allow` is for a `workflow` that is an expression; this one is a name";
+            let hint = "remove `allow`, or choose the child with `${{ … }}`";
+            Some(allow.key_finding(Rule::NotATemplate, message).suggest(hint.to_owned()))
         }
         _ => None,
     }

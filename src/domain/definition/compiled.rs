@@ -8,7 +8,6 @@ use super::{BranchOffer, OutputPattern, Step, StepKind, WaitTrigger, Workflow};
 use crate::{
     body::BodyKind,
     expression::{Expression, Template},
-    grammar::has_template,
 };
 
 /// The compiled expressions and templates of one step.
@@ -184,7 +183,7 @@ pub fn collect_expression_texts(step: &Step) -> Value {
         }
         StepKind::Set { entries } => insert("set", Some(Value::Object(entries.clone()))),
         StepKind::Fail { message, .. } => insert("message", Some(json!(message))),
-        StepKind::Workflow { name, .. } if has_template(name) => {
+        StepKind::Workflow { name, .. } if step.kind.child_choices().is_some() => {
             insert("workflow", Some(json!(name)));
         }
         StepKind::Agent { .. }

@@ -449,6 +449,14 @@ impl Step {
 }
 
 impl StepKind {
+    /// The workflows among which an expression chooses the child; `None` if the child is named, or there is none.
+    pub fn child_choices(&self) -> Option<&[String]> {
+        match self {
+            Self::Workflow { allow, .. } if !allow.is_empty() => Some(allow),
+            _ => None,
+        }
+    }
+
     /// The manifest key of this kind.
     pub const fn as_str(&self) -> &'static str {
         match self {

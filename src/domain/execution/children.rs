@@ -13,7 +13,6 @@ use crate::{
     FailureCode,
     definition::{ANY_WORKFLOW, Definition, Step, StepKind},
     document::Digest,
-    grammar::has_template,
     id::ExecutionId,
     limits,
 };
@@ -269,7 +268,7 @@ impl AttemptRequest {
     /// The name of the workflow that the child runs, if the attempt begins a child.
     pub fn workflow(&self) -> Option<&str> {
         match &self.step_kind {
-            StepKind::Workflow { name, .. } if has_template(name) => {
+            StepKind::Workflow { .. } if self.step_kind.child_choices().is_some() => {
                 self.input.value.get("workflow")?.as_str()
             }
             StepKind::Workflow { name, .. } => Some(name),
@@ -279,14 +278,9 @@ impl AttemptRequest {
 
     /// The workflows that may be chosen, if an expression has chosen one that is not among them.
     pub fn disallowed_choice(&self) -> Option<&[String]> {
-        match &self.step_kind {
-            StepKind::Workflow { name, allow } if has_template(name) => {
-                let is_allowed = |allowed: &String| {
-                    allowed == ANY_WORKFLOW || self.workflow() == Some(allowed.as_str())
-                };
-                (self.workflow().is_none() || !allow.iter().any(is_allowed)).then_some(allow)
-            }
-            _ => None,
-        }
+        let allow = self.step_kind.child_choices()?;
+        let is_allowed =
+            |allowed: &String| allowed == ANY_WORKFLOW || self.workflow() == Some(allowed.as_str());
+        (self.workflow().is_none() || !allow.iter().any(is_allowed)).then_some(allow)
     }
 }

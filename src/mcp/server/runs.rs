@@ -39,17 +39,18 @@ impl Server {
         mut call: InteractiveCall<'_>,
     ) -> Result<ToolCallOutcome> {
         let context = call.context;
-        if tool.requires_tasks() && !supports_tasks(context) {
-            let message =
-                format!("{} works as a task, and this client does not support tasks", tool.name());
-            return Err(Error::new(Code::TaskCapabilityRequired, message));
-        }
         let started = match call.find_started_execution()? {
             Some(execution_id) => {
                 let timeout = tools::wait_argument(&arguments);
                 StartedRun { execution_id, warnings: Vec::new(), timeout }
             }
-            None => start(&self.app, tool.check_arguments(arguments)?).await?,
+            None => {
+                let arguments = tool.check_arguments(arguments)?;
+                if tool.requires_tasks() && !supports_tasks(context) {
+                    return Err(task_capability_error(tool.name()));
+                }
+                start(&self.app, arguments).await?
+            }
         };
         let StartedRun { execution_id, mut warnings, timeout } = started;
         if supports_tasks(context) {
@@ -175,8 +176,13 @@ impl Server {
     }
 }
 
+fn task_capability_error(tool: &str) -> Error {
+    let message = format!("{tool} works as a task, and this client does not support tasks");
+    Error::new(Code::TaskCapabilityRequired, message)
+}
+
 /// Whether the client declared the extension for tasks.
-fn supports_tasks(context: &RequestContext<RoleServer>) -> bool {
+pub(super) fn supports_tasks(context: &RequestContext<RoleServer>) -> bool {
     let capabilities = context.client_capabilities();
     has_modern_metadata(context)
         && capabilities.is_some_and(|capabilities| capabilities.supports_tasks())

@@ -151,8 +151,8 @@ struct ToolSchemas {
 static DOTTED_TOOLS: LazyLock<Vec<(Toolsets, Tool)>> =
     LazyLock::new(|| build_tool_list(Spelling::Dotted));
 
-/// The tools of these toolsets, as they are listed.
-pub(super) fn list_tools(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
+/// The tools of these toolsets, as they are listed. A client without tasks is not shown tools that it cannot use.
+pub(super) fn list_tools(sets: Toolsets, spelling: Spelling, supports_tasks: bool) -> Vec<Tool> {
     static UNDERSCORED_TOOLS: LazyLock<Vec<(Toolsets, Tool)>> =
         LazyLock::new(|| build_tool_list(Spelling::Underscored));
     let all_tools = match spelling {
@@ -160,8 +160,10 @@ pub(super) fn list_tools(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
         Spelling::Underscored => &*UNDERSCORED_TOOLS,
     };
     // The clones are cheap, since schemas are shared.
-    let offered_tools = all_tools.iter().filter(|(set, _)| sets.intersects(*set));
-    offered_tools.map(|(_, tool)| tool.clone()).collect()
+    let offered_tools = all_tools.iter().zip(&TOOL_TABLE).filter(|((set, _), tool)| {
+        sets.intersects(*set) && (supports_tasks || !tool.requires_tasks)
+    });
+    offered_tools.map(|((_, tool), _)| tool.clone()).collect()
 }
 
 fn build_tool_list(spelling: Spelling) -> Vec<(Toolsets, Tool)> {
@@ -503,14 +505,14 @@ mod tests {
                 check_schema(tool, items);
             }
         }
-        for tool in list_tools(Toolsets::ALL, Spelling::Dotted) {
+        for tool in list_tools(Toolsets::ALL, Spelling::Dotted, true) {
             check_schema(&tool.name, &Value::Object((*tool.input_schema).clone()));
         }
     }
 
     #[test]
     fn finding_a_tool_copies_no_schema() {
-        for tool in list_tools(Toolsets::ALL, Spelling::Dotted) {
+        for tool in list_tools(Toolsets::ALL, Spelling::Dotted, true) {
             let asked = find_tool(Toolsets::ALL, &tool.name).ok();
             let asked = asked.and_then(ToolSpec::documented_tool).expect("a tool");
             assert_eq!(asked.name, tool.name);

@@ -112,9 +112,6 @@ fn tools_that_only_read_leave_every_byte_mode_and_time_as_it_is() {
         let writing: Vec<_> = writing.iter().map(|tool| text(&tool["name"])).collect();
         let named = [
             "workflow.run",
-            "workflow.execute",
-            "workflow.author_and_run",
-            "workflow.repair_and_rerun",
             "workflow.cancel",
             "workflow.save",
             "workflow.rename",

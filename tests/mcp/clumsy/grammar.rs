@@ -41,7 +41,7 @@ pub(super) fn fault(action: &str, tools: &BTreeMap<String, Value>) -> Option<Str
 }
 
 /// Codes of the command line, and of faults of the protocol below the tools.
-const WORDS: [Code; 11] = [
+const WORDS: [Code; 12] = [
     Code::PromptNotFound,
     Code::RequestInvalid,
     Code::ParamsInvalid,
@@ -53,6 +53,8 @@ const WORDS: [Code; 11] = [
     Code::FileExists,
     Code::HostFileInvalid,
     Code::UsageInvalid,
+    // The client has to be another one.
+    Code::TaskCapabilityRequired,
 ];
 
 #[tokio::test]

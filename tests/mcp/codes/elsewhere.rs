@@ -42,6 +42,7 @@ const ELSEWHERE: &str = "
     COMMAND_CLASS_REFUSED | over MCP, with a catalog | a_tool_makes_a_class_stricter_and_never_looser
     COMMAND_FAILED | over MCP, with a service | what_goes_wrong_is_told_with_the_words_of_the_service_and_nothing_is_sent_that_may_not
     RUN_FAILED | of a run whose step fails | a_failed_run_is_an_error_that_names_the_step_and_the_call_that_continues_it
+    TASK_CAPABILITY_REQUIRED | of a client without tasks | without_tasks_these_tools_say_what_to_do_instead
     CATALOG_MISSING | over MCP, with a workflow | steps_of_a_workflow_call_operations_and_wait_for_their_catalog
     CATALOG_NOT_FOUND | over MCP, with a document | documents_lie_where_tools_may_read
     OPENAPI_INVALID | over MCP, with a document | documents_lie_where_tools_may_read

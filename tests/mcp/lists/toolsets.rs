@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::underscored;
 use midex_test::{
-    Client, Shows, TOOLS,
-    project::Project,
+    Client, Shows, TASK_TOOLS, TOOLS,
+    project::{Project, each},
     reader::{ERAS, Era, Reader},
 };
 
@@ -15,10 +15,7 @@ const SETS: [&str; 4] = ["run", "author", "operate", "catalog"];
 
 /// The tools of each set as a server lists them.
 fn offered(project: &Project) -> BTreeMap<String, Vec<String>> {
-    let tools = |set: &str| {
-        let flags = ["--toolsets", set];
-        Reader::new(project, Era::Initialize, "other", &flags).names()
-    };
+    let tools = |set: &str| each(&Reader::tools_with_tasks(project, &["--toolsets", set]), "name");
     SETS.iter().map(|set| ((*set).to_owned(), tools(set))).collect()
 }
 
@@ -30,7 +27,7 @@ fn every_tool_is_in_a_set_and_its_page_and_the_help_say_which() {
     all.sort();
     // Who operates looks, waits and resumes too.
     all.dedup();
-    let mut wanted = TOOLS;
+    let mut wanted: Vec<_> = TOOLS.into_iter().chain(TASK_TOOLS).collect();
     wanted.sort_unstable();
     assert_eq!(all, wanted);
 
@@ -74,6 +71,7 @@ fn what_is_left_out_is_neither_listed_nor_called_nor_spoken_of() {
             let flags = ["--toolsets", given];
             let mut client = Reader::new(&project, era, "other", &flags);
             let mut here: Vec<_> = given.split(',').flat_map(|set| sets[set].clone()).collect();
+            here.retain(|tool| !TASK_TOOLS.contains(&tool.as_str()));
             here.sort_by_key(|tool| TOOLS.iter().position(|known| known == tool));
             assert_eq!(client.names(), here, "{given}");
             for tool in TOOLS.into_iter().filter(|tool| !here.contains(&(*tool).to_owned())) {

@@ -204,7 +204,7 @@ fn an_expression_where_none_is_evaluated_is_one_finding() {
         assert!(finding.edits.is_empty(), "{step}");
     }
     for (step, words) in [
-        (format!("  - {{ id: a, workflow: {t} }}"), "`branch`"),
+        (format!("  - {{ id: a, workflow: {t} }}"), "`allow`"),
         (format!("  - {{ id: a, tool: {t} }}"), "`branch`"),
         (format!("  - {{ id: a, fail: {{ code: {t}, message: m }} }}"), "`message`"),
     ] {
