@@ -257,10 +257,9 @@ async fn validate_manifest(app: &App, input: FlowInput) -> Result<Value> {
     let mut violations: Vec<_> =
         violations.iter().take(limits::VIOLATIONS_MAX).map(|finding| json!(finding)).collect();
     let name_problem = match &input.workflow_id {
-        Some(id) if *id != check.name => {
-            Some(format!("the id of this workflow is `{id}`: keep it"))
+        Some(id) => {
+            (*id != check.name).then(|| format!("the id of this workflow is `{id}`: keep it"))
         }
-        Some(_) => None,
         None if is_valid => app.find_file_to_overwrite(&save).await.map(|file| {
             format!("there is a workflow `{}` already: choose another id", file.workflow_id)
         }),
@@ -281,14 +280,13 @@ async fn save_manifest(app: &App, input: FlowInput) -> Result<Value> {
     let save = input.save_request();
     let existing = app.find_file_to_overwrite(&save).await;
     let version = save.manifest.version().to_string();
-    let saved = match existing.filter(|file| file.version == version) {
-        Some(file) => SavedFile { workflow_id: file.workflow_id, path: file.path, version },
-        None => {
-            let saved = serde_json::to_value(app.save_workflow(save).await?);
-            saved.and_then(serde_json::from_value).map_err(|error| {
-                Error::internal("the result of a save cannot be read").with_source(error)
-            })?
-        }
+    let saved = if let Some(file) = existing.filter(|file| file.version == version) {
+        SavedFile { workflow_id: file.workflow_id, path: file.path, version }
+    } else {
+        let saved = serde_json::to_value(app.save_workflow(save).await?);
+        saved.and_then(serde_json::from_value).map_err(|error| {
+            Error::internal("the result of a save cannot be read").with_source(error)
+        })?
     };
     Ok(json!(saved))
 }
