@@ -302,13 +302,9 @@ async fn send_form(
 /// The request to show a form with this message and schema.
 pub(super) fn build_form_request(message: &str, schema: &Value) -> Option<ElicitRequest> {
     let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
-    match serde_json::from_value::<ElicitRequestParams>(params) {
-        Ok(params) => Some(ElicitRequest::new(params)),
-        Err(_) => {
-            tracing::debug!("a question fits no form");
-            None
-        }
-    }
+    let params = serde_json::from_value::<ElicitRequestParams>(params);
+    let params = params.inspect_err(|_| tracing::debug!("a question fits no form"));
+    params.ok().map(ElicitRequest::new)
 }
 
 /// The form that the user submitted in a response; `None` if they declined.

@@ -398,7 +398,7 @@ impl ServerHandler for Server {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let read_resource = async {
             resources::check_resource_offered(&request.uri, self.profile.toolsets)?;
-            resources::read_resource(&self.app, &request.uri, true).await
+            Box::pin(resources::read_resource(&self.app, &request.uri, true)).await
         };
         let resource = self.answer_request("resources/read", read_resource).await?;
         let mut meta =
@@ -446,7 +446,7 @@ impl ServerHandler for Server {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let read = self.read_task(&request.task_id, &context);
+        let read = Box::pin(self.read_task(&request.task_id, &context));
         self.answer_request("tasks/get", read).await.map_err(as_invalid_params)
     }
 
@@ -455,7 +455,8 @@ impl ServerHandler for Server {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let answer = self.answer_task(&request.task_id, request.input_responses, &context);
+        let answer =
+            Box::pin(self.answer_task(&request.task_id, request.input_responses, &context));
         self.answer_request("tasks/update", answer).await.map_err(as_invalid_params)
     }
 
@@ -464,7 +465,7 @@ impl ServerHandler for Server {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let cancel = self.cancel_task_of(&request.task_id, &context);
+        let cancel = Box::pin(self.cancel_task_of(&request.task_id, &context));
         self.answer_request("tasks/cancel", cancel).await.map_err(as_invalid_params)
     }
 

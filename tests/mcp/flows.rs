@@ -220,9 +220,10 @@ fn a_failed_run_is_repaired_and_run_again_with_its_inputs() {
         server.done("workflow.save", json!({ "manifest": broken() }));
         let run = json!({ "workflow_id": "greet", "inputs": { "who": "Eve" } });
         let failed = server.refused("workflow.run", run);
-        let subject = match by_id {
-            true => json!({ "execution_id": failed["execution_id"] }),
-            false => json!({ "workflow_id": "greet" }),
+        let subject = if by_id {
+            json!({ "execution_id": failed["execution_id"] })
+        } else {
+            json!({ "workflow_id": "greet" })
         };
         let mut model = Model::begin(&project, "workflow.repair_and_rerun", subject);
         let asked = model.finish("repair", json!({ "manifest": GREET.replace(": greet", ": g") }));

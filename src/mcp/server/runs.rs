@@ -39,18 +39,15 @@ impl Server {
         mut call: InteractiveCall<'_>,
     ) -> Result<ToolCallOutcome> {
         let context = call.context;
-        let started = match call.find_started_execution()? {
-            Some(execution_id) => {
-                let timeout = tools::wait_argument(&arguments);
-                StartedRun { execution_id, warnings: Vec::new(), timeout }
+        let started = if let Some(execution_id) = call.find_started_execution()? {
+            let timeout = tools::wait_argument(&arguments);
+            StartedRun { execution_id, warnings: Vec::new(), timeout }
+        } else {
+            let arguments = tool.check_arguments(arguments)?;
+            if tool.requires_tasks() && !supports_tasks(context) {
+                return Err(task_capability_error(tool.name()));
             }
-            None => {
-                let arguments = tool.check_arguments(arguments)?;
-                if tool.requires_tasks() && !supports_tasks(context) {
-                    return Err(task_capability_error(tool.name()));
-                }
-                start(&self.app, arguments).await?
-            }
+            start(&self.app, arguments).await?
         };
         let StartedRun { execution_id, mut warnings, timeout } = started;
         if supports_tasks(context) {

@@ -276,7 +276,7 @@ impl ToolSpec {
     }
 
     /// Marks the tool as one that works for clients that support tasks alone.
-    const fn as_task(mut self) -> Self {
+    const fn requiring_tasks(mut self) -> Self {
         self.requires_tasks = true;
         self
     }

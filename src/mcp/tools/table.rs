@@ -199,17 +199,17 @@ pub(super) static TOOL_TABLE: [ToolSpec; 54] = [
         "Runs a workflow as a task.",
         AUTHOR, Create, Run(workflow_flows::execute) -> reply_schema::<workflow_run::WorkflowRun> }
     .with_class(Standard)
-    .as_task(),
+    .requiring_tasks(),
     tool! { "workflow.author_and_run" "Write and run a workflow"
         "As a task: leads you to write a workflow for a goal, saves it and runs it.",
         AUTHOR, Create, Run(workflow_flows::author_and_run) -> reply_schema::<workflow_run::WorkflowRun> }
     .with_class(Standard)
-    .as_task(),
+    .requiring_tasks(),
     tool! { "workflow.repair_and_rerun" "Repair and rerun a workflow"
         "As a task: leads you to correct a workflow whose run failed, saves it and runs it again.",
         AUTHOR, Create, Run(workflow_flows::repair_and_rerun) -> reply_schema::<workflow_run::WorkflowRun> }
     .with_class(Standard)
-    .as_task(),
+    .requiring_tasks(),
     tool! { "workflow.cancel" "Cancel a run"
         "Abandons a run, and its children, for good.",
         AUTHOR, Remove, Reply(lifecycle::cancel_run) ["operation_id", "status", "state"] }
