@@ -1,6 +1,7 @@
 //! The inputs of a workflow (`inputs` of a manifest). An [`Input`] declares what its value may be; [`Inputs`] validate
 //! all values of a caller at once and fill in defaults.
 
+mod choice;
 mod default;
 mod output;
 mod provider;
@@ -14,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
 pub use self::{
+    choice::{Choice, Choices, SelectedFields},
     default::{DefaultFrom, DefaultSources, InputDefault, parse_typed_text},
-    provider::{ProviderOutcome, ProviderResolution, ProviderSource, SelectedFields},
+    provider::{ProviderOutcome, ProviderResolution, ProviderSource},
     report::{InputReport, InputStatus},
     resolve::{AnswerViolation, ResolvedAnswers},
 };
@@ -103,6 +105,9 @@ pub struct Input {
     /// Further arguments of the provider. Those in `provider_args` take precedence.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub depends_on: Map<String, Value>,
+    /// How many seconds a list of choices is used again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_ttl_sec: Option<u32>,
 }
 
 /// What a value must satisfy beyond its type. Lengths count Unicode characters.

@@ -12,6 +12,8 @@ mod fork;
 mod list;
 mod open;
 mod options;
+#[cfg(feature = "catalog")]
+mod providers;
 mod question;
 mod trust;
 mod turn;
@@ -99,9 +101,8 @@ struct SharedState {
     environments: Environments,
     definitions: Arc<DefinitionCache>,
     large_read_permits: Semaphore,
-    /// Limits how many threads read catalog documents from files at the same time.
     #[cfg(feature = "catalog")]
-    document_read_permits: Arc<Semaphore>,
+    catalog_reads: providers::CatalogReads,
     /// The user's catalogs. `None` if the embedding program supplies its own operations, or there is no home directory.
     #[cfg(feature = "catalog")]
     catalogs: Option<Arc<Catalogs>>,
@@ -180,7 +181,7 @@ impl App {
                 definitions: Arc::new(cache),
                 large_read_permits: Semaphore::new(limits::LARGE_READS_MAX),
                 #[cfg(feature = "catalog")]
-                document_read_permits: Arc::new(Semaphore::new(limits::DOCUMENTS_READ_MAX)),
+                catalog_reads: providers::CatalogReads::default(),
                 #[cfg(feature = "catalog")]
                 catalogs,
             }),

@@ -10,6 +10,7 @@ mod artifacts;
 mod bodies;
 mod called;
 mod changes;
+mod choices;
 mod classes;
 mod documents;
 mod faults;

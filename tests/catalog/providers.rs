@@ -5,25 +5,39 @@ use serde_json::{Value, json};
 use midex_test::{
     Client, Server,
     project::{Project, list},
+    service::{self, Seen, Service},
     shop::document,
 };
 
 /// An address of a customer is chosen; the customer comes from another input.
 fn manifest(given: &str, more: &str) -> String {
     format!(
-        "workflow: send\ndescription: d\ninputs:\n  owner: {{ type: object, optional: true }}\n  who: {{ provider: shop customers:list, type: string }}\n  address: {{ provider: shop customers:addresses:list, {given}, {more} }}\nsteps: [{{ id: a, guidance: '${{{{ inputs.address }}}} ${{{{ inputs.who }}}} ${{{{ inputs.owner }}}}' }}]\n"
+        "workflow: send\ndescription: d\ninputs:\n  owner: {{ type: object, optional: true }}\n  who: {{ provider: shop customers:list, type: string }}\n  address: {{ provider: shop customers:addresses:list, select: {{ value_field: address.id }}, {given}, {more} }}\nsteps: [{{ id: a, guidance: '${{{{ inputs.address }}}} ${{{{ inputs.who }}}} ${{{{ inputs.owner }}}}' }}]\n"
     )
 }
 
+/// What the shop lists.
+fn lists(seen: &Seen) -> service::Reply {
+    let listed = match seen.target() {
+        "/api/customers" => json!([{ "id": "c-1", "name": "Ann" }]),
+        _ => json!({ "addresses": [{ "address": { "id": "a-1" }, "label": "home" }] }),
+    };
+    service::json(200, &listed)
+}
+
 /// A server whose user has the shop.
-fn shop() -> (Project, Server) {
+async fn shop() -> (Service, Project, Server) {
+    let service = Service::new(lists).await;
     let project = Project::new(&[]);
     let catalog = "home/.config/midex/catalogs/shop";
     project.write(&format!("{catalog}/document.yaml"), &document().to_string());
-    let settings = "title = \"Shop\"\nvendor = \"shop\"\nbase_url = \"https://shop.example/api\"\n";
-    project.write(&format!("{catalog}/catalog.toml"), settings);
+    let (host, url) = (&service.host, service.url());
+    let settings = format!(
+        "title = \"Shop\"\nvendor = \"shop\"\nbase_url = \"{url}/api\"\nallow = [\"{host}\"]\n"
+    );
+    project.write(&format!("{catalog}/catalog.toml"), &settings);
     let server = project.serve();
-    (project, server)
+    (service, project, server)
 }
 
 fn resolved(server: &mut Server, manifest: &str, inputs: Value) -> Value {
@@ -31,9 +45,9 @@ fn resolved(server: &mut Server, manifest: &str, inputs: Value) -> Value {
     server.done("workflow.resolve_inputs", arguments)
 }
 
-#[test]
-fn arguments_of_providers_are_resolved_asked_for_left_out_or_errors() {
-    let (_project, mut server) = shop();
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_of_providers_are_resolved_asked_for_left_out_or_errors() {
+    let (_service, _project, mut server) = shop().await;
     let template = "provider_args: { customer: '${{ inputs.who }}' }";
     let bound = |more: &str| {
         format!("provider_args: {{ customer: {{ from_input: owner, path: id{more} }} }}")
@@ -55,9 +69,9 @@ fn arguments_of_providers_are_resolved_asked_for_left_out_or_errors() {
             true,
         ),
         (
-            "provider_args: { customer: 5 }, depends_on: { customer: 6 }".to_owned(),
+            "provider_args: { customer: c-5 }, depends_on: { customer: c-6 }".to_owned(),
             given.clone(),
-            value(json!(5)),
+            value(json!("c-5")),
             true,
         ),
         (bound(""), owned.clone(), value(json!("c-2")), true),
@@ -92,7 +106,9 @@ fn arguments_of_providers_are_resolved_asked_for_left_out_or_errors() {
     ] {
         let manifest = manifest(&written, "optional: true");
         let resolved = resolved(&mut server, &manifest, inputs);
-        let resolutions = list(&resolved["provider_resolutions"]);
+        let mut resolutions = list(&resolved["provider_resolutions"]);
+        // What the provider lists stands beside them, without an argument.
+        resolutions.retain(|one| one.get("argument").is_some());
         let [one] = resolutions.as_slice() else { panic!("{written}: {resolved}") };
         let found = &one["outcome"];
         match &outcome {
@@ -107,10 +123,10 @@ fn arguments_of_providers_are_resolved_asked_for_left_out_or_errors() {
     }
 }
 
-#[test]
-fn a_preview_says_what_choices_depend_on() {
-    let (_project, mut server) = shop();
-    let given = "provider_args: { customer: '${{ inputs.who }}' }, depends_on: { country: { from_input: owner, path: country } }, select: { value_field: address.id }";
+#[tokio::test(flavor = "multi_thread")]
+async fn a_preview_says_what_choices_depend_on() {
+    let (_service, _project, mut server) = shop().await;
+    let given = "provider_args: { customer: '${{ inputs.who }}' }, depends_on: { country: { from_input: owner, path: country } }";
     let manifest = manifest(given, "type: string");
     let previewed = server.done("workflow.preview_inputs", json!({ "manifest": manifest }));
     let inputs = list(&previewed["inputs"]);
@@ -132,9 +148,9 @@ fn a_preview_says_what_choices_depend_on() {
     assert!(ran["awaiting"].is_object(), "{ran}");
 }
 
-#[test]
-fn an_author_is_told_of_an_unknown_provider_with_the_nearest() {
-    let (_project, mut server) = shop();
+#[tokio::test(flavor = "multi_thread")]
+async fn an_author_is_told_of_an_unknown_provider_with_the_nearest() {
+    let (_service, _project, mut server) = shop().await;
     let manifest =
         manifest("provider_args: {}", "type: string").replace("customers:list", "custmers:list");
     let checked = server.done("workflow.validate", json!({ "manifest": manifest }));

@@ -248,10 +248,17 @@ pub static DECLARED_INPUT_SHAPE: MappingShape = new_mapping_shape(
             ValueShape::Record(&SELECT_SHAPE),
             "Which fields of what the provider lists count",
         ),
-        planned_key("mode", NO_EFFECT_ADVICE),
-        planned_key("join", NO_EFFECT_ADVICE),
-        planned_key("cache_ttl_sec", NO_EFFECT_ADVICE),
-        planned_key("on_error", NO_EFFECT_ADVICE),
+        planned_key("mode", "write `type: array`: then several of the choices may be taken"),
+        planned_key("join", "write `${{ inputs.NAME | join(', ') }}` where one text is needed"),
+        optional_key(
+            "cache_ttl_sec",
+            ValueShape::Count(0, limits::PROVIDER_CACHE_TTL_S_MAX),
+            "How many seconds a list of choices is used again; without it the provider is called each time",
+        ),
+        planned_key(
+            "on_error",
+            "leave it out: a value can be given even if the choices are not listed",
+        ),
         optional_key(
             "depends_on",
             ValueShape::Bindings(&BINDING_SHAPE),

@@ -1,27 +1,13 @@
 //! Providers of inputs. A provider is an operation that returns a list of objects, from which a person chooses one. Its
-//! arguments are literals or come from other inputs. This module only resolves the arguments and calls nothing.
+//! arguments are literals or come from other inputs. This module resolves the arguments; the server calls the operation.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Input, Inputs};
+use super::{Choices, Input, Inputs};
 use crate::expression::{EvaluationContext, Expression, Reference, ReferenceRoot, Template};
-
-/// The fields of the listed objects that are used.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SelectedFields {
-    /// The field that becomes the value of the input.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value_field: Option<String>,
-    /// The field that is displayed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub display_field: Option<String>,
-    /// The field that identifies an object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id_field: Option<String>,
-}
 
 /// The reaction to a provider argument without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -88,18 +74,19 @@ pub fn find_argument_inputs(argument_value: &Value) -> Option<BTreeSet<String>> 
     Some(names.collect())
 }
 
-/// The result of resolving a provider argument.
+/// The result of resolving a provider argument, or of listing the choices of an input.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum ProviderOutcome {
-    /// The argument has a value.
+    /// The argument has a value, or the choices of an optional input are listed.
     Resolved {
-        /// The value.
+        /// The value of the argument.
+        #[serde(skip_serializing_if = "Value::is_null")]
         value: Value,
     },
     /// A person must provide the value.
     Prompt {
-        /// Whether the provider requires the argument.
+        /// Whether the provider requires the argument, or the workflow the input.
         required: bool,
         /// The reason why it has no value.
         reason: String,
@@ -111,7 +98,7 @@ pub enum ProviderOutcome {
         /// The reason.
         reason: String,
     },
-    /// The argument cannot be resolved.
+    /// The argument cannot be resolved, or the choices cannot be listed.
     Error {
         /// The reason.
         message: String,
@@ -128,20 +115,34 @@ pub enum ProviderSource {
     Manual,
 }
 
-/// A provider argument with the result of resolving it.
+/// A provider argument with the result of resolving it, or an input with the result of listing its choices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProviderResolution {
     /// The input whose choices the provider lists.
     pub input: String,
-    /// The name of the argument.
-    pub argument: String,
+    /// The name of the argument; `None` for the choices of the input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub argument: Option<String>,
     /// The origin of its value.
     pub source: ProviderSource,
     /// The result of resolving it.
     pub outcome: ProviderOutcome,
+    /// The choices of the input, if they are listed.
+    #[serde(flatten)]
+    pub choices: Option<Choices>,
 }
 
 impl ProviderResolution {
+    /// The outcome for an argument, or for the choices of the input if there is no argument.
+    pub fn new(input: &Input, argument: Option<&str>, outcome: ProviderOutcome) -> Self {
+        let source = match outcome {
+            ProviderOutcome::Prompt { .. } => ProviderSource::Manual,
+            _ => ProviderSource::Automatic,
+        };
+        let (input, argument) = (input.key.to_string(), argument.map(str::to_owned));
+        Self { input, argument, source, outcome, choices: None }
+    }
+
     /// Whether a person must act before the provider can be called.
     pub fn needs_person(&self) -> bool {
         let outcome = &self.outcome;
@@ -163,6 +164,47 @@ impl Input {
             .provider_arguments()
             .filter_map(|(_, argument_value)| find_argument_inputs(argument_value));
         input_names.flatten().collect()
+    }
+
+    /// The outcome if the input has a value: no choice is needed.
+    fn known_value_outcome(&self, known: &Map<String, Value>) -> Option<ProviderOutcome> {
+        known.get(self.key.as_str()).filter(|value| !value.is_null())?;
+        let reason = format!("`{}` has a value, so its provider is not asked", self.key);
+        Some(ProviderOutcome::Skip { reason })
+    }
+
+    /// The outcome if the choices are listed: a required input must be given one of them.
+    pub fn choosing_outcome(&self) -> ProviderOutcome {
+        if self.optional {
+            return ProviderOutcome::Resolved { value: Value::Null };
+        }
+        let reason = format!("`{}` has no value: give one of the choices", self.key);
+        ProviderOutcome::Prompt { required: true, reason, path: format!("inputs.{}", self.key) }
+    }
+
+    /// The arguments with which the provider lists the choices, from the resolutions of all arguments. An argument that
+    /// has no value and is not required is left out.
+    ///
+    /// # Errors
+    /// Why the provider is not called: the input has a value, or an argument must be provided first.
+    pub fn provider_call_arguments(
+        &self,
+        known: &Map<String, Value>,
+        resolutions: &[ProviderResolution],
+    ) -> Result<Map<String, Value>, ProviderOutcome> {
+        if let Some(outcome) = self.known_value_outcome(known) {
+            return Err(outcome);
+        }
+        let mut arguments = Map::new();
+        for resolution in resolutions.iter().filter(|one| one.input == self.key.as_str()) {
+            let name = resolution.argument.clone().unwrap_or_default();
+            match resolution.outcome.clone() {
+                ProviderOutcome::Resolved { value } => drop(arguments.insert(name, value)),
+                ProviderOutcome::Prompt { required: false, .. } | ProviderOutcome::Skip { .. } => {}
+                outcome => return Err(outcome),
+            }
+        }
+        Ok(arguments)
     }
 
     /// Resolves an argument of the provider. `is_required` says whether the provider requires it.
@@ -194,12 +236,11 @@ impl Input {
         let reason = format!("`{path}` has no value");
         let binding = Binding::parse_binding(argument_value);
         let required = binding.as_ref().and_then(|binding| binding.required);
+        // If no choice is needed, nothing is asked for.
+        if let Some(outcome) = self.known_value_outcome(known) {
+            return outcome;
+        }
         match binding.map_or(OnMissing::Prompt, |binding| binding.on_missing()) {
-            // The input has a value already, so no choice is needed and nothing is asked for.
-            _ if known.get(self.key.as_str()).is_some_and(|value| !value.is_null()) => {
-                let reason = format!("`{}` has a value, so its provider is not asked", self.key);
-                ProviderOutcome::Skip { reason }
-            }
             OnMissing::Skip => ProviderOutcome::Skip { reason },
             OnMissing::Fail => ProviderOutcome::Error { message: reason },
             OnMissing::Prompt => {
@@ -232,12 +273,7 @@ impl Inputs {
                 let is_required = is_argument_required(provider, argument);
                 let outcome =
                     input.resolve_argument((argument, argument_value), known, is_required);
-                let source = match outcome {
-                    ProviderOutcome::Prompt { .. } => ProviderSource::Manual,
-                    _ => ProviderSource::Automatic,
-                };
-                let (input, argument) = (input.key.to_string(), argument.clone());
-                resolutions.push(ProviderResolution { input, argument, source, outcome });
+                resolutions.push(ProviderResolution::new(input, Some(argument), outcome));
             }
         }
         resolutions

@@ -84,6 +84,18 @@ pub const SERVER_URL_BYTES_MAX: usize = 2000;
 pub const DOCUMENT_PATTERNS_MAX: usize = 2000;
 /// Fields of an item named by the contract of a provider.
 pub const PROVIDER_FIELDS_MAX: usize = 100;
+/// Objects of a provider that are offered as the choices of an input; further ones are left out.
+pub const PROVIDER_CHOICES_MAX: usize = 100;
+/// Size of these objects, as JSON text; the objects past it are left out.
+pub const PROVIDER_CHOICES_BYTES_MAX: usize = 64 << 10;
+/// Longest label of a choice; a longer one is shortened.
+pub const CHOICE_LABEL_CHARS_MAX: usize = 200;
+/// Lists of providers kept in memory. A full cache is cleared.
+pub const PROVIDER_LISTS_KEPT_MAX: usize = 64;
+/// Providers called at once; further ones wait.
+pub const PROVIDERS_CALLED_MAX: usize = 8;
+/// Longest time that a list of choices may be kept for (`cache_ttl_sec`).
+pub const PROVIDER_CACHE_TTL_S_MAX: u32 = 86_400;
 /// Words of a search query; further ones are ignored.
 pub const SEARCH_WORDS_MAX: usize = 16;
 
@@ -91,6 +103,8 @@ pub const SEARCH_WORDS_MAX: usize = 16;
 pub const DOCUMENT_FETCH_MAX: Duration = Duration::from_secs(5);
 /// Timeout for connecting to the server of an operation, including name resolution.
 pub const CALL_CONNECT_MAX: Duration = Duration::from_secs(10);
+/// Timeout for listing the choices of an input, with all pages and the wait for other calls.
+pub const PROVIDER_CALL_MAX: Duration = Duration::from_secs(20);
 /// Default timeout of one call of an operation, and of each page.
 pub const CALL_MAX: Duration = Duration::from_secs(30);
 /// Largest request body of an operation.

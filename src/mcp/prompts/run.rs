@@ -109,7 +109,7 @@ async fn describe_unresolved_inputs(
     definition: &Definition,
     input_values: Map<String, Value>,
 ) -> Result<Vec<String>> {
-    let resolved = app.resolve_inputs(definition, input_values).await?;
+    let resolved = app.resolve_provider_arguments(definition, input_values).await?;
     let unresolved_inputs =
         resolved.inputs.iter().filter(|report| InputReport::is_unresolved(report));
     let line = |report: &InputReport| {

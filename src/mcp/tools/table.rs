@@ -175,9 +175,10 @@ pub(super) static TOOL_TABLE: [ToolSpec; 54] = [
         AUTHOR, Read, Reply(workflow_preview::preview_inputs) }
     .with_class(Safe),
     tool! { "workflow.resolve_inputs" "Resolve inputs"
-        "Returns the value of each input with these, and whether a start is possible (ready).",
+        "Returns the value of each input with these, what may be chosen for the others, and whether a start is possible (ready).",
         AUTHOR, Read, Reply(workflow_preview::resolve_inputs) }
     .with_class(Standard)
+    .with_outside_effect()
     .with_whole_answers(),
     tool! { "workflow.step_plan" "Plan the steps"
         "Returns the steps in order, each with its wave, its dependencies, and whether it would run with these inputs, and why.",

@@ -82,7 +82,7 @@ pub struct ResolvedInputs {
     pub inputs: Vec<InputReport>,
     /// The values that are resolved, by name.
     pub known_values: Map<String, Value>,
-    /// The arguments of input providers, resolved as far as possible.
+    /// The arguments of input providers, resolved as far as possible, and the choices that they list.
     pub providers: Vec<ProviderResolution>,
     /// Violations for names that the workflow does not declare.
     unknown_violations: Vec<Violation>,
@@ -135,11 +135,30 @@ pub struct ExecutionPlan {
 }
 
 impl App {
-    /// Resolves the inputs of a workflow. Reads the store only for defaults taken from earlier executions.
+    /// Resolves the inputs of a workflow, and lists the choices of those without a value.
+    ///
+    /// # Errors
+    /// As [`App::resolve_provider_arguments`].
+    #[cfg(feature = "catalog")]
+    pub async fn resolve_inputs(
+        &self,
+        definition: &Definition,
+        values: Map<String, Value>,
+    ) -> Result<ResolvedInputs> {
+        let mut resolved = self.resolve_provider_arguments(definition, values).await?;
+        // A program that brings its own operations has no catalogs, and so no providers.
+        if self.shared.catalogs.is_some() {
+            resolved.providers.extend(self.list_choices(definition, &resolved, |_| true).await);
+        }
+        Ok(resolved)
+    }
+
+    /// Resolves the inputs of a workflow, and the arguments of their providers without calling them. Reads the store
+    /// only for defaults taken from earlier executions.
     ///
     /// # Errors
     /// The errors of reading earlier executions.
-    pub async fn resolve_inputs(
+    pub async fn resolve_provider_arguments(
         &self,
         definition: &Definition,
         values: Map<String, Value>,
@@ -192,7 +211,7 @@ impl App {
         values: Map<String, Value>,
     ) -> Result<ExecutionPlan> {
         let definition = self.find_valid_definition(subject).await?;
-        let resolved = self.resolve_inputs(&definition, values).await?;
+        let resolved = self.resolve_provider_arguments(&definition, values).await?;
         let app = self.clone();
         let plan =
             tokio::task::spawn_blocking(move || app.rehearse_execution(definition, resolved));

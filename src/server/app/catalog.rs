@@ -221,7 +221,7 @@ impl App {
                 let (path, roots) = (self.project_dir.join(source), self.import_roots());
                 let requester = self.requester;
                 // If a file system hangs, it blocks only the threads of this semaphore, not the whole pool.
-                let read_permits = self.shared.document_read_permits.clone();
+                let read_permits = self.shared.catalog_reads.document_permits.clone();
                 let read_future = async move {
                     let permit = read_permits.acquire_owned().await;
                     let read_document =

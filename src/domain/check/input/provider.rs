@@ -109,7 +109,8 @@ impl<'a> InputSite<'a> {
             return;
         }
         for entry in self.node.entries().unwrap_or_default() {
-            if ["select"].iter().chain(&ARGUMENT_KEYS).any(|key| *key == entry.key) {
+            if ["select", "cache_ttl_sec"].iter().chain(&ARGUMENT_KEYS).any(|key| *key == entry.key)
+            {
                 let message = format!("`{}` has no effect without `provider`", entry.key);
                 let path = join_path(&self.path, &entry.key);
                 let finding = Finding::new(Rule::NoEffect, path, entry.place, message);
