@@ -185,10 +185,10 @@ pub(super) async fn ask_open_questions(
     let mut turn = call.app.turn(id, timeout).await?;
     for _ in 0..limits::QUESTIONS_PER_CALL_MAX {
         let question = find_open_question(&turn.turn, step.as_deref());
-        let Some(question) = question.filter(|_| can_ask(call.context)) else {
+        let Some(mut question) = question.filter(|_| can_ask(call.context)) else {
             break;
         };
-        let result = call.ask_question(id, &question).await;
+        let result = call.ask_question(id, &mut question).await;
         has_asked = true;
         let form = match result {
             ElicitationResult::Accepted(form) => form,
@@ -232,11 +232,12 @@ impl InteractiveCall<'_> {
     async fn ask_question(
         &mut self,
         id: &ExecutionId,
-        question: &UserQuestion,
+        question: &mut UserQuestion,
     ) -> ElicitationResult {
         if let Some(response) = self.responses.remove(&question.key) {
             return parse_elicitation_result(serde_json::from_value(response).ok());
         }
+        self.app.offer_choices(question).await;
         let state = RequestState { execution_id: id.clone(), call: self.digest.clone() };
         let UserQuestion { key, message, schema, .. } = question;
         let form = (&**key, &**message, schema.clone());

@@ -1,4 +1,4 @@
-//! The values from which a person chooses, as the providers of inputs list them: as agents are told them.
+//! The values from which a person chooses, as the providers of inputs list them: told to agents, offered in forms.
 
 use std::sync::{
     Arc,
@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use super::api::Api;
 use midex_test::{
-    Client as _, has_fields,
+    Client as _, Server, has_fields,
     project::{Project, list},
     says,
     service::{Reply, Seen, json as answer_json},
@@ -220,6 +220,40 @@ async fn a_service_that_is_down_leaves_a_value_to_be_given() {
     assert_eq!(resolved["ready"], false);
     let resolved = server.done("workflow.resolve_inputs", arguments(json!({ "team": "9" })));
     assert_eq!(resolved["ready"], true, "{resolved}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_of_a_step_offers_what_a_provider_lists() {
+    let mut api = open().await;
+    let workflow = format!(
+        "workflow: pay\ndescription: d\ninputs:\n{}  seats: {{ type: integer, optional: true, provider: api teams:list, select: {{ value_field: team.id }} }}\nsteps:\n  - {{ id: ask, input: {{ properties: [team, seats] }} }}\n  - {{ id: b, guidance: G }}\n",
+        TEAM.replace("type: string", "type: string, optional: true")
+    );
+    api.project.write("workflows/pay.yaml", &workflow);
+    let mut server = api.project.serve_asking();
+    let id =
+        server.post_call("workflow.start", json!({ "workflow_name": "pay", "execution_id": "e" }));
+    let asked = next(&mut server, |line| line["method"] == "elicitation/create");
+    let form = &asked["params"]["requestedSchema"]["properties"];
+    has_fields(
+        &form["team"],
+        json!({ "enum": ["1", "2", "3", "4"], "enumNames": ["Blue", "Red (k2)", "Red (k3)", "Gold"] }),
+    );
+    // A form has no numbers to choose from.
+    assert_eq!(form["seats"]["type"], "integer", "{form}");
+    let content = json!({ "team": "3", "seats": 4 });
+    server.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "accept", "content": content } }));
+    let answered = next(&mut server, |line| line["id"] == id && line["method"].is_null());
+    assert_eq!(answered["result"]["structuredContent"]["step_name"], "b");
+    // A model that does such a step is told who lists them.
+    let started = api.done("workflow.start", json!({ "workflow_name": "pay" }));
+    says(&started["instructions"], "workflow.resolve_inputs lists the choices of `api teams:list`");
+    assert_eq!(started["input"]["properties"][0]["provider"], "api teams:list");
+}
+
+/// The next line of a server that is wanted; what else it writes is passed by.
+fn next(server: &mut Server, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    std::iter::repeat_with(|| server.next_line()).find(is_wanted).unwrap()
 }
 
 /// A clock that a test sets.

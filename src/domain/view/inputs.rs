@@ -64,6 +64,9 @@ pub struct InputView {
     /// An example value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<Value>,
+    /// The operation that lists the choices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
     /// The constraints of the value as JSON Schema, without title and description.
     pub schema: Value,
 }
@@ -84,6 +87,7 @@ pub(super) fn input_view(input: &Input) -> InputView {
         hint: input.hint.clone(),
         placeholder: input.placeholder.clone(),
         example: input.example.clone(),
+        provider: input.provider.clone(),
         schema: Value::Object(input.constraints()),
     }
 }

@@ -203,8 +203,11 @@ fn append_input_line(text: &mut String, input: &Input) {
     let kind = input.effective_type().map(|kind| format!("type {}", kind.as_str()));
     let hint = input.hint.as_ref().map(|hint| format!("hint: {hint}"));
     let example = input.example.as_ref().map(|example| format!("for example {example}"));
+    let provider = input.provider.as_ref();
+    let provider =
+        provider.map(|name| format!("workflow.resolve_inputs lists the choices of `{name}`"));
     let details = [input.description.clone(), kind].into_iter().flatten();
-    let details = details.chain(input.rule_texts()).chain(hint).chain(example);
+    let details = details.chain(input.rule_texts()).chain(provider).chain(hint).chain(example);
     let details: Vec<_> = details.filter(|words| is_short(words)).collect();
     if !details.is_empty() {
         let _ = write!(text, ": {}", details.join("; "));

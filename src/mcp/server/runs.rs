@@ -81,7 +81,7 @@ impl Server {
         // A task ends for its host with the first turn of a model, since a host that polls does not take turns. This is
         // read before the turn, so that the turn that is shown is at least as new.
         let was_model_asked = self.app.was_model_asked(id).await?;
-        let turn = self.app.turn(id, Duration::ZERO).await?;
+        let mut turn = self.app.turn(id, Duration::ZERO).await?;
         let has_result = match turn.turn {
             Turn::Model(_) => true,
             Turn::Ended => turn.status.state != State::Abandoned.as_str(),
@@ -89,6 +89,13 @@ impl Server {
         };
         if has_result || was_model_asked {
             return self.build_completed_task(turn).await;
+        }
+        if let Turn::Person { questions, .. } = &mut turn.turn
+            && can_ask
+        {
+            for question in questions {
+                self.app.offer_choices(question).await;
+            }
         }
         Ok(TaskReading::open(turn, can_ask, self.app.now()))
     }

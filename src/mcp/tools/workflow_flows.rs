@@ -62,7 +62,7 @@ pub(super) async fn execute(app: &App, arguments: ExecuteArguments) -> Result<St
     // Refuse what cannot start now, so that no execution is left behind that only says so.
     let subject = DefinitionSubject::Named(workflow_id.clone());
     let definition = app.find_valid_definition(subject).await?;
-    let resolved = app.resolve_inputs(&definition, inputs.clone()).await?;
+    let resolved = app.resolve_provider_arguments(&definition, inputs.clone()).await?;
     let violations: Vec<_> = resolved.violations().into_iter().cloned().collect();
     if !violations.is_empty() {
         let message = format!("the inputs of `{workflow_id}` are not complete");

@@ -139,16 +139,18 @@ impl App {
     ///
     /// # Errors
     /// As [`App::resolve_provider_arguments`].
-    #[cfg(feature = "catalog")]
     pub async fn resolve_inputs(
         &self,
         definition: &Definition,
         values: Map<String, Value>,
     ) -> Result<ResolvedInputs> {
-        let mut resolved = self.resolve_provider_arguments(definition, values).await?;
+        let resolved = self.resolve_provider_arguments(definition, values).await?;
         // A program that brings its own operations has no catalogs, and so no providers.
+        #[cfg(feature = "catalog")]
         if self.shared.catalogs.is_some() {
-            resolved.providers.extend(self.list_choices(definition, &resolved, |_| true).await);
+            let choices = self.list_choices(definition, &resolved, |_| true).await;
+            let providers = resolved.providers.into_iter().chain(choices).collect();
+            return Ok(ResolvedInputs { providers, ..resolved });
         }
         Ok(resolved)
     }

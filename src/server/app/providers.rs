@@ -14,14 +14,14 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{App, CommandMeant, ResolvedInputs};
+use super::{App, CommandMeant, ResolvedInputs, UserQuestion};
 use midex_catalog::{
     CatalogOperation, Catalogs,
     call::{CallOptions, CallTarget, Caller, PreparedOperation},
     operation::ParameterLocation,
 };
 use midex_domain::{
-    Definition, Digest, ExecutionId, OperationClass,
+    Definition, Digest, OperationClass,
     check::OperationLookup,
     clock::Timestamp,
     definition::PaginateOptions,
@@ -31,7 +31,6 @@ use midex_domain::{
     limits,
     operation::PageCursor,
     truncate::json_length,
-    view::{CurrentStep, ReadyStep},
 };
 
 /// The reads of catalogs that all callers share.
@@ -126,25 +125,38 @@ impl App {
         resolutions.into_iter().map(|(_, resolution)| resolution).collect()
     }
 
-    /// The choices of the inputs that a step of an execution asks for, by name, as far as they can be listed.
-    pub async fn list_step_choices(
+    /// Adds the choices of providers to the form of a question. Where nothing can be listed, values are typed.
+    pub async fn offer_choices(&self, question: &mut UserQuestion) {
+        if !question.has_provider {
+            return;
+        }
+        match self.list_question_choices(question).await {
+            Ok(listed) => {
+                for one in &listed {
+                    if let Some(choices) = &one.choices {
+                        question.offer(&one.input, choices);
+                    }
+                }
+            }
+            Err(error) => tracing::debug!(%error, "the choices of a question cannot be listed"),
+        }
+    }
+
+    async fn list_question_choices(
         &self,
-        id: &ExecutionId,
-        (step, current): (&ReadyStep, &CurrentStep),
-    ) -> Result<HashMap<String, Choices>, Error> {
-        let properties = step.step.input.as_ref().and_then(|input| input["properties"].as_array());
-        let asked = properties.into_iter().flatten().filter(|one| one["provider"].is_string());
-        let names: Vec<_> = asked.filter_map(|one| one["name"].as_str()).collect();
+        question: &UserQuestion,
+    ) -> Result<Vec<ProviderResolution>, Error> {
+        let id = &question.execution_id;
+        let current = self.current_step(id).await?;
         // If the inputs are shown shortened, the providers would be called with other values.
-        if names.is_empty() || current.inputs_uri.is_some() {
-            return Ok(HashMap::new());
+        if current.inputs_uri.is_some() {
+            return Ok(Vec::new());
         }
         let definition = self.engine().await?.read_execution(id).await?.definition;
         let known = current.inputs.as_ref().and_then(Value::as_object).cloned();
         let resolved =
             self.resolve_provider_arguments(&definition, known.unwrap_or_default()).await?;
-        let listed = self.list_choices(&definition, &resolved, |name| names.contains(&name)).await;
-        Ok(listed.into_iter().filter_map(|one| Some((one.input, one.choices?))).collect())
+        Ok(self.list_choices(&definition, &resolved, |name| question.asks_for(name)).await)
     }
 
     /// The choices of an input, from a list that is kept, from an equal call in flight, or from a new call.

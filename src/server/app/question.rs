@@ -3,6 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::App;
+#[cfg(feature = "catalog")]
+use midex_domain::input::Choices;
 use midex_domain::{
     Digest, ExecutionId, StepId,
     document::canonical_digest,
@@ -24,6 +26,10 @@ pub struct UserQuestion {
     pub schema: Value,
     /// The step that asks.
     pub step_name: String,
+    /// The execution that asks.
+    pub(super) execution_id: ExecutionId,
+    /// Whether a provider lists the choices of an input.
+    pub(super) has_provider: bool,
     subject: QuestionSubject,
 }
 
@@ -48,6 +54,26 @@ impl UserQuestion {
         let gates = step.waits.iter().filter_map(|wait| build_gate_question(&id, wait));
         let inputs = step.ready_steps.iter().filter(|step| step.step.kind == "input");
         gates.chain(inputs.filter_map(|step| build_inputs_question(&id, step))).collect()
+    }
+
+    /// Whether its form has a field of this name.
+    #[cfg(feature = "catalog")]
+    pub(super) fn asks_for(&self, name: &str) -> bool {
+        self.schema["properties"].get(name).is_some()
+    }
+
+    /// Offers choices in the field of this name, if they are all there are, and all are texts.
+    #[cfg(feature = "catalog")]
+    pub(super) fn offer(&mut self, name: &str, choices: &Choices) {
+        let Choices { choices, has_more } = choices;
+        let field = self.schema["properties"].get_mut(name);
+        let is_complete = !choices.is_empty() && !has_more;
+        if let Some(field) = field.filter(|field| is_complete && field["type"] == "string")
+            && choices.iter().all(|choice| choice.value.is_string())
+        {
+            field["enum"] = choices.iter().map(|choice| choice.value.clone()).collect();
+            field["enumNames"] = choices.iter().map(|choice| choice.label.as_str()).collect();
+        }
     }
 
     /// Whether it asks for the answer to a gate.
@@ -99,6 +125,8 @@ fn build_gate_question(id: &ExecutionId, wait: &WaitView) -> Option<UserQuestion
         message,
         schema,
         step_name: wait.step_name.clone(),
+        execution_id: id.clone(),
+        has_provider: false,
         subject: QuestionSubject::Gate { execution: id.clone(), wait: Box::new(wait.clone()) },
     })
 }
@@ -110,11 +138,12 @@ fn build_inputs_question(id: &ExecutionId, step: &ReadyStep) -> Option<UserQuest
     if input["via"] == "guidance" || input["from"].is_string() {
         return None;
     }
-    let (mut fields, mut names) = (Map::new(), Vec::new());
+    let (mut fields, mut names, mut has_provider) = (Map::new(), Vec::new(), false);
     for property in input["properties"].as_array()? {
         let name = property["name"].as_str()?;
         fields.insert(name.to_owned(), build_form_field(property)?);
         names.push(json!(name));
+        has_provider |= property["provider"].is_string();
     }
     if fields.is_empty() {
         return None;
@@ -138,6 +167,8 @@ fn build_inputs_question(id: &ExecutionId, step: &ReadyStep) -> Option<UserQuest
         message,
         schema: json!({ "type": "object", "properties": fields, "required": names }),
         step_name: name.clone(),
+        execution_id: id.clone(),
+        has_provider,
         subject: QuestionSubject::Inputs { token: step.continuation_token.clone() },
     })
 }
