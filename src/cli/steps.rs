@@ -17,6 +17,8 @@ const FIRST_STEP_FIELDS: &str =
 pub(super) struct OpenStep {
     /// The execution, which may be a child of the one that was started.
     pub(super) execution_id: String,
+    /// The workflow of that execution.
+    pub(super) workflow_name: Option<String>,
     #[serde(flatten)]
     pub(super) ready: ReadyStep,
     /// The persona of its agent.
@@ -71,6 +73,7 @@ pub(super) async fn fetch_open_steps(
         }
         json["execution_id"] = current["execution_id"].clone();
         let mut step: OpenStep = parse_reply(json.clone())?;
+        step.workflow_name = current["workflow_name"].as_str().map(str::to_owned);
         if let Some(agent) = &step.ready.agent_name {
             if let Some(address) = &step.ready.agent_uri {
                 step.agent_content = link.fetch_persona(address).await?;

@@ -9,6 +9,7 @@ mod basics;
 mod bench;
 mod calling;
 mod catalog;
+mod choosing;
 mod completing;
 pub(crate) mod config;
 mod configuration;

@@ -8,13 +8,13 @@ use crate::{
 };
 use midex_domain::{
     error::Violation,
-    input::{DefaultFrom, InputDefault, InputType, parse_typed_text},
+    input::{Choice, Choices, DefaultFrom, InputDefault, InputType, parse_typed_text},
     schema::Schema,
     view::InputView,
 };
 
 /// A value that a person is asked for: an input of a workflow, or a property of an output.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct InputField {
     name: String,
     /// The description for people.
@@ -27,6 +27,10 @@ pub(crate) struct InputField {
     example: Option<Value>,
     /// Whether the field already has a value, which an empty line keeps.
     has_kept_value: bool,
+    /// Whether a provider lists the choices.
+    pub(super) has_provider: bool,
+    /// The choices that a provider listed.
+    listed: Vec<Choice>,
 }
 
 impl InputField {
@@ -46,7 +50,8 @@ impl InputField {
             default: input.default.as_ref().map(describe_default),
             hint: hints.next().unwrap_or_default(),
             example: input.example.clone(),
-            has_kept_value: false,
+            has_provider: input.provider.is_some(),
+            ..Self::default()
         }
     }
 
@@ -56,11 +61,7 @@ impl InputField {
             name: "task".to_owned(),
             description: "What it is to work on".to_owned(),
             schema: json!({ "type": "string" }),
-            is_required: false,
-            default: None,
-            hint: String::new(),
-            example: None,
-            has_kept_value: false,
+            ..Self::default()
         }
     }
 
@@ -76,10 +77,8 @@ impl InputField {
             description: text_field(property_schema, "description"),
             schema: property_schema.clone(),
             is_required: list_items(&schema["required"]).contains(&Value::from(name.as_str())),
-            default: None,
-            hint: String::new(),
             example: property_schema["examples"].get(0).cloned(),
-            has_kept_value: false,
+            ..Self::default()
         };
         (is_plain && !properties.is_empty()).then(|| properties.iter().map(make_field).collect())
     }
@@ -94,6 +93,26 @@ impl InputField {
 
     pub(super) fn has_kept_value(&self) -> bool {
         self.has_kept_value
+    }
+
+    /// The field with the choices that its provider listed. If those are all, no other value is taken.
+    pub(super) fn with_choices(mut self, listed: Choices) -> Self {
+        if !listed.has_more {
+            let is_list = self.schema_type() == Some("array");
+            let schema = if is_list { &mut self.schema["items"] } else { &mut self.schema };
+            schema["enum"] = listed.choices.iter().map(|choice| choice.value.clone()).collect();
+        }
+        self.listed = listed.choices;
+        self
+    }
+
+    /// The listed choices, one a line: the value, and what a person reads if that is something else.
+    pub(super) fn listed_lines(&self) -> String {
+        let format_line = |choice: &Choice| {
+            let (value, label) = (format_typed_value(&choice.value), one_line(&choice.label));
+            if value == label { value } else { format!("{value}  {label}") }
+        };
+        self.listed.iter().map(format_line).collect::<Vec<_>>().join("\n")
     }
 
     /// Whether a line clears the value that the field already has.
@@ -148,7 +167,9 @@ impl InputField {
     fn describe_type(&self) -> String {
         let choices = self.typed_choices();
         if !choices.is_empty() && self.schema_type() != Some("boolean") {
-            return format!("one of {}", choices.join(", "));
+            let typed =
+                if self.listed.is_empty() { choices.join(", ") } else { "these".to_owned() };
+            return format!("one of {typed}");
         }
         match self.schema_type() {
             Some("string") => "text",
@@ -257,6 +278,12 @@ impl InputField {
     }
 
     fn parse_plain_text(&self, text: &str) -> Result<Value, String> {
+        let is_value = |choice: &&Choice| format_typed_value(&choice.value) == text;
+        let is_label = |choice: &&Choice| choice.label.eq_ignore_ascii_case(text);
+        let mut listed = self.listed.iter();
+        if let Some(choice) = listed.clone().find(is_value).or_else(|| listed.find(is_label)) {
+            return Ok(choice.value.clone());
+        }
         let choices = list_items(&self.schema["enum"]);
         if !choices.is_empty() {
             return find_choice(choices, text);

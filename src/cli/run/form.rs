@@ -3,7 +3,8 @@
 
 use std::collections::VecDeque;
 
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use super::{
     draft::AnswerDraft,
@@ -16,8 +17,12 @@ use crate::{
     prompt::{Prompt, PromptInput},
     question,
     screen::{Screen, TextStyle},
+    value::list_items,
 };
-use midex_domain::error::{Error, Result};
+use midex_domain::{
+    error::{Error, Result},
+    input::Choices,
+};
 
 /// The result of asking for a field. A typed value is in the draft.
 enum FieldAnswer {
@@ -45,6 +50,15 @@ pub(super) struct FieldForm<'a, 'b> {
     pub(super) link: &'a mut ServerLink<'b>,
     pub(super) screen: Screen,
     pub(super) context: AnswerContext,
+    /// Who lists the choices of fields, if the fields are inputs of a workflow.
+    pub(super) choice_source: Option<ChoiceSource>,
+}
+
+/// A workflow whose providers list the choices of its inputs.
+pub(super) struct ChoiceSource {
+    pub(super) workflow: String,
+    /// The inputs that are known beside those in the draft.
+    pub(super) inputs: Map<String, Value>,
 }
 
 /// The prompt for a continuation line.
@@ -70,7 +84,8 @@ impl FieldForm<'_, '_> {
                     continue;
                 }
             }
-            match self.ask_field(field).await? {
+            let field_with_choices = self.add_choices(field).await?;
+            match self.ask_field(&field_with_choices).await? {
                 FieldAnswer::Value => {}
                 FieldAnswer::RemainingFields(names) => {
                     given_names.get_or_insert_default().extend(names);
@@ -82,12 +97,45 @@ impl FieldForm<'_, '_> {
         Ok(None)
     }
 
+    /// The field with the choices that its provider lists for the inputs so far. If there are none, the person reads why,
+    /// and types a value.
+    async fn add_choices(&mut self, field: &InputField) -> Result<InputField> {
+        let Some(source) = self.choice_source.as_ref().filter(|_| field.has_provider) else {
+            return Ok(field.clone());
+        };
+        let mut inputs = source.inputs.clone();
+        inputs.extend(self.draft.values.clone());
+        inputs.shift_remove(field.name());
+        let arguments = json!({ "workflow_id": source.workflow, "inputs": inputs });
+        let resolved = match self.link.call("workflow.resolve_inputs", arguments).await {
+            Ok(resolved) => resolved,
+            Err(error) => {
+                self.print_explanation(error.message())?;
+                return Ok(field.clone());
+            }
+        };
+        let mut resolutions = list_items(&resolved["provider_resolutions"]).iter();
+        let is_listing =
+            |one: &&Value| one["input"] == field.name() && one.get("argument").is_none();
+        let listing = resolutions.find(is_listing).cloned().unwrap_or_default();
+        let outcome = &listing["outcome"];
+        if let Ok(choices) = Choices::deserialize(&listing)
+            && !choices.choices.is_empty()
+        {
+            return Ok(field.clone().with_choices(choices));
+        }
+        let why = outcome["message"].as_str().or(outcome["reason"].as_str());
+        self.print_explanation(why.unwrap_or_default())?;
+        Ok(field.clone())
+    }
+
     async fn ask_field(&mut self, field: &InputField) -> Result<FieldAnswer> {
         question::write_prompt(&self.screen.indent_block(
             Some(TextStyle::Dim),
             "  ",
             &field.describe_in_line(),
         ))?;
+        question::write_prompt(&self.screen.indent_block(None, "    ", &field.listed_lines()))?;
         loop {
             let line = match self.ask_for_line(&field.prompt_text(), &field.typed_choices()).await?
             {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     draft::AnswerDraft,
     field::{InputField, select_violated_fields},
-    form::{CONTINUATION_PROMPT, FieldForm, exit_command},
+    form::{CONTINUATION_PROMPT, ChoiceSource, FieldForm, exit_command},
     submission::{
         RunDecision, StepReport, accepts_any_output, build_person_submission, parse_person_text,
     },
@@ -61,6 +61,7 @@ impl Person {
         let mut complaint = complaint;
         loop {
             let mut form = self.step_form(context, draft, link);
+            form.choice_source = step_choice_source(&open_steps[0]);
             let word = match &fields {
                 Some(fields) => form.ask_output_fields(fields, complaint).await?,
                 None => form.ask_text_output(&open_steps[0], complaint).await?,
@@ -144,7 +145,14 @@ impl Person {
         draft: &'a mut AnswerDraft,
         link: &'a mut ServerLink<'b>,
     ) -> FieldForm<'a, 'b> {
-        FieldForm { prompt: self.open_prompt(), draft, link, screen: Screen::stdout(), context }
+        FieldForm {
+            prompt: self.open_prompt(),
+            draft,
+            link,
+            screen: Screen::stdout(),
+            context,
+            choice_source: None,
+        }
     }
 
     /// Prints which other answers are possible, unless the last step was of the same kind.
@@ -187,6 +195,13 @@ fn output_fields(step: &OpenStep) -> Option<Vec<InputField>> {
         Some(inputs) => Some(inputs.properties.iter().map(InputField::from_input).collect()),
         None => InputField::from_schema(step.ready.output_schema.as_ref()?),
     }
+}
+
+/// The workflow that lists the choices of what a step of kind `input` asks for, with the inputs that it has.
+fn step_choice_source(step: &OpenStep) -> Option<ChoiceSource> {
+    let workflow = step.workflow_name.clone().filter(|_| step.kind() == "input")?;
+    let inputs = step.inputs.as_ref().and_then(Value::as_object).cloned();
+    Some(ChoiceSource { workflow, inputs: inputs.unwrap_or_default() })
 }
 
 /// What a step of kind `input` asks for.

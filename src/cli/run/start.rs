@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{
     StartOutcome, WorkflowRunner,
     field::{InputField, select_violated_fields},
+    form::ChoiceSource,
     inputs,
 };
 use crate::{
@@ -167,9 +168,12 @@ impl WorkflowRunner<'_> {
             let (name, description) = (&details.name, &details.description);
             self.page.print_inputs_intro(name, description)?;
         }
+        let given_inputs = self.inputs.as_ref().and_then(Value::as_object).cloned();
+        let given_inputs = given_inputs.unwrap_or_default();
         let Some(mut form) = self.source.inputs_form(&mut self.link) else {
             return Ok(true);
         };
+        form.choice_source = Some(ChoiceSource { workflow: details.name, inputs: given_inputs });
         if let Some(error) = complaint {
             form.print_error_complaint(&error)?;
         }
