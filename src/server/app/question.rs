@@ -27,8 +27,10 @@ pub struct UserQuestion {
     /// The step that asks.
     pub step_name: String,
     /// The execution that asks.
+    #[cfg_attr(not(feature = "catalog"), expect(dead_code, reason = "catalogs have providers"))]
     pub(super) execution_id: ExecutionId,
     /// Whether a provider lists the choices of an input.
+    #[cfg_attr(not(feature = "catalog"), expect(dead_code, reason = "catalogs have providers"))]
     pub(super) has_provider: bool,
     subject: QuestionSubject,
 }
