@@ -30,6 +30,11 @@ impl Digest {
         is_hex.then_some(Self(bytes))
     }
 
+    /// The digest that consists of these bytes.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// The 32 bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0

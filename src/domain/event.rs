@@ -24,7 +24,9 @@ use crate::clock::Timestamp;
 
 /// The position of a journal row, or of a refusal, in the store's single sequence: later entries have larger numbers.
 /// There may be gaps. It is a cursor and an order; a row's address is (execution, revision).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Sequence(pub u64);
 
 /// A journal row: one transition of one execution.
@@ -458,6 +460,11 @@ pub enum Event {
     Rewound(Box<Rewound>),
     /// The compensations that a rewind waits for have ended.
     RewindCompensated,
+    /// The values of inputs were removed after the end. The rows before this one were stored anew without them.
+    InputsForgotten {
+        /// The names of the inputs; of a call of a command, those of its arguments.
+        keys: Vec<String>,
+    },
 }
 
 impl Row {

@@ -27,6 +27,7 @@ mod offers;
 mod pages;
 mod past;
 mod people;
+mod purge;
 mod rehearsal;
 mod rewind;
 mod scope;
@@ -37,7 +38,10 @@ mod turn;
 mod visit;
 mod work;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +57,7 @@ pub use self::{
     offers::Offer,
     pages::FetchedPages,
     past::{PastSearch, PastValues},
+    purge::{InputPurge, PurgeDecision},
     rehearsal::{DryRun, DryRunStep},
     turn::NextActor,
     visit::{RecordedCall, StepState, SupersededToken, Visit, VisitEnd},
@@ -142,6 +147,8 @@ pub struct Execution {
     pub(super) rewinding: Option<Arc<RewindTarget>>,
     /// The visits of each step before the last rewind that reset it. They do not count against `max_visits`.
     pub(super) uncounted_visits: BTreeMap<StepId, u32>,
+    /// The names of the inputs whose values were removed after the end. Snapshots of version 4 end before this field.
+    pub(super) purged_inputs: BTreeSet<String>,
     /// Where the search for a step begins.
     #[serde(skip)]
     pub(super) hint: SearchHint,
@@ -216,6 +223,16 @@ impl Execution {
     /// The digest of its current inputs.
     pub fn inputs(&self) -> Option<Digest> {
         self.inputs
+    }
+
+    /// The names of the inputs whose values were removed after its end; of a call of a command, those of its arguments.
+    pub fn purged_inputs(&self) -> &BTreeSet<String> {
+        &self.purged_inputs
+    }
+
+    /// Marks the inputs of a past state whose values were removed later.
+    pub fn mark_purged_inputs(&mut self, latest: &Self) {
+        self.purged_inputs.clone_from(&latest.purged_inputs);
     }
 
     /// Its state.

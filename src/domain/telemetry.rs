@@ -152,6 +152,7 @@ fn push_event_telemetry(
         | Event::StepsReset { .. }
         | Event::StepInherited(_)
         | Event::RewindCompensated
+        | Event::InputsForgotten { .. }
         | Event::MemoryWritten { .. }
         | Event::InputsChanged { .. }
         | Event::TaskChanged { .. }

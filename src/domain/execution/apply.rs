@@ -1,6 +1,9 @@
 //! How events change the state. Events are applied without checks: all checks are made when a transition is decided.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
     BodyKind, Compensation, Event, Execution, Failure, Offer, Outcome, PauseReason, Row,
@@ -79,6 +82,7 @@ impl Execution {
             origin: None,
             rewinding: None,
             uncounted_visits: BTreeMap::new(),
+            purged_inputs: BTreeSet::new(),
             hint: SearchHint::default(),
         })
     }
@@ -122,6 +126,7 @@ impl Execution {
             Event::StepInherited(step) => self.inherit_step(row, step),
             Event::Rewound(rewound) => self.rewind(rewound),
             Event::RewindCompensated => self.rewinding = None,
+            Event::InputsForgotten { keys } => self.purged_inputs.extend(keys.iter().cloned()),
             Event::VisitOpened(opened) => self.open_visit(row, opened),
             Event::StepDone { visit_id, outcome } => {
                 self.record_instant_visit(row, visit_id, outcome);

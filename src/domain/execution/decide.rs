@@ -242,7 +242,7 @@ impl Execution {
 
     /// The time of a transition at `now`. The machine's clock may step back, but the time of an execution does not,
     /// unless its last transition is more than [`limits::CLOCK_JUMP_MAX`] ahead of `now`.
-    fn compute_transition_time(&self, now: Timestamp) -> Timestamp {
+    pub(super) fn compute_transition_time(&self, now: Timestamp) -> Timestamp {
         if self.updated_at.since(now) > limits::CLOCK_JUMP_MAX {
             return now;
         }
