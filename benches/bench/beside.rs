@@ -162,6 +162,7 @@ impl Records {
             contents: Vec::new(),
             due: None,
             position: self.position,
+            past: None,
         })
     }
 }

@@ -177,6 +177,7 @@ fn commit() -> Commit {
         contents: Vec::new(),
         due: None,
         position: Position::default(),
+        past: None,
     }
 }
 

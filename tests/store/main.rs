@@ -17,6 +17,7 @@ mod listing;
 mod lost;
 mod opening;
 mod power;
+mod purge;
 mod redo;
 mod rewrite;
 mod tale;

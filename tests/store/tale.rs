@@ -151,6 +151,7 @@ impl Tale {
             contents: transition.contents,
             due: None,
             position: self.position,
+            past: None,
         }
     }
 
@@ -191,6 +192,7 @@ impl Tale {
             contents: Vec::new(),
             due: None,
             position: self.position,
+            past: None,
         }
     }
 

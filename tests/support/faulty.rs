@@ -16,8 +16,8 @@ use midex_domain::{
     event::OwnerEpoch,
 };
 use midex_engine::store::{
-    BoxFuture, Commit, CommitReceipt, DueExecution, ListPage, ListQuery, LoadedExecution,
-    MemoryStore, PlacedEntry, Position, RefusedCall, Store, TelemetryQuery,
+    BoxFuture, Commit, CommitReceipt, ContentHolders, DueExecution, ListPage, ListQuery,
+    LoadedExecution, MemoryStore, PlacedEntry, Position, RefusedCall, Store, TelemetryQuery,
 };
 
 #[derive(Debug, Default)]
@@ -122,6 +122,10 @@ impl Store for Faulty {
             return Box::pin(async { Ok(None) });
         }
         self.inner.load_content(digest)
+    }
+
+    fn find_holders(&self, contents: BTreeSet<Digest>) -> BoxFuture<'_, Result<ContentHolders>> {
+        self.inner.find_holders(contents)
     }
 
     fn note_refusal(&self, refusal: RefusedCall) {

@@ -1,21 +1,30 @@
 //! One batch inside one write transaction: a compare-and-set for each request.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use redb::{
     ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction,
 };
 
 use super::{
-    RefusedCall,
+    PastChange, RefusedCall,
     changes::{ChangeBuffer, LogChange},
     check_next_revision,
+    digest_search::DigestSearch,
     dirty::DirtySet,
     fault::redb_error,
-    record::{self, RowHeader},
+    record::{self, RowHeader, damaged_database_error},
     revision_conflict_error,
 };
-use midex_domain::{Digest, ExecutionId, Row, Sequence, clock::Timestamp, error::Result, limits};
+use midex_domain::{
+    Digest, ExecutionId, Row, Sequence,
+    clock::Timestamp,
+    error::{Error, Result},
+    limits,
+};
 
 /// Execution id → snapshot.
 pub(super) const EXECUTIONS_TABLE: TableDefinition<'_, &str, &[u8]> =
@@ -78,6 +87,8 @@ pub(super) enum WriteRequest {
         contents: Vec<(Digest, Arc<[u8]>)>,
         /// The change of its entry in the index of open executions.
         open_index_change: OpenIndexChange,
+        /// The change of earlier rows, if it is a purge.
+        past: Option<Box<EncodedPastChange>>,
     },
     /// Store a snapshot of an execution that is stored already.
     Checkpoint {
@@ -88,6 +99,26 @@ pub(super) enum WriteRequest {
         /// The encoded snapshot.
         snapshot: Vec<u8>,
     },
+}
+
+/// A [`PastChange`] whose rows are encoded.
+#[derive(Debug)]
+pub(super) struct EncodedPastChange {
+    /// The rows by revision.
+    rows: BTreeMap<u64, Vec<u8>>,
+    released: BTreeSet<Digest>,
+    searched_before: u64,
+}
+
+impl EncodedPastChange {
+    pub(super) fn encode(change: PastChange) -> Result<Self> {
+        let rows = change.rows.iter().map(|row| Ok((row.revision, record::encode_row(row)?)));
+        Ok(Self {
+            rows: rows.collect::<Result<_>>()?,
+            released: change.released,
+            searched_before: change.searched_before.0,
+        })
+    }
 }
 
 /// The change of an execution's entry in the index of open executions.
@@ -105,11 +136,18 @@ impl WriteRequest {
     /// The bytes to be written, without [`WriteRequest::contents`].
     pub(super) fn encoded_bytes(&self) -> usize {
         match self {
-            Self::Transition { row_bytes, snapshot, .. } => {
-                row_bytes.len() + snapshot.as_ref().map_or(0, Vec::len)
+            Self::Transition { row_bytes, snapshot, past, .. } => {
+                let past_rows = past.iter().flat_map(|past| past.rows.values());
+                let past_bytes: usize = past_rows.map(Vec::len).sum();
+                row_bytes.len() + snapshot.as_ref().map_or(0, Vec::len) + past_bytes
             }
             Self::Checkpoint { snapshot, .. } => snapshot.len(),
         }
+    }
+
+    /// Whether it changes earlier rows.
+    pub(super) fn changes_past(&self) -> bool {
+        matches!(self, Self::Transition { past: Some(_), .. })
     }
 
     /// Content to be written unless it is stored already.
@@ -230,12 +268,16 @@ impl Batch<'_> {
                 snapshot,
                 contents,
                 open_index_change: open,
+                past,
             } => {
                 let head = self.find_stored_head(&row.execution_id)?;
                 if let Err(error) = check_next_revision(row, head.revision) {
                     return Ok(Err(error));
                 }
                 self.insert_contents(contents)?;
+                if let Some(past) = past {
+                    self.change_past(head.last_key, head.revision, past)?;
+                }
                 self.update_open_index(&row.execution_id, *open)?;
                 self.insert_fork(row)?;
                 self.write_transition(row, head.last_key, row_bytes, snapshot.as_deref_mut())
@@ -245,6 +287,43 @@ impl Batch<'_> {
                 self.write_checkpoint(id, *revision, snapshot)
             }
         }
+    }
+
+    /// Stores earlier rows of an execution anew under their keys, and removes the content that no row names any more. The
+    /// writer does not put such a batch into the log.
+    fn change_past(
+        &mut self,
+        last_key: Option<u64>,
+        last_revision: u64,
+        past: &mut EncodedPastChange,
+    ) -> Result<()> {
+        let (mut key, mut revision) = (last_key, last_revision);
+        while let Some(current) = key.filter(|_| !past.rows.is_empty()) {
+            let stored = self.journal.get(current).map_err(redb_error)?;
+            let stored = stored.ok_or_else(missing_row_error)?;
+            let header = record::decode_row_header(stored.value())?;
+            drop(stored);
+            if let Some(mut bytes) = past.rows.remove(&revision) {
+                record::seal_row(&mut bytes, header);
+                self.journal.insert(current, bytes.as_slice()).map_err(redb_error)?;
+            }
+            (key, revision) = (header.previous, revision.saturating_sub(1));
+        }
+        if !past.rows.is_empty() {
+            return Err(missing_row_error());
+        }
+        let mut released = past.released.clone();
+        let search = DigestSearch::new(&past.released);
+        for entry in self.journal.range(past.searched_before..).map_err(redb_error)? {
+            let (_, bytes) = entry.map_err(redb_error)?;
+            for digest in search.find_in(bytes.value()) {
+                released.remove(&digest);
+            }
+        }
+        for digest in &released {
+            self.content.remove(digest.as_bytes()).map_err(redb_error)?;
+        }
+        Ok(())
     }
 
     fn write_transition(
@@ -367,4 +446,8 @@ pub(super) fn remove_old_refusals(table: &mut Table<'_, u64, &'static [u8]>) -> 
         table.pop_first().map_err(redb_error)?;
     }
     Ok(())
+}
+
+fn missing_row_error() -> Error {
+    damaged_database_error("the rows of an execution lack one that is to be changed")
 }

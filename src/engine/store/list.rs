@@ -341,6 +341,7 @@ mod tests {
             contents: Vec::new(),
             due: None,
             position,
+            past: None,
         };
         store.commit(commit).await.expect("stored");
         next

@@ -8,8 +8,9 @@ use std::{
 };
 
 use super::{
-    BoxFuture, Commit, CommitReceipt, DueExecution, ListPage, ListQuery, LoadedExecution,
-    PlacedEntry, Position, RefusedCall, Store, TelemetryEntry, TelemetryQuery, merge,
+    BoxFuture, Commit, CommitReceipt, ContentHolders, DueExecution, ListPage, ListQuery,
+    LoadedExecution, PastChange, PlacedEntry, Position, RefusedCall, Store, TelemetryEntry,
+    TelemetryQuery, digest_search::DigestSearch, find_named_contents, merge, record,
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, Row, Sequence, clock::Timestamp, error::Result,
@@ -140,6 +141,10 @@ impl Store for MemoryStore {
         Box::pin(async move { Ok(self.lock_open_state()?.contents.get(&digest).cloned()) })
     }
 
+    fn find_holders(&self, contents: BTreeSet<Digest>) -> BoxFuture<'_, Result<ContentHolders>> {
+        Box::pin(async move { self.lock_open_state()?.find_holders(&contents) })
+    }
+
     fn note_refusal(&self, refusal: RefusedCall) {
         if let Ok(mut state) = self.lock_open_state() {
             state.add_refusal(refusal);
@@ -216,7 +221,39 @@ impl MemoryState {
             self.forks.insert((origin.execution_id.clone(), id.clone()));
         }
         self.journal.insert(key, row.clone());
+        if let Some(past) = &commit.past {
+            self.change_past(id, past)?;
+        }
         Ok(CommitReceipt { row: Sequence(key), position: snapshot_position(row.revision) })
+    }
+
+    fn change_past(&mut self, id: &ExecutionId, past: &PastChange) -> Result<()> {
+        for row in &past.rows {
+            if let Some(key) = self.row_keys.get(&(id.clone(), row.revision)) {
+                self.journal.insert(*key, Arc::new(row.clone()));
+            }
+        }
+        let later_rows = self.journal.range(past.searched_before.0..).map(|(_, row)| &**row);
+        let named = find_named_contents(later_rows, &past.released)?;
+        for digest in past.released.difference(&named) {
+            self.contents.remove(digest);
+        }
+        Ok(())
+    }
+
+    fn find_holders(&self, contents: &BTreeSet<Digest>) -> Result<ContentHolders> {
+        let mut holders = ContentHolders {
+            searched_before: Sequence(self.last_key + 1),
+            ..ContentHolders::default()
+        };
+        let search = DigestSearch::new(contents);
+        for row in self.journal.values() {
+            for digest in search.find_in(&record::encode_row(row)?) {
+                let executions = holders.by_content.entry(digest).or_default();
+                executions.insert(row.execution_id.clone());
+            }
+        }
+        Ok(holders)
     }
 
     fn list(&self, query: &ListQuery) -> ListPage {

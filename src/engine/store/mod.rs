@@ -8,6 +8,7 @@ mod backend;
 mod batch;
 mod changes;
 mod database;
+mod digest_search;
 mod dirty;
 mod examine;
 mod fault;
@@ -30,8 +31,13 @@ mod rewrite;
 mod shared;
 mod writer;
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
+pub(crate) use self::digest_search::find_named_contents;
 pub use self::{
     backend::{FileHook, FileOperation},
     memory::MemoryStore,
@@ -95,6 +101,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Content stored by digest; `None` where there is none.
     fn load_content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>>;
 
+    /// The executions whose rows name these contents. Rows that are stored during the search are not searched.
+    fn find_holders(&self, contents: BTreeSet<Digest>) -> BoxFuture<'_, Result<ContentHolders>>;
+
     /// Queues a refused call for telemetry. It is written soon, the queue is bounded, and no reply waits for it. If too
     /// many refusals arrive, the latest are dropped.
     fn note_refusal(&self, refusal: RefusedCall);
@@ -151,6 +160,28 @@ pub struct Commit {
     pub due: Option<Timestamp>,
     /// The position of the execution before the transition; the default for a new execution.
     pub position: Position,
+    /// What the transition changes in the past of the execution; `None` for all transitions but a purge.
+    pub past: Option<Box<PastChange>>,
+}
+
+/// A change of rows that an execution has already, in the transaction of a later row.
+#[derive(Clone, Debug)]
+pub struct PastChange {
+    /// The rows to store in place of those with the same revisions.
+    pub rows: Vec<Row>,
+    /// Content to remove, unless a row that was stored from `searched_before` on names it. No other row does.
+    pub released: BTreeSet<Digest>,
+    /// The key before which all rows were searched for the content.
+    pub searched_before: Sequence,
+}
+
+/// The result of a search for the executions that need contents.
+#[derive(Clone, Debug, Default)]
+pub struct ContentHolders {
+    /// The executions whose rows name a content, by content.
+    pub by_content: BTreeMap<Digest, BTreeSet<ExecutionId>>,
+    /// The key before which all rows were searched.
+    pub searched_before: Sequence,
 }
 
 impl Commit {

@@ -1,14 +1,19 @@
 //! Reads within one read transaction. No read waits, and none goes on after the end of its transaction.
 
-use std::{collections::BTreeSet, sync::Arc, vec};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec,
+};
 
-use redb::{ReadOnlyTable, ReadTransaction, TableError};
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, TableError};
 
 use super::{
-    LoadedExecution, PlacedEntry, Position, TelemetryEntry, TelemetryQuery,
+    ContentHolders, LoadedExecution, PlacedEntry, Position, TelemetryEntry, TelemetryQuery,
     batch::{
         CONTENT_TABLE, EXECUTIONS_TABLE, FORKS_TABLE, JOURNAL_TABLE, OPEN_TABLE, REFUSALS_TABLE,
     },
+    digest_search::DigestSearch,
     fault::redb_error,
     merge,
     record::{self, SnapshotHeader, damaged_database_error},
@@ -20,7 +25,7 @@ use midex_domain::{
     error::{Error, Result},
 };
 
-/// Journal rows that a search for telemetry reads in one transaction.
+/// Journal rows that a search reads in one transaction.
 const ROWS_READ_TOGETHER: usize = 256;
 
 pub(super) type JournalTable = ReadOnlyTable<u64, &'static [u8]>;
@@ -223,6 +228,40 @@ pub(super) fn read_telemetry(
     let refusals = shared.read(read_refusals)?.into_iter().map(Ok);
     let rows = JournalRows { shared, portion: Vec::new().into_iter(), before: u64::MAX };
     merge::latest_entries(rows, refusals, query)
+}
+
+/// Searches the journal for the executions that need these contents. Between two portions of rows the database may be
+/// shut and reopened.
+pub(super) fn find_holders(
+    shared: &SharedStore,
+    contents: &BTreeSet<Digest>,
+) -> Result<ContentHolders> {
+    let search = DigestSearch::new(contents);
+    let mut by_content = BTreeMap::<Digest, BTreeSet<_>>::new();
+    let (mut next_key, mut end) = (0, None);
+    loop {
+        let is_done = shared.read(|transaction| {
+            let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
+            let last = journal.last().map_err(redb_error)?;
+            let end = *end.get_or_insert(last.map_or(0, |(key, _)| key.value() + 1));
+            let rows = journal.range(next_key..end).map_err(redb_error)?;
+            for entry in rows.take(ROWS_READ_TOGETHER) {
+                let (key, bytes) = entry.map_err(redb_error)?;
+                next_key = key.value() + 1;
+                for digest in search.find_in(bytes.value()) {
+                    let id = record::decode_row_execution_id(bytes.value())?;
+                    by_content.entry(digest).or_default().insert(id);
+                }
+            }
+            Ok(next_key >= end)
+        })?;
+        if is_done {
+            return Ok(ContentHolders {
+                by_content,
+                searched_before: Sequence(end.unwrap_or_default()),
+            });
+        }
+    }
 }
 
 /// All refusals, newest first. Their number is small.

@@ -15,9 +15,10 @@ use redb::ReadTransaction;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    BoxFuture, Commit, CommitReceipt, DueExecution, ExaminationProgress, ExaminedPortion, ListPage,
-    ListQuery, LoadedExecution, PlacedEntry, Position, RefusedCall, Store, TelemetryQuery,
-    batch::{OpenIndexChange, WriteRequest},
+    BoxFuture, Commit, CommitReceipt, ContentHolders, DueExecution, ExaminationProgress,
+    ExaminedPortion, ListPage, ListQuery, LoadedExecution, PlacedEntry, Position, RefusedCall,
+    Store, TelemetryQuery,
+    batch::{EncodedPastChange, OpenIndexChange, WriteRequest},
     check_commit, examine, file, list,
     lock::DirectoryLock,
     options::Options,
@@ -246,7 +247,10 @@ impl Store for RedbStore {
                 }
                 SnapshotDecision::NotDue => (None, advanced),
             };
+            let past =
+                commit.past.take().map(|past| EncodedPastChange::encode(*past)).transpose()?;
             let request = WriteRequest::Transition {
+                past: past.map(Box::new),
                 open_index_change: commit.open_index_change(),
                 row: commit.row,
                 row_bytes,
@@ -316,6 +320,10 @@ impl Store for RedbStore {
 
     fn load_content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
         Box::pin(async move { self.read(|read| reader::read_content(read, digest)) })
+    }
+
+    fn find_holders(&self, contents: BTreeSet<Digest>) -> BoxFuture<'_, Result<ContentHolders>> {
+        Box::pin(self.read_blocking(move |shared| reader::find_holders(shared, &contents)))
     }
 
     fn note_refusal(&self, refusal: RefusedCall) {
@@ -486,6 +494,7 @@ mod tests {
                 contents: Vec::new(),
                 due: None,
                 position,
+                past: None,
             };
             let committed = store.commit(commit).await.expect("stored");
             let before = position.oversized_snapshot_bytes;

@@ -329,19 +329,21 @@ impl Writer {
         let mut transaction = opened.database.begin_write().map_err(redb_error)?;
         transaction.set_durability(Durability::Immediate).map_err(redb_error)?;
         let mut changes = self.log.new_change_buffer();
+        // A purge is committed to the data file, and the log, which may hold what was purged, is removed.
+        let may_use_log = has_ample_space && !requests.iter().any(WriteRequest::changes_past);
         let requests = requests.iter_mut();
         let effects =
             batch::apply_writes(&transaction, &mut self.ledger, requests, refusals, &mut changes)?;
         if effects.has_changes {
             // While disk space is scarce, the data file makes better use of it than a log.
-            let is_logged = if has_ample_space { self.log.append(changes) } else { Ok(false) };
+            let is_logged = if may_use_log { self.log.append(changes) } else { Ok(false) };
             if is_logged.map_err(|error| store_unavailable_error(&self.shared.path, &error))? {
                 // The batch is durable in the log. The data file gets it at the next fold, with everything else in the
                 // log.
                 transaction.set_durability(Durability::None).map_err(redb_error)?;
                 transaction.commit().map_err(redb_error)?;
             } else {
-                let next_log = if has_ample_space { self.log.prepare_next_log() } else { None };
+                let next_log = if may_use_log { self.log.prepare_next_log() } else { None };
                 checkpoint_log(transaction, &mut self.log, opened, next_log)?;
             }
             // If the file was removed during the commit, the batch was not stored: check before the callers are

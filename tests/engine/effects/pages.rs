@@ -264,6 +264,7 @@ fn a_list_that_an_earlier_version_began_goes_on_at_its_next_page() {
             row: Arc::new(row),
             contents: vec![(text.digest(), text.as_str().as_bytes().into())],
             position: stored.position,
+            past: None,
         };
         store.commit(commit).await.expect("a commit");
         kept
