@@ -13,11 +13,11 @@ use tokio::sync::watch;
 
 use super::{
     DurableExecution, Shared, execution_not_found,
-    message::{ActorMessage, Answer, PreparedFork},
+    message::{ActorMessage, Answer, PreparedFork, PreparedPurge},
     runner::Runner,
     value_lookup::ValueLookup,
 };
-use crate::store::{Commit, Position};
+use crate::store::{Commit, PastChange, Position};
 use midex_domain::{
     Command, Decision, Definition, Digest, Execution, ExecutionId, Row, State, Transition,
     error::{Code, Error, Result},
@@ -101,6 +101,9 @@ impl Actor for ExecutionActor {
                 (reply, Box::pin(state.start(start, definition, &named_workflows)).await)
             }
             ActorMessage::Fork { fork, reply } => (reply, Box::pin(state.create_fork(&fork)).await),
+            ActorMessage::Purge { purge, reply } => {
+                (reply, Box::pin(state.purge_inputs(&purge)).await)
+            }
             ActorMessage::Command { command, reply } => {
                 (reply, Box::pin(state.run_command(&command)).await)
             }
@@ -183,6 +186,28 @@ impl ActorState {
         }
     }
 
+    /// Stores a purge, unless the execution has moved since it was prepared. Afterwards the actor ends, and forgets the
+    /// values that it holds.
+    async fn purge_inputs(&mut self, purge: &PreparedPurge) -> (Result<Answer>, AfterAnswer) {
+        let live = match self.load_execution().await {
+            Err(error) => return (Err(error), AfterAnswer::Stop),
+            Ok(false) => return (Err(execution_not_found(&self.id)), AfterAnswer::Stop),
+            Ok(true) => self.live().cloned(),
+        };
+        let live = match live {
+            Ok(live) => live,
+            Err(error) => return (Err(error), AfterAnswer::Stop),
+        };
+        if live.durable.execution.revision() + 1 != purge.transition.row.revision {
+            let error = Error::new(Code::RevisionConflict, "the execution has moved meanwhile");
+            return (Err(self.with_execution_context(error)), AfterAnswer::Continue);
+        }
+        let (transition, past) = (purge.transition.clone(), Box::new(purge.past.clone()));
+        let definition = live.durable.definition;
+        let (answer, _) = self.persist(transition, definition, live.position, Some(past)).await;
+        (answer, AfterAnswer::Stop)
+    }
+
     /// Stores the first transition of a new execution, with its definition and the workflows that the definition names.
     async fn persist_first(
         &mut self,
@@ -194,7 +219,7 @@ impl ActorState {
         let definitions = named_workflows.iter().chain([&definition]);
         let encoded = definitions.map(|definition| (definition.digest(), definition.encode()));
         transition.contents.extend(encoded);
-        self.persist(transition, definition, Position::default()).await
+        self.persist(transition, definition, Position::default(), None).await
     }
 
     /// Takes up lost attempts again: the process that ran them has ended, or the execution was paused meanwhile. Runs
@@ -319,7 +344,7 @@ impl ActorState {
                 AfterAnswer::Continue,
             ),
             Ok((Decision::Transition(transition), live)) => {
-                self.persist(*transition, live.durable.definition, live.position).await
+                self.persist(*transition, live.durable.definition, live.position, None).await
             }
             Ok((Decision::MissingValues(_), _)) => {
                 let error = Error::internal("a decision still asks for values");
@@ -373,6 +398,7 @@ impl ActorState {
         transition: Transition,
         definition: Arc<Definition>,
         position: Position,
+        past: Option<Box<PastChange>>,
     ) -> (Result<Answer>, AfterAnswer) {
         let Transition { execution: next, row, contents, refusal, effects, new_values: made } =
             transition;
@@ -383,6 +409,7 @@ impl ActorState {
             contents,
             due: next.wake_at(&definition),
             position,
+            past,
         };
         let committed = match self.shared.store.commit(commit).await {
             Ok(committed) => committed,

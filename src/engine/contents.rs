@@ -1,5 +1,6 @@
 //! A cache of values that the store keeps by digest. A value is read and parsed once, as long as it is used again
-//! before it is evicted. The value of a digest never changes, so no entry is ever out of date.
+//! before it is evicted. The value of a digest never changes, so no entry is ever out of date; what a purge removes from the store is
+//! removed here too.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -36,6 +37,11 @@ impl Contents {
         let value = Arc::new(value);
         self.with_cache(|cache| cache.insert_value(digest, &value, bytes.len()));
         Ok(Some(value))
+    }
+
+    /// Forgets a value that was removed from the store.
+    pub(super) fn forget(&self, digest: Digest) {
+        self.with_cache(|cache| cache.remove(digest));
     }
 
     fn with_cache<T>(&self, access: impl FnOnce(&mut LruCache) -> T) -> T {
@@ -100,10 +106,17 @@ impl LruCache {
         self.values.insert(digest, entry);
     }
 
-    fn evict_oldest(&mut self) {
-        let oldest = self.by_last_use.pop_first();
-        if let Some(entry) = oldest.and_then(|(_, digest)| self.values.remove(&digest)) {
+    fn remove(&mut self, digest: Digest) {
+        if let Some(entry) = self.values.remove(&digest) {
+            self.by_last_use.remove(&entry.last_use);
             self.bytes -= entry.bytes;
+        }
+    }
+
+    fn evict_oldest(&mut self) {
+        let oldest = self.by_last_use.first_key_value();
+        if let Some(digest) = oldest.map(|(_, digest)| *digest) {
+            self.remove(digest);
         }
     }
 }

@@ -170,7 +170,14 @@ impl Engine {
             return Ok(false);
         }
         let repeats_unknown = above.origin().is_some_and(|origin| origin.repeats_unknown);
-        let request = ForkRequest { repeats_unknown, ..ForkRequest::new(child.clone()) };
+        // The parent has the values of inputs that were purged from the child.
+        let given = inputs.as_ref().and_then(Value::as_object).into_iter().flatten();
+        let given = given.filter(|(name, _)| execution.purged_inputs().contains(*name));
+        let request = ForkRequest {
+            inputs: given.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            repeats_unknown,
+            ..ForkRequest::new(child.clone())
+        };
         let parent = Some(Box::new(parent.clone()));
         // If the fork is refused, the attempt fails. A new start of the child would repeat its work.
         self.create_fork(&source, &request, definition, (id.clone(), call, parent)).await?;
@@ -285,6 +292,7 @@ impl Engine {
             from_step: request.from_step.clone(),
             inputs: request.inputs.clone(),
             memory: request.memory.clone(),
+            purged_inputs: execution.purged_inputs().clone(),
             repeats_unknown: request.repeats_unknown,
             purpose,
             continues_children,

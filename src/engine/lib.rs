@@ -17,6 +17,7 @@ mod execution;
 mod fork;
 mod message;
 mod notifier;
+mod purge;
 mod reads;
 mod report;
 mod runner;
@@ -38,7 +39,7 @@ use std::{
 
 use ractor::{Actor, ActorRef, rpc::CallResult};
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -59,6 +60,7 @@ pub use self::{
     examine::{Examination, StuckExecution},
     fork::ForkRequest,
     notifier::{Listener, Notifier, Topic, TopicName},
+    purge::{PurgeReport, PurgeRequest},
     secrets::Secrets,
     turn::TurnState,
 };
@@ -183,6 +185,8 @@ pub(crate) struct Shared {
     deadlines: Deadlines,
     descendants: Arc<Descendants>,
     long_decisions: Semaphore,
+    /// Held by the one purge that runs.
+    purges: Mutex<()>,
     /// Set once the supervisor has been spawned, because the supervisor itself holds this struct.
     supervisor: OnceLock<ActorRef<SupervisorMessage>>,
 }
@@ -251,6 +255,7 @@ impl Engine {
             deadlines: Deadlines::default(),
             descendants: Arc::new(Descendants::new(options.descendants_open_max)),
             long_decisions: Semaphore::new(limits::LONG_DECISIONS_MAX),
+            purges: Mutex::new(()),
             supervisor: OnceLock::new(),
         });
         // Unnamed: names are global to the process, and a process may hold several engines.

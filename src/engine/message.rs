@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ractor::RpcReplyPort;
 
 use super::DurableExecution;
+use crate::store::PastChange;
 use midex_domain::{
     Command, Definition, Digest, Row, Transition,
     error::Result,
@@ -35,6 +36,8 @@ pub(super) enum ActorMessage {
     },
     /// Store a fork, or repeat the answer of its creation.
     Fork { fork: Arc<PreparedFork>, reply: ReplyPort },
+    /// Store a purge of inputs.
+    Purge { purge: Arc<PreparedPurge>, reply: ReplyPort },
     /// Apply a command to the execution.
     Command { command: Command, reply: ReplyPort },
 }
@@ -47,6 +50,14 @@ pub(super) struct PreparedFork {
     pub(super) definition: Arc<Definition>,
     /// The workflows that the definition names, which are stored with it.
     pub(super) named_workflows: Vec<Arc<Definition>>,
+}
+
+/// The removal of the values of inputs from an execution.
+pub(super) struct PreparedPurge {
+    /// The transition that records it.
+    pub(super) transition: Transition,
+    /// The earlier rows without the values.
+    pub(super) past: PastChange,
 }
 
 impl ActorMessage {

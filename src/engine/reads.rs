@@ -90,7 +90,8 @@ impl Engine {
         rows.retain(|row| point.includes(row));
         let is_future = matches!(point, PastPoint::Revision(revision) if revision > last);
         let execution = Execution::replay(&rows).filter(|_| !is_future);
-        let execution = execution.ok_or_else(|| unknown_revision_error(id, last))?;
+        let mut execution = execution.ok_or_else(|| unknown_revision_error(id, last))?;
+        execution.mark_purged_inputs(&durable.execution);
         Ok((DurableExecution { execution: Arc::new(execution), ..durable }, rows))
     }
 

@@ -17,6 +17,7 @@ mod known_faults;
 mod offered;
 mod operations;
 mod pages;
+mod purge;
 mod resolve;
 mod retries;
 mod timers;

@@ -15,13 +15,14 @@ use super::{
     StartArguments, State, StepState, StepStatus, Transition, ValueReference, Visit, VisitId,
     decide::{check_event_count, failure_to_internal_error},
     decision::{DecideResult, Interrupt},
+    purge::CallArguments,
     transition::TransitionBuilder,
 };
 use crate::{
     clock::{IdSource, Timestamp},
     definition::{Definition, JumpTarget, Step},
     document::{Digest, JsonText},
-    error::Result,
+    error::{Code, Error, NextCall, Result, Violation, call_tool},
     event::{ForkOrigin, Forked, InheritedCompensation, InheritedStep},
     id::{ExecutionId, StepId},
 };
@@ -59,6 +60,8 @@ pub struct ForkArguments {
     pub inputs: Map<String, Value>,
     /// Values that replace those in the memory of the source with the same names.
     pub memory: Map<String, Value>,
+    /// The inputs of the source whose values were removed after its end.
+    pub purged_inputs: BTreeSet<String>,
     /// Whether work is done again although its outcome is unknown and it may not be repeated.
     pub repeats_unknown: bool,
     /// Why the execution is forked.
@@ -188,15 +191,57 @@ fn merge_inputs(
         }
         None => None,
     };
+    check_purged_inputs(source, context, arguments, base)?;
     for (name, value) in &arguments.inputs {
         inputs.get_or_insert_with(|| Map::new().into())[name] = value.clone();
     }
     let is_same = source.definition.digest() == context.definition.digest();
-    if is_same && arguments.inputs.is_empty() {
+    if is_same && arguments.inputs.is_empty() && arguments.purged_inputs.is_empty() {
         return Ok(inputs);
     }
     let start = StartArguments { inputs, ..arguments.start.clone() };
     Ok(start.resolve_start_inputs(context.definition)?)
+}
+
+const GIVE_INPUT_CALL: NextCall = call_tool(
+    "execution.fork",
+    &[("execution_id", "{execution_id}")],
+    "with `{input}` in `inputs`, which goes on where it stopped; ask your user for the value",
+);
+
+/// Refuses a fork without a value for an input that was purged and is required. A workflow that declares no inputs requires
+/// all that it was given.
+fn check_purged_inputs(
+    source: ForkSource<'_>,
+    context: DecisionContext<'_>,
+    arguments: &ForkArguments,
+    base: &ForkBase,
+) -> DecideResult<()> {
+    let declared = context.definition.workflow.inputs.as_ref();
+    let call = CallArguments::of_definition(source.definition);
+    let is_required = |name: &&str| {
+        declared.is_none_or(|inputs| {
+            inputs.iter().any(|input| input.key.as_str() == *name && input.is_required())
+        })
+    };
+    let purged = arguments.purged_inputs.iter();
+    let mut inputs =
+        purged.map(|name| call.as_ref().map_or(name.as_str(), |call| call.input(name)));
+    let missing = inputs.find(|name| is_required(name) && !arguments.inputs.contains_key(*name));
+    let Some(input) = missing else {
+        return Ok(());
+    };
+    let message = format!(
+        "the value of the input `{input}` of execution '{}' was purged, and must be given anew",
+        base.latest.id
+    );
+    let path = format!("inputs.{input}");
+    let error = Error::new(Code::InputsInvalid, &*message)
+        .with_violations(vec![Violation::new(path, "required", message)])
+        .with_context("execution_id", base.latest.id.as_str())
+        .with_context("input", input)
+        .with_next(GIVE_INPUT_CALL);
+    Err(error.into())
 }
 
 impl TransitionBuilder<'_> {

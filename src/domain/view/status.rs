@@ -73,6 +73,9 @@ pub struct CurrentStep {
     /// Where they are read whole, where they are shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs_uri: Option<String>,
+    /// The inputs whose values were purged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub purged: Vec<String>,
     /// Every open step, each with its own token. What the first one is to do stands in the fields above, and is null in the
     /// list.
     #[serde(serialize_with = "serialize_later_steps")]
@@ -206,6 +209,7 @@ pub fn current_step(context: &ViewContext<'_>) -> CurrentStep {
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
         inputs,
         inputs_uri: inputs_uri.flatten(),
+        purged: execution.purged_inputs().iter().cloned().collect(),
         inputs_at_start: execution
             .given
             .filter(|given| Some(*given) != execution.inputs())
@@ -384,6 +388,9 @@ pub struct StatusView {
     pub reason: Option<String>,
     /// The project it was started for.
     pub project: Option<String>,
+    /// The inputs whose values were purged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub purged: Vec<String>,
     /// How many artifacts it has.
     pub artifacts: u32,
 }
@@ -538,6 +545,7 @@ pub fn build_status(context: &ViewContext<'_>) -> StatusView {
         pause_reasons: execution.pauses().to_vec(),
         reason: execution.reason.clone(),
         project: execution.project().map(str::to_owned),
+        purged: execution.purged_inputs().iter().cloned().collect(),
         artifacts: execution.artifacts,
     }
 }

@@ -44,6 +44,7 @@ impl Again for Pure {
             from_step: from.map(StepId::parse).transpose()?,
             inputs: Map::new(),
             memory: Map::new(),
+            purged_inputs: BTreeSet::new(),
             repeats_unknown: false,
             purpose: if is_retry { ForkPurpose::Retry } else { ForkPurpose::Fork },
             approved_children: BTreeSet::new(),
