@@ -14,6 +14,7 @@ mod open;
 mod options;
 #[cfg(feature = "catalog")]
 mod providers;
+mod purge;
 mod question;
 mod trust;
 mod turn;

@@ -9,6 +9,7 @@ mod metadata;
 mod mistakes;
 mod preview;
 mod prompts;
+mod purge;
 mod read_only;
 mod resources;
 mod skills;

@@ -506,3 +506,55 @@ async fn documents_lie_where_tools_may_read() {
     let none = shop.refused("catalog.set_enabled", none);
     assert_eq!(none["error_code"], "CATALOG_NOT_FOUND");
 }
+
+/// The arguments of a call are inputs of its execution, also where the step of the call repeats them.
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_of_commands_are_purged_by_their_names() {
+    let mut shop = Shop::open().await;
+    shop.import();
+    let make =
+        |item: &str| json!({ "id": "shop orders:create", "with": { "item": item, "count": 2 } });
+    let body = json!({ "id": "shop orders:create", "body": { "item": "hunter2-body" } });
+    let shown = json!({ "id": "shop orders:info", "with": { "order": "hunter2-order" } });
+    let mut ids = Vec::new();
+    for (tool, call) in
+        [("command.run", make("hunter2-item")), ("command.run", body), ("command.run_safe", shown)]
+    {
+        ids.push(shop.done(tool, call)["execution_id"].as_str().unwrap().to_owned());
+    }
+    let mut purged = |arguments: Value| {
+        let purged = shop.server.done("workflow.purge_history", arguments);
+        json!([purged["removed_entries"], purged["executions"]])
+    };
+    assert_eq!(purged(json!({ "input_keys": ["with"], "confirm": true })), json!([0, 0]));
+    assert_eq!(purged(json!({ "input_keys": ["item", "body"], "confirm": true })), json!([2, 2]));
+    assert_eq!(purged(json!({ "input_keys": ["item", "body"], "confirm": true })), json!([0, 0]));
+    let of_show = shop.server.status(&ids[2])["workflow_name"].take();
+    let purged = shop
+        .server
+        .done("workflow.purge_history", json!({ "workflow_id": of_show, "confirm": true }));
+    assert_eq!((&purged["removed_entries"], &purged["executions"]), (&json!(1), &json!(1)));
+    for (id, name) in ids.iter().zip(["item", "body", "order"]) {
+        let current = shop.server.current(id);
+        assert_eq!(current["purged"], json!([name]), "{current}");
+        assert!(!current.to_string().contains("hunter2"), "{current}");
+        let refused =
+            shop.refused("execution.fork", json!({ "execution_id": id, "from_step": "call" }));
+        assert_eq!(refused["error_code"], "INPUTS_INVALID", "{refused}");
+        let input = if name == "body" { "body" } else { "with" };
+        says(&refused["suggested_action"], format!("`{input}` in `inputs`"));
+    }
+    assert_eq!(shop.server.current(&ids[0])["inputs"]["with"], json!([null, 2]));
+    // No content that the database reads holds them either.
+    shop.server.terminate();
+    shop.server.wait();
+    let database = redb::Database::open(shop.project.data_file()).unwrap();
+    let read = redb::ReadableDatabase::begin_read(&database).unwrap();
+    let table = redb::TableDefinition::<&[u8; 32], &[u8]>::new("content.v1");
+    let contents = read.open_table(table).unwrap();
+    for entry in redb::ReadableTable::iter(&contents).unwrap() {
+        let (_, bytes) = entry.unwrap();
+        let text = String::from_utf8_lossy(bytes.value());
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+}

@@ -572,7 +572,7 @@ fn help_names_the_file_of_a_flag() {
     let words: Vec<_> = help.split_whitespace().chain(options.split_whitespace()).collect();
     let of = |flag| {
         let at = words.iter().position(|word| *word == flag).unwrap();
-        words[at..].iter().take(70).copied().collect::<Vec<_>>().join(" ")
+        words[at..].iter().take(80).copied().collect::<Vec<_>>().join(" ")
     };
     for flag in
         ["--token-ttl", "--toolsets", "--tool-names", "--snapshot-every", "--workflows", "--agents"]

@@ -4,6 +4,7 @@
 mod bomb;
 mod effects;
 mod forks;
+mod purge;
 mod tasks;
 
 use std::{collections::HashMap, time::Duration};

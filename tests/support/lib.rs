@@ -73,7 +73,7 @@ pub const TASK_TOOLS: [&str; 3] =
     ["workflow.execute", "workflow.author_and_run", "workflow.repair_and_rerun"];
 
 /// Every other tool by the name that the documents have.
-pub const TOOLS: [&str; 43] = [
+pub const TOOLS: [&str; 44] = [
     "workflow.start",
     "workflow.next_step",
     "workflow.read",
@@ -102,6 +102,7 @@ pub const TOOLS: [&str; 43] = [
     "workflow.save",
     "workflow.rename",
     "workflow.delete",
+    "workflow.purge_history",
     "command.list",
     "command.run_safe",
     "command.run",

@@ -46,6 +46,7 @@ const TOOL_NAME_ALIASES: &[(&str, &[&str])] = &[
             "artifacts",
         ],
     ),
+    ("workflow.purge_history", &["purge", "clear_history", "forget", "forget_inputs"]),
     ("execution.resume", &["restore", "recover", "reopen", "unpause"]),
     ("execution.list", &["list_executions", "runs", "executions"]),
     ("execution.abandon", &["cancel", "stop", "abort", "kill"]),

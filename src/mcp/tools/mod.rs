@@ -29,6 +29,7 @@ mod workflow_get;
 mod workflow_list;
 mod workflow_next_step;
 mod workflow_preview;
+mod workflow_purge_history;
 mod workflow_read;
 mod workflow_rename;
 mod workflow_run;

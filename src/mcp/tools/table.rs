@@ -9,8 +9,8 @@ use super::{
     serialize_view, store_examine,
     toolset::{Toolset, Toolsets},
     workflow_delete, workflow_flows, workflow_get, workflow_list, workflow_next_step,
-    workflow_preview, workflow_read, workflow_rename, workflow_run, workflow_save, workflow_start,
-    workflow_validate,
+    workflow_preview, workflow_purge_history, workflow_read, workflow_rename, workflow_run,
+    workflow_save, workflow_start, workflow_validate,
 };
 use midex_domain::{
     OperationClass::{Destructive, Safe, Standard},
@@ -94,7 +94,7 @@ macro_rules! work {
 
 /// Every tool. Names are read at every start of the command line, so a row is constant, and its schemas are made when
 /// they are first needed.
-pub(super) static TOOL_TABLE: [ToolSpec; 54] = [
+pub(super) static TOOL_TABLE: [ToolSpec; 55] = [
     tool! { "workflow.start" "Start a workflow"
         "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
          and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
@@ -227,6 +227,10 @@ pub(super) static TOOL_TABLE: [ToolSpec; 54] = [
     tool! { "workflow.delete" "Delete a workflow"
         "Deletes a workflow's file. Executions keep theirs.",
         AUTHOR, Remove, Confirmed(workflow_delete::confirm_delete, workflow_delete::run) }
+    .with_class(Destructive),
+    tool! { "workflow.purge_history" "Purge inputs"
+        "Removes the values of inputs, also arguments of commands, from the ended executions of this project.",
+        AUTHOR, Remove, Confirmed(workflow_purge_history::confirm_purge, workflow_purge_history::run) }
     .with_class(Destructive),
     tool! { "command.list" "Find commands"
         "Finds operations of catalogs, and workflows, by words.",

@@ -63,7 +63,7 @@ fn parse_state(text: &str) -> Result<State> {
         .ok_or_else(|| invalid_filter_error("state", text, &ListRequest::states().join(", ")))
 }
 
-fn parse_workflow(text: &str) -> Result<WorkflowName> {
+pub(super) fn parse_workflow(text: &str) -> Result<WorkflowName> {
     WorkflowName::parse(text)
         .map_err(|error| invalid_filter_error("workflow_name", text, error.message()))
 }

@@ -96,6 +96,33 @@ fn a_deletion_needs_the_user_s_yes() {
 }
 
 #[test]
+fn a_purge_needs_the_user_s_yes() {
+    let project = Project::new(&[]);
+    let mut writer = project.serve_asking();
+    for (mut server, ask) in servers(&project) {
+        let manifest =
+            "workflow: w\ndescription: d\ninputs: { key: {} }\nsteps: [{ id: a, set: { b: 1 } }]\n";
+        let run = json!({ "manifest": manifest, "inputs": { "key": "hunter2" } });
+        let id = writer.done("workflow.run", run)["execution_id"].take();
+        let mut inputs = || writer.current(id.as_str().unwrap())["inputs"].take();
+        let arguments = json!({ "workflow_id": "w", "input_keys": ["key"] });
+        for decision in ["no", "decline", "cancel"] {
+            let (message, refused) =
+                ask(&mut server, "workflow.purge_history", &arguments, decision);
+            let question = "Remove the values of `key` from 1 ended execution of `w` for good?";
+            assert_eq!(message, question);
+            assert_eq!(refused["error_code"], "CONFIRMATION_REQUIRED", "{refused}");
+            let action = refused["suggested_action"].as_str().unwrap();
+            assert!(!action.contains("confirm"), "nobody is told to go past the user: {action}");
+            assert_eq!(inputs(), json!({ "key": "hunter2" }));
+        }
+        let (_, purged) = ask(&mut server, "workflow.purge_history", &arguments, "yes");
+        assert_eq!((&purged["executions"], &purged["removed_entries"]), (&json!(1), &json!(1)));
+        assert_eq!(inputs(), json!({}));
+    }
+}
+
+#[test]
 fn a_yes_is_of_the_file_that_was_shown() {
     let project = Project::new(&[]);
     let mut server = Server::run(project.command(&["serve"]));

@@ -116,6 +116,7 @@ fn tools_that_only_read_leave_every_byte_mode_and_time_as_it_is() {
             "workflow.save",
             "workflow.rename",
             "workflow.delete",
+            "workflow.purge_history",
             "command.run",
             "command.run_destructive",
             "catalog.import_openapi",
