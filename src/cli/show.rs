@@ -231,6 +231,7 @@ fn status_fields(status: &StatusView, options: &DisplayOptions<'_>) -> String {
         ("from", origin_line(status)),
         ("forks", one_line(&status.forks.join(", "))),
         ("file", newer_definition_line(status)),
+        ("purged", one_line(&status.purged.join(", "))),
     ] {
         if !value.is_empty() {
             text += &screen.named_value(name, FIELD_NAME_COLUMNS, &value);
