@@ -96,7 +96,7 @@ impl Client {
         self.line.clear();
         self.read.read_line(&mut self.line).await.expect("an answer");
         let took = start.elapsed();
-        assert!(!self.line.contains("\"error\":"), "{}", self.line);
+        assert!(!self.line.contains("\"error\":{\"code\""), "{}", self.line);
         took.as_secs_f64() * 1e6
     }
 }

@@ -118,7 +118,7 @@ pub(super) static TOOL_TABLE: [ToolSpec; 55] = [
         RUN.union(OPERATE), Create, Answer(execution_resume::run) -> execution_resume::output_schema }
     .with_whole_answers(),
     tool! { "execution.wait" "Wait for a change"
-        "Waits until an execution moves, and returns its status.",
+        "Waits until an execution moves; its status.",
         RUN.union(OPERATE), Read, Answer(execution_wait::run) -> shape }
     .with_whole_answers()
     .with_max_duration(execution_wait::max_duration),
@@ -130,7 +130,7 @@ pub(super) static TOOL_TABLE: [ToolSpec; 55] = [
          doubt, and report it.",
         RUN.union(OPERATE), Remove, Answer(execution_resolve::run) -> shape },
     tool! { "execution.retry" "Retry an execution"
-        "Goes on with a failed execution in a new one, which keeps the finished steps.",
+        "Continues a failed execution in a new one, which keeps the finished steps.",
         OPERATE, Create, Answer(execution_fork::retry) ["execution_id", "workflow_state", "fork"] }
     .with_whole_answers(),
     tool! { "execution.rewind" "Rewind an execution"
@@ -160,13 +160,13 @@ pub(super) static TOOL_TABLE: [ToolSpec; 55] = [
         RUN.union(AUTHOR), Read, Reply(workflow_list::run) }
     .with_class(Safe),
     tool! { "workflow.get" "Get a workflow's file"
-        "Returns the text of a workflow's file, its JSON, and its version.",
+        "Returns a workflow's file as text and JSON, and its version.",
         AUTHOR, Read, Reply(workflow_get::run) }
     .with_class(Safe)
     .with_whole_answers(),
     tool! { "workflow.validate" "Check a workflow"
-        "Checks a manifest, or a saved workflow: all violations and warnings at once, each with its place and, where there is \
-         one, the edit that mends it.",
+        "Checks a manifest or a saved workflow: all violations and warnings, each with its place and the edit that mends \
+         it, where there is one.",
         AUTHOR, Read, Reply(workflow_validate::run) }
     .with_class(Safe)
     .with_whole_answers(),
@@ -175,17 +175,17 @@ pub(super) static TOOL_TABLE: [ToolSpec; 55] = [
         AUTHOR, Read, Reply(workflow_preview::preview_inputs) }
     .with_class(Safe),
     tool! { "workflow.resolve_inputs" "Resolve inputs"
-        "Returns the value of each input with these, what may be chosen for the others, and whether a start is possible (ready).",
+        "Returns each input's value, what may be chosen for the others, and whether a start is possible (ready).",
         AUTHOR, Read, Reply(workflow_preview::resolve_inputs) }
     .with_class(Standard)
     .with_outside_effect()
     .with_whole_answers(),
     tool! { "workflow.step_plan" "Plan the steps"
-        "Returns the steps in order, each with its wave, its dependencies, and whether it would run with these inputs, and why.",
+        "Returns the steps in order, with wave, dependencies, and whether each would run with these inputs, and why.",
         AUTHOR, Read, Reply(workflow_preview::plan_steps) }
     .with_class(Standard),
     tool! { "workflow.preview_rendered" "Render the steps"
-        "Returns every step as it would be entered with these inputs; unresolved lists what is not known yet.",
+        "Returns every step as it would be entered with these inputs; unresolved: what is not known yet.",
         AUTHOR, Read, Reply(workflow_preview::preview_rendered) }
     .with_class(Safe)
     .with_whole_answers(),
@@ -212,7 +212,7 @@ pub(super) static TOOL_TABLE: [ToolSpec; 55] = [
     .with_class(Standard)
     .requiring_tasks(),
     tool! { "workflow.cancel" "Cancel a run"
-        "Abandons a run, and its children, for good.",
+        "Abandons a run with its children.",
         AUTHOR, Remove, Reply(lifecycle::cancel_run) ["operation_id", "status", "state"] }
     .with_class(Destructive),
     tool! { "workflow.save" "Save a workflow"
@@ -229,7 +229,7 @@ pub(super) static TOOL_TABLE: [ToolSpec; 55] = [
         AUTHOR, Remove, Confirmed(workflow_delete::confirm_delete, workflow_delete::run) }
     .with_class(Destructive),
     tool! { "workflow.purge_history" "Purge inputs"
-        "Removes the values of inputs, also arguments of commands, from the ended executions of this project.",
+        "Removes inputs, also arguments of commands, from the ended executions of this project.",
         AUTHOR, Remove, Confirmed(workflow_purge_history::confirm_purge, workflow_purge_history::run) }
     .with_class(Destructive),
     tool! { "command.list" "Find commands"
