@@ -93,7 +93,14 @@ fn find_nearest_tool(name: &str, sets: Toolsets) -> Option<&'static str> {
     };
     let all_names = tool_names(Toolsets::ALL);
     let all = || all_names.iter();
-    match all().find(has_same_ending).or_else(|| all().find(is_alias)) {
+    // `execution.cancel` means `execution.abandon` rather than `workflow.cancel`, which takes other arguments.
+    let family = name.rsplit_once('.').map(|(family, _)| format!("{family}."));
+    let is_in_family = |tool: &&&str| {
+        let is_of_family = family.as_ref().is_some_and(|family| tool.starts_with(family.as_str()));
+        is_of_family && (has_same_ending(tool) || is_alias(tool))
+    };
+    let meant = all().find(is_in_family).or_else(|| all().find(has_same_ending));
+    match meant.or_else(|| all().find(is_alias)) {
         // The name means a known tool that is not offered, so do not suggest a similar one.
         Some(tool) => offered_tools.contains(tool).then_some(*tool),
         None => find_nearest(&name, offered_tools.iter().copied()),
