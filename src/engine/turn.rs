@@ -61,6 +61,15 @@ impl Engine {
         Ok(TurnState { status, actor: position.actor, steps })
     }
 
+    /// Subscribes `listener` to the execution and to the children that it waits for: a change of what has to happen next
+    /// is one of theirs.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`, and those of the store.
+    pub async fn watch_turn(&self, id: &ExecutionId, listener: &Listener) -> Result<()> {
+        self.find_turn(id, listener).await.map(drop)
+    }
+
     /// Whether a step of the execution, or of a child of it, was ever open for a model. Children of children count too, at
     /// most [`limits::TURN_EXECUTIONS_MAX`] executions in all.
     ///

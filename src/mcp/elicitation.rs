@@ -8,7 +8,7 @@ mod confirm;
 use std::time::Duration;
 
 use rmcp::{
-    RoleServer, ServiceError,
+    Peer, RoleServer, ServiceError,
     model::{
         CallToolRequestParams, CallToolResponse, CancelledNotificationParam, ClientResult,
         ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest,
@@ -18,6 +18,7 @@ use rmcp::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 pub(super) use self::confirm::{
     Confirmation, ConfirmationFallback, ConfirmationOutcome, build_trust_confirmation,
@@ -291,8 +292,9 @@ async fn send_form(
         input_required.request_state = state;
         return ElicitationResult::Pending(Box::new(input_required.into()));
     }
+    let options = PeerRequestOptions::with_timeout(limits::QUESTION_MAX);
     tokio::select! {
-        answer = send_elicitation(context, request, limits::QUESTION_MAX) => match answer {
+        answer = send_elicitation(&context.peer, request, options, &context.ct) => match answer {
             Some(answer) => parse_elicitation_result(Some(answer)),
             None => ElicitationResult::Unavailable,
         },
@@ -316,22 +318,22 @@ pub(super) fn read_form(response: Value) -> Option<Value> {
     }
 }
 
-async fn send_elicitation(
-    context: &RequestContext<RoleServer>,
+/// Sends a form to the client, and withdraws it once `withdrawal` is cancelled. `None` if the client brings no answer.
+pub(super) async fn send_elicitation(
+    peer: &Peer<RoleServer>,
     request: ElicitRequest,
-    timeout: Duration,
+    options: PeerRequestOptions,
+    withdrawal: &CancellationToken,
 ) -> Option<ElicitResult> {
     let request = ServerRequest::ElicitRequest(request);
-    let options = PeerRequestOptions::with_timeout(timeout);
     let answer = async {
-        let send_request = context.peer.send_request_with_option(request, options);
+        let send_request = peer.send_request_with_option(request, options);
         let request_handle = send_request.await?;
         let cancellation = CancelledNotificationParam::new(Some(request_handle.id.clone()), None);
         tokio::select! {
             answer = request_handle.await_response() => answer,
-            // The call was cancelled, so withdraw the question.
-            () = context.ct.cancelled() => {
-                context.peer.notify_cancelled(cancellation).await?;
+            () = withdrawal.cancelled() => {
+                peer.notify_cancelled(cancellation).await?;
                 Err(ServiceError::Cancelled { reason: None })
             }
         }

@@ -4,8 +4,9 @@
 use rmcp::{
     RoleServer,
     model::{
-        CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientRequest, ErrorData,
-        JsonRpcMessage, JsonRpcRequest, JsonRpcVersion2_0, RequestId,
+        CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientRequest,
+        CustomRequest, ErrorData, GetExtensions, GetMeta, InitializeRequestParams, JsonRpcMessage,
+        JsonRpcRequest, JsonRpcVersion2_0, ProtocolVersion, RequestId, TASKS_EXTENSION_ID,
     },
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
 };
@@ -115,6 +116,52 @@ pub(super) fn parse_tool_call(message: &[u8]) -> Option<JsonRpcRequest<ClientReq
     }
     let request = ClientRequest::CallToolRequest(request);
     Some(JsonRpcRequest::new(id, request))
+}
+
+/// The marker of a custom request that [`convert_task_request`] has made. Clients cannot send it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SessionTaskRequest;
+
+/// Makes a request that concerns tasks of protocol version 2025-11-25 a marked custom request with the method and the
+/// parameters of its `line`, since rmcp does not know these tasks. `has_tasks` is whether the session has them, which its
+/// handshake decides. A client that declares them there is noted as one with the extension for tasks.
+pub(super) fn convert_task_request(request: &mut ClientRequest, line: &[u8], has_tasks: &mut bool) {
+    #[derive(Deserialize)]
+    struct RequestLine {
+        method: String,
+        #[serde(default)]
+        params: Value,
+    }
+    if let ClientRequest::InitializeRequest(handshake) = request {
+        let InitializeRequestParams { protocol_version: version, capabilities, .. } =
+            &mut handshake.params;
+        // To a client of an unknown version, or of one without a handshake, rmcp offers this version.
+        let is_older = *version != ProtocolVersion::V_2025_11_25 && version.has_initialize();
+        *has_tasks = !(is_older && ProtocolVersion::KNOWN_VERSIONS.contains(version));
+        let line = serde_json::from_slice::<RequestLine>(line);
+        if *has_tasks && line.is_ok_and(|line| line.params["capabilities"]["tasks"].is_object()) {
+            let extensions = capabilities.extensions.get_or_insert_default();
+            extensions.insert(TASKS_EXTENSION_ID.to_owned(), Default::default());
+        }
+        return;
+    }
+    let version = request.get_meta().protocol_version();
+    let concerns_tasks = match request.method() {
+        // Search for the key before parsing, since few calls contain it.
+        "tools/call" => line.windows(6).any(|part| part == b"\"task\""),
+        method => method == "tools/list" || method.starts_with("tasks/"),
+    };
+    if *has_tasks
+        && concerns_tasks
+        && version.is_none_or(|version| version.has_initialize())
+        && let Ok(RequestLine { method, params }) = serde_json::from_slice(line)
+        && (method != "tools/call" || !params["task"].is_null())
+    {
+        let mut custom_request = CustomRequest::new(method, Some(params));
+        custom_request.extensions = std::mem::take(request.extensions_mut());
+        custom_request.extensions.insert(SessionTaskRequest);
+        *request = ClientRequest::CustomRequest(custom_request);
+    }
 }
 
 /// The error text for an `initialize` request that cannot be decoded.
@@ -263,8 +310,6 @@ fn parse_id_after_key(text: &[u8]) -> Option<RequestId> {
 
 #[cfg(test)]
 mod tests {
-    use rmcp::model::GetMeta;
-
     use super::*;
 
     #[tokio::test]

@@ -327,9 +327,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             OwnerLineAction::Forward => self.client.push_line(line),
             OwnerLineAction::Replace(lines) => self.client.push_lines(&lines),
         }
-        if self.pending.is_settled() {
-            self.owner_requests.forget_requests();
-        }
     }
 
     /// Starts the silence timer if calls are pending at an owner in another process and its output is being read.

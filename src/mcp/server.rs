@@ -3,6 +3,8 @@
 mod methods;
 mod runs;
 mod session;
+mod session_tasks;
+mod task_watch;
 
 use std::sync::Arc;
 
@@ -27,6 +29,7 @@ use serde_json::{Map, Value};
 
 use self::methods::is_known_method;
 pub use self::session::{format_startup_lines, serve, serve_stdio};
+use self::task_watch::TaskWatches;
 use super::{
     answer,
     elicitation::{
@@ -66,6 +69,7 @@ pub struct Server {
     app: Arc<App>,
     profile: ToolProfile,
     subscriptions: Arc<Subscriptions>,
+    task_watches: TaskWatches,
 }
 
 impl Server {
@@ -79,6 +83,7 @@ impl Server {
         Self {
             subscriptions: Arc::new(Subscriptions::new(app.clone(), listen_limit)),
             profile: ToolProfile::default(),
+            task_watches: TaskWatches::default(),
             app,
         }
     }
@@ -273,7 +278,7 @@ impl ServerHandler for Server {
         let listing = async {
             let client = context.client_info();
             let tools =
-                self.profile.list_offered_tools(client.as_ref(), runs::supports_tasks(&context));
+                self.profile.list_offered_tools(client.as_ref(), runs::declares_tasks(&context));
             paginate(METHOD, tools, |tool| &tool.name, request)
         };
         let page = self.answer_request(METHOD, listing).await?;
@@ -550,6 +555,9 @@ impl ServerHandler for Server {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
+        if runs::is_session_task_request(&context) {
+            return self.answer_session_task_request(request, context).await;
+        }
         let method = &request.method;
         let short_method: String = method.chars().take(limits::NAME_SHOWN_CHARS).collect();
         let error = if is_known_method(method, has_modern_metadata(&context)) {

@@ -3,10 +3,11 @@
 
 use rmcp::{
     RoleServer,
-    model::{CallToolResult, ContentBlock, JsonRpcMessage, ServerResult},
+    model::{CallToolResult, ContentBlock, JsonRpcMessage, ProtocolVersion, ServerResult},
     service::{RequestContext, TxJsonRpcMessage},
 };
 use serde::Serialize;
+use serde_json::json;
 
 use midex_domain::error::{Error, Result};
 
@@ -36,10 +37,20 @@ pub(super) fn build_spliced_result(
     structured_content.map_err(|error| Error::internal("a view cannot be shown").with_source(error))
 }
 
-/// Serializes a message as JSON, and fills in the placeholder.
+/// Serializes a message of the line transport as JSON, and fills in the placeholder.
 pub(super) fn encode_message(
     message: &TxJsonRpcMessage<RoleServer>,
 ) -> serde_json::Result<Vec<u8>> {
+    if let JsonRpcMessage::Response(response) = message
+        && let ServerResult::InitializeResult(result) = &response.result
+        && result.protocol_version == ProtocolVersion::V_2025_11_25
+    {
+        // rmcp lacks this capability.
+        let mut message = serde_json::to_value(message)?;
+        message["result"]["capabilities"]["tasks"] =
+            json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
+        return serde_json::to_vec(&message);
+    }
     let Some(text) = find_placeholder_text(message) else {
         return serde_json::to_vec(message);
     };

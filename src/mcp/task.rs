@@ -75,6 +75,11 @@ impl TaskReading {
         Self { task: DetailedTask::new(task, payload), meta }
     }
 
+    /// The task, without the metadata.
+    pub(super) fn into_task(self) -> DetailedTask {
+        self.task
+    }
+
     /// Whether its status is final.
     pub(super) fn is_terminal(&self) -> bool {
         self.task.status().is_terminal()

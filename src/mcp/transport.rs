@@ -197,7 +197,7 @@ struct LineReader {
 impl LineReader {
     async fn run(self, input: BufReader<impl AsyncRead + Unpin>) {
         let mut frames = FrameReader::new(input, limits::FRAME_BYTES_MAX);
-        let mut has_greeted = false;
+        let (mut has_greeted, mut has_session_tasks) = (false, false);
         loop {
             if !self.gate.wait_until_readable().await {
                 tracing::warn!("the client takes no replies; it is given up");
@@ -206,7 +206,7 @@ impl LineReader {
             let frame_result = self.end.run_until_cancelled(frames.next_frame()).await;
             match frame_result.unwrap_or(Ok(Frame::End)) {
                 Ok(Frame::Line(line)) => {
-                    if !self.deliver_line(&line, &mut has_greeted).await {
+                    if !self.deliver_line(&line, &mut has_greeted, &mut has_session_tasks).await {
                         return;
                     }
                 }
@@ -226,7 +226,12 @@ impl LineReader {
     }
 
     /// Delivers the message of a line. False if the receiver has closed.
-    async fn deliver_line(&self, line: &[u8], has_greeted: &mut bool) -> bool {
+    async fn deliver_line(
+        &self,
+        line: &[u8],
+        has_greeted: &mut bool,
+        has_session_tasks: &mut bool,
+    ) -> bool {
         if line.trim_ascii().is_empty() {
             return true;
         }
@@ -246,6 +251,7 @@ impl LineReader {
         match &mut message {
             JsonRpcMessage::Request(request) => {
                 *has_greeted = true;
+                frame::convert_task_request(&mut request.request, line, has_session_tasks);
                 let is_endless =
                     matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
                 let handler_guard =

@@ -32,6 +32,12 @@ No answer holds more than 25,000 bytes, except those of tools that say so in `_m
 `workflow.read` has the address of the next one in `next`, `resources/read` of a text in `_meta.next` of the contents. There JSON stays whole, so that a
 program can parse it, and `_meta.parts` is the address of its first part.
 
+Over standard streams, clients of protocol version 2025-11-25 can call a tool whose `taskSupport` says so as a task (`tools/call` with `task`). The task is
+the execution: `taskId` is its id, and `ttl` is `null`, since it lives as long. While it waits for the user, the form comes as `elicitation/create`; a form
+that the user declines comes again only over a new connection. `tasks/result` waits for the end. A task that reaches a step of the model is `completed`,
+with the step in `awaiting` of its result. `tasks/list` lists the executions of the project, and every client of this user can ask for any of them. Over
+HTTP such a call is answered like any other.
+
 ";
 
 const SETS: [&str; 4] = ["run", "author", "operate", "catalog"];

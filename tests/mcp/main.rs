@@ -26,6 +26,7 @@ mod replies;
 mod resources;
 mod schemas;
 mod served;
+mod session_tasks;
 mod subscriptions;
 mod tasks;
 mod times;

@@ -12,7 +12,7 @@ use midex_test::{
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// A workflow for each way in which a run can rest.
-const RESTS: [(&str, &str); 9] = [
+pub(super) const RESTS: [(&str, &str); 9] = [
     ("ended", "steps:\n  - { id: one, set: { a: 1 } }\nfinal_output: { a: '${{ memory.a }}' }\n"),
     ("failed", "steps:\n  - { id: one, fail: { code: ODD, message: no luck } }\n"),
     ("model", "steps:\n  - { id: one, guidance: Think., result: {} }\n"),
@@ -27,7 +27,7 @@ const RESTS: [(&str, &str); 9] = [
     ("thinks", "steps:\n  - { id: one, workflow: model }\n  - { id: two, wait: { for: 1h } }\n"),
 ];
 
-fn project() -> Project {
+pub(super) fn project() -> Project {
     let files = RESTS.map(|(name, rest)| {
         (format!("workflows/{name}.yaml"), format!("workflow: {name}\ndescription: d\n{rest}"))
     });

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use rmcp::model::{RequestId, SubscriptionFilter};
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::{
@@ -36,6 +36,8 @@ pub(super) struct ToolCall {
     name: String,
     #[serde(default)]
     arguments: Map<String, Value>,
+    #[serde(default)]
+    task: Option<IgnoredAny>,
 }
 
 /// The parameters of `subscriptions/listen`.
@@ -185,6 +187,11 @@ impl ToolCall {
     /// The execution that the arguments name.
     pub(super) fn execution_id(&self) -> Option<String> {
         tools::find_execution_id(&self.arguments)
+    }
+
+    /// Whether the answer is a task of protocol version 2025-11-25, so that a refusal is an error of the request.
+    pub(super) fn is_task(&self) -> bool {
+        self.task.is_some()
     }
 
     /// Whether the call changes definition files.

@@ -354,7 +354,7 @@ fn build_refusal_line(
     ids: &dyn IdSource,
 ) -> Vec<u8> {
     let id = id.clone().into_json_value();
-    let Some(call) = message.tool_call() else {
+    let Some(call) = message.tool_call().filter(|call| !call.is_task()) else {
         let method = message.method.as_deref().unwrap_or_default();
         let error_data = answer::build_error_data(error, method, ids);
         let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error_data });

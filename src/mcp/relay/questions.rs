@@ -19,7 +19,7 @@ pub(super) struct OwnerRequests {
 }
 
 impl OwnerRequests {
-    /// The line to send to the client. A call has one open request at a time, so if there are more than
+    /// The line to send to the client. A call or a task has one open request at a time, so if there are more than
     /// [`limits::CLIENT_CALLS_MAX`], the oldest one is obsolete.
     pub(super) fn forward_request(&mut self, owner_id: RequestId, line: &[u8]) -> Option<Vec<u8>> {
         let id = match self.lost_owners {
@@ -53,11 +53,6 @@ impl OwnerRequests {
         self.lost_owners += 1;
         let cancelled = self.open_requests.drain(..);
         cancelled.map(|(id, _)| build_cancel_notification(id, "the server was replaced")).collect()
-    }
-
-    /// Discards all open requests, since no call is pending.
-    pub(super) fn forget_requests(&mut self) {
-        self.open_requests.clear();
     }
 }
 

@@ -15,6 +15,7 @@ use crate::{
     elicitation::{
         InteractiveCall, QuestionsOutcome, ask_open_questions, can_ask, name_client_user, read_form,
     },
+    frame::SessionTaskRequest,
     metadata::has_modern_metadata,
     task::{self, TaskReading},
     tools::{self, StartedRun, ToolFn, ToolSpec, WorkflowRun},
@@ -77,7 +78,11 @@ impl Server {
         Ok(reading.into_result())
     }
 
-    async fn read_task_state(&self, id: &ExecutionId, can_ask: bool) -> Result<TaskReading> {
+    pub(super) async fn read_task_state(
+        &self,
+        id: &ExecutionId,
+        can_ask: bool,
+    ) -> Result<TaskReading> {
         // A task ends for its host with the first turn of a model, since a host that polls does not take turns. This is
         // read before the turn, so that the turn that is shown is at least as new.
         let was_model_asked = self.app.was_model_asked(id).await?;
@@ -101,7 +106,7 @@ impl Server {
     }
 
     /// The task of a run that stands here, with the answer of `workflow.run` as its result.
-    async fn build_completed_task(&self, turn: ExecutionTurn) -> Result<TaskReading> {
+    pub(super) async fn build_completed_task(&self, turn: ExecutionTurn) -> Result<TaskReading> {
         let status = turn.status.clone();
         let result = match WorkflowRun::from_turn(turn, Vec::new()) {
             Ok(run) => rmcp::model::CallToolResult::structured(tools::build_reply(run)?),
@@ -133,7 +138,7 @@ impl Server {
             match self.app.answer_question(&question, form, person).await {
                 // A refused input is asked again under another key, unless the same answer was refused before.
                 Err(error) if error.code() == Code::StepOutputInvalid => {
-                    if self.is_open(&id, &question).await? {
+                    if self.is_open(&id, &question.key).await? {
                         return Err(error.with_context("input_request", question.key.as_str()));
                     }
                 }
@@ -153,9 +158,9 @@ impl Server {
         })
     }
 
-    async fn is_open(&self, id: &ExecutionId, question: &UserQuestion) -> Result<bool> {
+    pub(super) async fn is_open(&self, id: &ExecutionId, key: &str) -> Result<bool> {
         let open_questions = self.list_questions(id).await?;
-        Ok(open_questions.iter().any(|open| open.key == question.key))
+        Ok(open_questions.iter().any(|open| open.key == key))
     }
 
     /// Abandons the execution of a task. A task that has ended stays as it is.
@@ -185,9 +190,20 @@ fn task_capability_error(tool: &str) -> Error {
     Error::new(Code::TaskCapabilityRequired, message)
 }
 
-/// Whether the client declared the extension for tasks.
-pub(super) fn supports_tasks(context: &RequestContext<RoleServer>) -> bool {
+/// Whether this call is answered with a task: the client declared the extension for tasks, or asks for a task of protocol
+/// version 2025-11-25.
+fn supports_tasks(context: &RequestContext<RoleServer>) -> bool {
+    is_session_task_request(context) || declares_tasks(context)
+}
+
+/// Whether the client declared that it supports tasks, of a protocol version in which the server has them.
+pub(super) fn declares_tasks(context: &RequestContext<RoleServer>) -> bool {
     let capabilities = context.client_capabilities();
-    has_modern_metadata(context)
-        && capabilities.is_some_and(|capabilities| capabilities.supports_tasks())
+    capabilities.is_some_and(|capabilities| capabilities.supports_tasks())
+        && (has_modern_metadata(context) || is_session_task_request(context))
+}
+
+/// Whether this is a request that [`crate::frame::convert_task_request`] has marked.
+pub(super) fn is_session_task_request(context: &RequestContext<RoleServer>) -> bool {
+    context.extensions.get::<SessionTaskRequest>().is_some()
 }

@@ -332,6 +332,12 @@ impl ToolSpec {
         self.requires_tasks
     }
 
+    /// Whether a client of protocol version 2025-11-25 calls it as a task. `None` if it must not.
+    pub(super) fn task_support(&self) -> Option<&'static str> {
+        let is_run = matches!(self.work, ToolWork::Run(_));
+        is_run.then_some(if self.requires_tasks { "required" } else { "optional" })
+    }
+
     /// Whether the tool changes nothing.
     pub(super) fn is_read_only(&self) -> bool {
         self.effect == ToolEffect::Read

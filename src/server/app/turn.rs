@@ -10,7 +10,7 @@ use midex_domain::{
     execution::NextActor,
     view::{CurrentStep, StatusView},
 };
-use midex_engine::TurnState;
+use midex_engine::{Listener, TurnState};
 
 /// What has to happen next. A wait of a child is one of its parent.
 #[derive(Clone, Debug)]
@@ -58,6 +58,14 @@ impl App {
             }));
         }
         Ok(ExecutionTurn { status, turn: Turn::from_steps(actor, steps) })
+    }
+
+    /// Subscribes `listener` to every execution whose changes may change what has to happen next in this one.
+    ///
+    /// # Errors
+    /// As [`midex_engine::Engine::watch_turn`].
+    pub async fn watch_turn(&self, id: &ExecutionId, listener: &Listener) -> Result<()> {
+        self.engine().await?.watch_turn(id, listener).await
     }
 
     /// Whether a model was ever asked for a step of the execution or of a child: see

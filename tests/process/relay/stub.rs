@@ -217,18 +217,20 @@ fn question(id: u64) -> Value {
 }
 
 #[test]
-fn a_question_whose_call_was_answered_is_forgotten() {
+fn a_question_of_a_task_outlives_every_call() {
     let project = line();
     let (mut relay, mut stub, _owned) = with_stub(&project);
     let id = relay.post("tools/call", call("execution.list", json!({})));
     stub.next();
-    stub.say(&question(7));
+    let mut of_a_task = question(7);
+    of_a_task["params"]["_meta"] =
+        json!({ "io.modelcontextprotocol/related-task": { "taskId": "e" } });
+    stub.say(&of_a_task);
     stub.answer(&json!(id), &json!({ "content": [] }));
     let asked = relay.next_line();
     assert_eq!(relay.next_line()["id"], id);
     super::approve(&mut relay, &asked);
-    let id = relay.post("ping", json!({}));
-    assert_eq!(stub.next()["id"], id, "the answer was for nobody");
+    assert_eq!(stub.next()["id"], 7);
 }
 
 #[test]
