@@ -224,10 +224,13 @@ impl Registry {
 
     /// The definition for a start of this workflow, parsed again if its file has changed. `None` if that is not enough
     /// and a reload is needed: the file is missing or renamed, one of its agents or bases has changed, or its new text
-    /// refers to other workflows.
-    fn reparse_definition(&self, name: &str) -> Option<Arc<Definition>> {
+    /// refers to other workflows. Of a broken file it is the last good version, if the caller accepts that, else `None`.
+    fn reparse_definition(&self, name: &str, accepts_last_good: bool) -> Option<Arc<Definition>> {
         let entry = self.workflow(name)?;
         let definition = entry.value.as_ref()?;
+        if entry.is_broken() && !accepts_last_good {
+            return None;
+        }
         let mut agents = definition.personas.keys();
         let has_same_agents = agents.all(|name| self.is_agent_unchanged(name.as_str()));
         if !has_same_agents {
@@ -255,8 +258,8 @@ impl Registry {
                 self.mark_project_definition(Some(entry.source), &value, &[]);
                 (loaded.name == name).then_some(value)
             }
-            // Its file is broken now, so the last good version is used.
-            None => Some(definition.clone()),
+            // Its file is broken now.
+            None => accepts_last_good.then(|| definition.clone()),
         }
     }
 

@@ -125,6 +125,18 @@ impl LiveDefinitions {
         }
     }
 
+    /// The definition in the present file of a workflow, if the file is valid and it is enough to look at it and its agents.
+    /// A caller that gets `None` looks at all files.
+    ///
+    /// # Errors
+    /// If the load panicked.
+    pub async fn find_valid_file(&self, name: &str) -> Result<Option<Arc<Definition>>> {
+        let (live, name) = (self.live.clone(), name.to_owned());
+        // This is quick, so it does not acquire a permit.
+        run_off_async_workers(move || live.registry_if_loaded()?.reparse_definition(&name, false))
+            .await
+    }
+
     /// Checks that the present file of a workflow has no errors, whether or not its last good version is kept.
     ///
     /// # Errors
@@ -237,7 +249,7 @@ impl LiveRegistry {
 
     /// The definition of this workflow from the last load, if its own file and its agents have not changed since.
     fn find_unchanged_definition(&self, name: &str) -> Option<Arc<Definition>> {
-        self.registry_if_loaded()?.reparse_definition(name)
+        self.registry_if_loaded()?.reparse_definition(name, true)
     }
 
     /// The definition of a workflow that no project file contributes to: none may define its name, or the name of one

@@ -306,7 +306,7 @@ impl App {
         let definition = self.definition(workflow_name).await?;
         let start = self.start_definition(definition.clone(), execution_id, inputs, project);
         let mut advanced = start.await?;
-        advanced.warnings.extend(self.hidden_definition_warning(&definition).await);
+        advanced.warnings.extend(self.hidden_definition_warning(&definition));
         Ok(advanced)
     }
 

@@ -65,7 +65,7 @@ pub(crate) fn wait_argument(arguments: &Map<String, Value>) -> Duration {
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<StartedRun> {
     let subject = arguments.selection.into_subject("workflow.run")?;
     let definition = app.find_valid_definition(subject).await?;
-    let warnings = app.hidden_definition_warning(&definition).await.into_iter().collect();
+    let warnings = app.hidden_definition_warning(&definition).into_iter().collect();
     let started = app.start_run(definition, arguments.inputs.map(Value::Object)).await;
     let execution_id = started.map_err(|error| match error.code() {
         // A manifest that is not saved has no details resource to suggest.

@@ -42,6 +42,11 @@ impl App {
         &self,
         subject: DefinitionSubject,
     ) -> Result<Arc<Definition>> {
+        if let DefinitionSubject::Named(name) = &subject
+            && let Some(definition) = self.definitions.find_valid_file(name).await?
+        {
+            return Ok(definition);
+        }
         self.with_registry(move |registry| load_valid_definition(registry, subject)).await?
     }
 }

@@ -17,16 +17,15 @@ use midex_registry::LiveDefinitions;
 
 impl App {
     /// A warning if a project's definition hides one of the same name that belongs to the user or is part of midex.
-    pub async fn hidden_definition_warning(&self, definition: &Definition) -> Option<String> {
+    pub fn hidden_definition_warning(&self, definition: &Definition) -> Option<String> {
         if !definition.is_from_project() {
             return None;
         }
-        let name = definition.workflow.name.clone();
-        let find_hidden_source = move |all: &LiveDefinitions| {
-            let source = all.last_loaded_registry().find_hidden_source(name.as_str())?.as_str();
-            Some(format!("`{name}` is the project's: it hides the {source} one"))
-        };
-        self.with_definitions(find_hidden_source).await.ok().flatten()
+        let name = &definition.workflow.name;
+        // A definition exists, so the registry is loaded and no file is read.
+        let registry = self.definitions.last_loaded_registry();
+        let source = registry.find_hidden_source(name.as_str())?.as_str();
+        Some(format!("`{name}` is the project's: it hides the {source} one"))
     }
 
     /// Refuses a definition that comes in part from an untrusted project.
