@@ -39,17 +39,20 @@ impl Engine {
     pub async fn turn(&self, id: &ExecutionId, timeout: Duration) -> Result<TurnState> {
         let listener = self.shared.notifier.new_listener();
         let mut deadline = std::pin::pin!(tokio::time::sleep(timeout.min(limits::WAIT_MAX)));
+        let mut has_waited_enough = timeout.is_zero();
         let position = loop {
             let position = self.find_turn(id, &listener).await?;
-            if position.actor != Some(NextActor::Server) || timeout.is_zero() {
+            if position.actor != Some(NextActor::Server) || has_waited_enough {
                 break position;
             }
-            tokio::select! {
-                () = listener.wait_for_change() => {}
-                () = &mut deadline => break position,
+            // While somebody holds the state of an execution, its actor copies the state before it changes it.
+            drop(position);
+            has_waited_enough = tokio::select! {
+                () = listener.wait_for_change() => false,
+                () = &mut deadline => true,
                 // The execution goes on in the next process, so the caller is told where it stands.
-                () = self.shared.stopping.cancelled() => break position,
-            }
+                () = self.shared.stopping.cancelled() => true,
+            };
             while listener.take_marked_name().is_some() {}
         };
         let mut steps = Vec::new();

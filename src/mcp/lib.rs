@@ -17,6 +17,7 @@ mod progress;
 mod prompts;
 mod relay;
 mod resources;
+mod sampling;
 mod server;
 mod splice;
 mod subscriptions;

@@ -3,21 +3,20 @@
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolResult, CreateTaskResult, DetailedTask, GetTaskResult, InputRequest, InputRequests,
-    MetaObject, Task, TaskPayload, TaskStatus,
+    CallToolResult, CreateTaskResult, DetailedTask, GetTaskResult, InputRequests, MetaObject, Task,
+    TaskPayload, TaskStatus,
 };
 use serde_json::{Value, json};
 
-use crate::elicitation::build_form_request;
 use midex_domain::{
     State,
     clock::Timestamp,
-    error::{Error, Result},
+    error::{Error, Result, format_count},
     limits,
     state::Vocabulary,
     view::{StatusView, WaitView},
 };
-use midex_server::app::{ExecutionTurn, Turn, UserQuestion};
+use midex_server::app::{ExecutionTurn, Turn};
 
 /// A task with the metadata that describes the run.
 #[derive(Debug)]
@@ -38,13 +37,14 @@ impl TaskReading {
     }
 
     /// The task of a run that goes on, or was abandoned before a model had a turn.
-    pub(super) fn open(turn: ExecutionTurn, can_ask: bool, now: Timestamp) -> Self {
+    /// `input_requests` is what the client can be asked for.
+    pub(super) fn open(turn: ExecutionTurn, input_requests: InputRequests, now: Timestamp) -> Self {
         let ExecutionTurn { status, turn } = turn;
         match turn {
             Turn::Ended => Self::new(&status, TaskPayload::Cancelled, None, None),
-            Turn::Person { questions, .. } if can_ask => {
-                let input_requests = build_input_requests(&questions);
-                let summary = format!("{} to be answered by a person", count_questions(&questions));
+            _ if !input_requests.is_empty() => {
+                let summary = format_count(input_requests.len(), "request");
+                let summary = format!("{summary} to be answered through this client");
                 let payload = TaskPayload::InputRequired { input_requests };
                 Self::new(&status, payload, Some(summary), Some(limits::TASK_POLL_IDLE))
             }
@@ -120,18 +120,6 @@ fn build_run_metadata(status: &StatusView, summary: Option<&str>) -> MetaObject 
     let mut meta = MetaObject::default();
     meta.0.extend(fields.map(|(name, value)| (name.to_owned(), value)));
     meta
-}
-
-fn build_input_requests(questions: &[UserQuestion]) -> InputRequests {
-    let request = |question: &UserQuestion| {
-        let form = build_form_request(&question.message, &question.schema)?;
-        Some((question.key.clone(), InputRequest::Elicitation(form)))
-    };
-    questions.iter().filter_map(request).collect()
-}
-
-fn count_questions(questions: &[UserQuestion]) -> String {
-    midex_domain::error::format_count(questions.len(), "question")
 }
 
 fn describe_state(status: &StatusView) -> String {

@@ -53,6 +53,10 @@ pub(super) fn reply(seen: &Seen) -> midex_test::service::Reply {
             midex_test::service::Reply::Broken(Vec::new())
         }
         ("POST", "/api/orders") => midex_test::service::json(201, &json!({ "id": "o-3" })),
+        ("DELETE", "/api/orders/slow") => {
+            let head = midex_test::service::head(200, &[], Some(280));
+            midex_test::service::Reply::Slow(head.into_bytes())
+        }
         ("GET", "/api/orders/none") => {
             midex_test::service::json(404, &json!({ "message": "no such order" }))
         }
@@ -351,6 +355,74 @@ steps:
         status = shop.done("execution.wait", wait);
     }
     assert_eq!(shop.lines(), ["GET /api/orders HTTP/1.1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_catalog_is_named_to_every_kind_of_client() {
+    let workflow = "workflow: later
+description: Wait first
+requires: { catalogs: [{ vendor: shop }] }
+steps:
+  - { id: rest, wait: { signal: go } }
+  - { id: list, run: shop orders:list }
+";
+    let mut shop = Shop::with(&[("workflows/later.yaml", workflow)], Project::serve).await;
+    shop.import();
+    let started = json!({ "workflow_name": "later", "execution_id": "e" });
+    shop.done("workflow.start", started);
+    shop.done("catalog.set_enabled", json!({ "catalog_id": "shop", "enabled": false }));
+    shop.done("execution.signal", json!({ "execution_id": "e", "signal": "go" }));
+    let call = "catalog.set_enabled";
+    let waited = shop.done("execution.wait", json!({ "execution_id": "e", "timeout_s": 0 }));
+    says(&waited["waits"][0]["next_call"], call);
+
+    let extensions = json!({ "io.modelcontextprotocol/tasks": {} });
+    for capabilities in [
+        json!({ "extensions": extensions }),
+        json!({ "extensions": extensions, "elicitation": { "form": {} }, "sampling": {} }),
+    ] {
+        let meta = midex_test::reader::stateless_with(capabilities);
+        let task = shop.server.request("tasks/get", json!({ "taskId": "e", "_meta": meta }));
+        assert_eq!(task["result"]["status"], "working", "{task}");
+        says(&task["result"]["statusMessage"], call);
+    }
+    let mut session = Server::run(shop.project.command(&["serve"]));
+    let client = json!({ "name": "test", "version": "0" });
+    let greeting =
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
+    session.request("initialize", greeting);
+    session.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    let task = session.request("tasks/get", json!({ "taskId": "e" }));
+    assert_eq!(task["result"]["status"], "working", "{task}");
+    says(&task["result"]["statusMessage"], call);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_cancel_during_a_compensation_changes_nothing() {
+    let workflow = "workflow: undone
+description: Order, then wait
+requires: { catalogs: [{ vendor: shop }] }
+compensate_when: [failed, abandoned]
+steps:
+  - id: order
+    run: shop orders:create
+    body: { item: tea }
+    compensate: { run: 'shop orders:delete', with: { order: slow } }
+  - { id: rest, wait: { for: 1h } }
+";
+    let mut shop = Shop::with(&[("workflows/undone.yaml", workflow)], Project::serve).await;
+    shop.import();
+    let started = shop.done("workflow.run", json!({ "workflow_id": "undone", "wait_s": 1 }));
+    let cancel = json!({ "operation_id": started["run_id"] });
+    // The first call stops waiting before the service has answered.
+    let first = shop.done("workflow.cancel", cancel.clone());
+    assert_eq!((&first["status"], &first["ending"]), (&json!("running"), &json!("abandoned")));
+    let second = shop.done("workflow.cancel", cancel.clone());
+    assert_eq!(second["status"], "canceled", "{second}");
+    let third = shop.refused("workflow.cancel", cancel);
+    assert_eq!(third["category"], "conflict", "{third}");
+    let deletes = shop.lines().into_iter().filter(|line| line.starts_with("DELETE"));
+    assert_eq!(deletes.count(), 1, "{:?}", shop.lines());
 }
 
 #[tokio::test(flavor = "multi_thread")]

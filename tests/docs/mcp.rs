@@ -26,7 +26,8 @@ A client that declares the extension `io.modelcontextprotocol/tasks` (protocol 2
 `tasks/update` and `tasks/cancel` work for every execution. The client polls at `pollIntervalMs`; no notification is sent. `statusMessage` and
 `_meta {run_id, step, progress, summary}` say where the run stands. While a person has to answer, the task is `input_required`, with every open question.
 A task is `completed` as soon as a step is open for a model: its result is the answer of `workflow.run`, with the token in `awaiting`, and the model goes on
-with `workflow.next_step`. Other clients get that answer from `workflow.run` after 25 seconds at the latest, with the id to wait for.
+with `workflow.next_step`. If the client offers sampling, the turn is a `sampling/createMessage` request of the task instead, and its answer is the output
+of the step. Clients without tasks get that answer from `workflow.run` after 25 seconds at the latest, with the id to wait for.
 
 No answer holds more than 25,000 bytes, except those of tools that say so in `_meta[\"anthropic/maxResultSizeChars\"]`. What is longer comes in parts:
 `workflow.read` has the address of the next one in `next`, `resources/read` of a text in `_meta.next` of the contents. There JSON stays whole, so that a

@@ -131,6 +131,72 @@ fn a_workflow_is_written_in_three_passes_saved_once_and_run_once() {
 }
 
 #[test]
+fn a_client_that_samples_drafts_a_workflow_in_three_parts() {
+    let project = project();
+    let mut server = project.serve();
+    let mut ask = |method: &str, mut params: Value| {
+        params["_meta"] = stateless_with(json!({ "extensions": { TASKS: {} }, "sampling": {} }));
+        server.request(method, params)["result"].clone()
+    };
+    let arguments = json!({ "goal": "Greet a person by name", "inputs": { "who": "Ada" } });
+    let call = json!({ "name": "workflow.author_and_run", "arguments": arguments });
+    let id = ask("tools/call", call)["taskId"].clone();
+    let first = json!({ "workflow": "greet", "description": "Greet somebody", "inputs": { "who": { "type": "string" } } });
+    let say = |reference: &str| json!({ "steps": [{ "id": "say", "set": { "words": format!("Hello ${{{{ {reference} }}}}") } }] });
+    let last = json!({ "inputs": first["inputs"] });
+    let corrected = json!({ "manifest": GREET });
+    let turns = [
+        ("draft_inputs", "the inputs", first.to_string()),
+        ("draft_steps", "in three parts", say("inputs.whom").to_string()),
+        ("draft_providers", "provider_args", last.to_string()),
+        ("correct", "inputs.whom", corrected.to_string()),
+        ("summarize", "Hello Ada", "It greets.".to_owned()),
+    ];
+    for (step, shown, output) in turns {
+        let task = eventually(step, || {
+            let task = ask("tasks/get", json!({ "taskId": id }));
+            (task["status"] == "input_required").then_some(task)
+        });
+        let requests = task["inputRequests"].as_object().unwrap();
+        let (key, request) = requests.iter().next().unwrap();
+        key.as_str().shows(step);
+        text(&request["params"]["messages"][0]["content"]["text"]).shows(shown);
+        let content = json!({ "type": "text", "text": output });
+        let sampled = json!({ "role": "assistant", "content": content, "model": "m" });
+        let update = json!({ "taskId": id, "inputResponses": { key: sampled } });
+        assert_eq!(ask("tasks/update", update)["resultType"], "complete", "{step}");
+    }
+    let ended = eventually("the end", || {
+        let task = ask("tasks/get", json!({ "taskId": id }));
+        (task["status"] == "completed").then_some(task)
+    });
+    let output = &ended["result"]["structuredContent"]["final_output"];
+    assert_eq!(output["run"], json!({ "words": "Hello Ada" }), "{ended}");
+    assert_eq!(saved(&project), ["greet.yaml"]);
+}
+
+#[test]
+fn a_manifest_of_a_megabyte_is_refused_before_anything_begins() {
+    let project = Project::new(&[("home/.config/midex/workflows/greet.yaml", GREET)]);
+    let mut server = project.serve();
+    let manifest = format!("{GREET}# {}\n", "x".repeat(1 << 20));
+    for (tool, arguments) in [
+        ("workflow.run", json!({ "manifest": manifest })),
+        ("workflow.repair_and_rerun", json!({ "workflow_id": "greet", "manifest": manifest })),
+    ] {
+        let mut params = json!({ "name": tool, "arguments": arguments });
+        params["_meta"] = stateless_with(json!({ "extensions": { TASKS: {} } }));
+        let refused = server.request("tools/call", params)["result"].clone();
+        let error = &refused["structuredContent"];
+        assert_eq!(refused["isError"], true, "{tool}: {refused}");
+        let shown = format!("{} {}", error["message"], error["violations"][0]["message"]);
+        shown.shows("bytes");
+    }
+    let listed = server.done("execution.list", json!({}));
+    assert_eq!(listed["executions"], json!([]), "{listed}");
+}
+
+#[test]
 fn missing_inputs_are_asked_for_after_the_save() {
     let project = project();
     let mut model = author(&project, json!({}));

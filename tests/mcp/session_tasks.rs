@@ -196,6 +196,20 @@ fn however_a_run_rests(project: &Project) {
     assert!(asking.others.is_empty(), "{:?}", asking.others);
 }
 
+#[test]
+fn a_pause_of_a_person_is_named() {
+    let project = project();
+    for capabilities in [json!({}), forms()] {
+        let mut host = Host::new(&project, capabilities);
+        let id = host.run("timer");
+        let pause = json!({ "execution_id": id });
+        host.result("tools/call", json!({ "name": "execution.pause", "arguments": pause }));
+        let task = host.task(&id);
+        assert_eq!(task["status"], "working", "{task}");
+        text(&task["statusMessage"]).shows("execution.resume");
+    }
+}
+
 fn is_terminal(status: &str) -> bool {
     ["completed", "failed", "cancelled"].contains(&status)
 }

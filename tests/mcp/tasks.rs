@@ -213,6 +213,98 @@ fn a_task_is_answered_and_ends_as_its_execution() {
     assert_eq!(caller.task(&id), ended);
 }
 
+fn tasks_and_sampling() -> Value {
+    json!({ "extensions": { EXTENSION: {} }, "sampling": {} })
+}
+
+/// The only request of a task that waits for its client.
+fn only_request(task: &Value) -> (String, Value) {
+    let requests = task["inputRequests"].as_object().expect("requests");
+    assert_eq!(requests.len(), 1, "{task}");
+    let (key, request) = requests.iter().next().expect("one");
+    (key.clone(), request.clone())
+}
+
+#[test]
+fn a_client_that_samples_takes_the_turns_of_the_model() {
+    let persona = "---\nname: judge\ndescription: d\n---\nYou judge without mercy.\n";
+    let lines = "inputs: { who: { type: string, default: { from: literal, value: Ada } } }
+steps:
+  - { id: one, guidance: 'Judge ${{ inputs.who }}.', result: { type: object, required: [ok], properties: { ok: { type: boolean } } } }
+  - { id: two, agent: judge, instructions: Say why. }
+  - { id: three, gate: { ask: 'Ship it?' } }
+final_output: { ok: '${{ steps.one.ok }}', why: '${{ steps.two.summary }}' }
+";
+    let manifest = format!("workflow: judged\ndescription: d\n{lines}");
+    let project =
+        Project::new(&[("workflows/judged.yaml", &manifest), ("agents/judge.md", persona)]);
+    let mut server = project.serve();
+    let mut caller = Caller { client: &mut server, capabilities: tasks_and_sampling() };
+    let begun = caller.run("judged");
+    let id = begun["taskId"].clone();
+    assert!(id.is_string(), "{begun}");
+    let answer = |key: &str, text: &str| {
+        let content = json!({ "type": "text", "text": text });
+        let sampled = json!({ "role": "assistant", "content": content, "model": "m" });
+        json!({ "taskId": id, "inputResponses": { key: sampled } })
+    };
+
+    let (key, request) = only_request(&caller.task_in(&id, "input_required"));
+    assert_eq!(request["method"], "sampling/createMessage", "{request}");
+    let asked = text(&request["params"]["messages"][0]["content"]["text"]).to_owned();
+    for part in ["Judge Ada.", "\"ok\"", "Answer with JSON alone"] {
+        (&*asked).shows(part);
+    }
+    assert!(!asked.contains("next_step"), "a sampled model calls no tools: {asked}");
+    // What is no answer of a model changes nothing; what breaks the schema is said, and asked anew.
+    let form = json!({ "taskId": id, "inputResponses": { &key: { "action": "accept" } } });
+    caller.result("tasks/update", form);
+    let refused = caller.ask("tasks/update", answer(&key, "{\"ok\": 7}"));
+    let refused = &refused["error"]["data"];
+    assert_eq!(refused["error_code"], "STEP_OUTPUT_INVALID", "{refused}");
+    assert_eq!(refused["violations"][0]["path"], "/ok", "{refused}");
+    let (again, request) = only_request(&caller.task(&id));
+    assert_ne!(again, key);
+    text(&request["params"]["messages"][0]["content"]["text"]).shows("refused");
+    caller.result("tasks/update", answer(&again, "```json\n{\"ok\": true}\n```"));
+
+    let (key, request) = only_request(&caller.task_in(&id, "input_required"));
+    text(&request["params"]["systemPrompt"]).shows("without mercy");
+    text(&request["params"]["messages"][0]["content"]["text"]).shows("Say why.");
+    caller.result("tasks/update", answer(&key, "She is good."));
+    // Nobody can be asked for the approval through this client.
+    assert_eq!(caller.task(&id)["status"], "working");
+    caller.capabilities["elicitation"] = json!({ "form": {} });
+    let (key, _) = only_request(&caller.task(&id));
+    let form = json!({ "action": "accept", "content": { "decision": "approve" } });
+    caller.result("tasks/update", json!({ "taskId": id, "inputResponses": { key: form } }));
+    let ended = caller.task_in(&id, "completed");
+    let output = &ended["result"]["structuredContent"]["final_output"];
+    assert_eq!(output, &json!({ "ok": true, "why": "She is good." }), "{ended}");
+}
+
+#[test]
+fn a_pause_of_a_person_is_named_to_every_kind_of_client() {
+    let project = project();
+    let mut server = project.serve();
+    let mut caller = Caller { client: &mut server, capabilities: tasks() };
+    for capabilities in [tasks(), tasks_and_forms(), tasks_and_sampling(), json!({}), forms()] {
+        caller.capabilities = tasks();
+        let id = caller.run("timer")["taskId"].clone();
+        caller.tool("execution.pause", json!({ "execution_id": id }));
+        caller.capabilities = capabilities.clone();
+        if capabilities["extensions"].is_null() {
+            let wait = json!({ "execution_id": id, "timeout_s": 0 });
+            let waited = caller.tool("execution.wait", wait);
+            assert_eq!(waited["structuredContent"]["pause_reasons"], json!(["person"]), "{waited}");
+            continue;
+        }
+        let task = caller.task(&id);
+        assert_eq!(task["status"], "working", "{task}");
+        text(&task["statusMessage"]).shows("execution.resume");
+    }
+}
+
 #[test]
 fn an_input_is_asked_again_with_what_is_wrong_under_a_key_of_its_own() {
     let lines = "inputs: { n: { type: integer, validate: { min: 3 }, optional: true } }

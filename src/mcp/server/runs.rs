@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rmcp::{
     RoleServer,
-    model::{GetTaskResult, InputResponses},
+    model::{GetTaskResult, InputRequest, InputRequests, InputResponses},
     service::RequestContext,
 };
 use serde_json::{Map, Value};
@@ -13,16 +13,20 @@ use super::{Server, ToolCallOutcome, build_call_result};
 use crate::{
     answer,
     elicitation::{
-        InteractiveCall, QuestionsOutcome, ask_open_questions, can_ask, name_client_user, read_form,
+        InteractiveCall, QuestionsOutcome, ask_open_questions, build_form_request, can_ask,
+        name_client_user, read_form,
     },
     frame::SessionTaskRequest,
     metadata::has_modern_metadata,
+    sampling::{build_sampling_request, build_turn_key, can_sample, read_sampled_output},
     task::{self, TaskReading},
     tools::{self, StartedRun, ToolFn, ToolSpec, WorkflowRun},
 };
 use midex_domain::{
     ExecutionId, LifecycleAction, LifecycleChange, State,
     error::{Category, Code, Error, Result},
+    execution::Report,
+    view::{CurrentStep, Reader},
 };
 use midex_server::app::{ExecutionTurn, Turn, UserQuestion};
 
@@ -44,9 +48,12 @@ impl Server {
             let timeout = tools::wait_argument(&arguments);
             StartedRun { execution_id, warnings: Vec::new(), timeout }
         } else {
-            let arguments = tool.check_arguments(arguments)?;
-            if tool.requires_tasks() && !supports_tasks(context) {
-                return Err(task_capability_error(tool.name()));
+            let mut arguments = tool.check_arguments(arguments)?;
+            if tool.requires_tasks() {
+                if !supports_tasks(context) {
+                    return Err(task_capability_error(tool.name()));
+                }
+                arguments.insert("is_sampled".to_owned(), can_sample(context).into());
             }
             start(&self.app, arguments).await?
         };
@@ -74,35 +81,66 @@ impl Server {
         id: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<GetTaskResult> {
-        let reading = self.read_task_state(&ExecutionId::parse(id)?, can_ask(context)).await?;
+        let reading = self.read_task_state(&ExecutionId::parse(id)?, context).await?;
         Ok(reading.into_result())
     }
 
     pub(super) async fn read_task_state(
         &self,
         id: &ExecutionId,
-        can_ask: bool,
+        context: &RequestContext<RoleServer>,
     ) -> Result<TaskReading> {
-        // A task ends for its host with the first turn of a model, since a host that polls does not take turns. This is
-        // read before the turn, so that the turn that is shown is at least as new.
-        let was_model_asked = self.app.was_model_asked(id).await?;
-        let mut turn = self.app.turn(id, Duration::ZERO).await?;
+        // A task ends with the first turn of a model for a host that cannot sample, since a host that polls does not take
+        // turns. This is read before the turn, so that the turn that is shown is at least as new.
+        let can_sample = can_sample(context);
+        let was_model_asked = !can_sample && self.app.was_model_asked(id).await?;
+        let turn = self.app.turn(id, Duration::ZERO).await?;
         let has_result = match turn.turn {
-            Turn::Model(_) => true,
+            Turn::Model(_) => !can_sample,
             Turn::Ended => turn.status.state != State::Abandoned.as_str(),
             _ => false,
         };
         if has_result || was_model_asked {
             return self.build_completed_task(turn).await;
         }
-        if let Turn::Person { questions, .. } = &mut turn.turn
-            && can_ask
-        {
-            for question in questions {
-                self.app.offer_choices(question).await;
-            }
+        let input_requests = self.collect_input_requests(&turn.turn, context).await?;
+        Ok(TaskReading::open(turn, input_requests, self.app.now()))
+    }
+
+    /// What the client can be asked for now: the questions to its user, and the turn of its model if it can sample.
+    async fn collect_input_requests(
+        &self,
+        turn: &Turn,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<InputRequests> {
+        let mut requests = InputRequests::new();
+        let questions = if can_ask(context) { list_questions(turn) } else { Vec::new() };
+        for mut question in questions {
+            self.app.offer_choices(&mut question).await;
+            let form = build_form_request(&question.message, &question.schema);
+            requests.extend(form.map(|form| (question.key, InputRequest::Elicitation(form))));
         }
-        Ok(TaskReading::open(turn, can_ask, self.app.now()))
+        if let Some((key, step)) = self.find_sampled_turn(turn, context).await? {
+            requests.extend(build_sampling_request(&step).map(|request| (key, request)));
+        }
+        Ok(requests)
+    }
+
+    /// The turn that the client's model is to take by sampling, with its key.
+    async fn find_sampled_turn(
+        &self,
+        turn: &Turn,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Option<(String, CurrentStep)>> {
+        let Turn::Model(step) = turn else {
+            return Ok(None);
+        };
+        if !can_sample(context) {
+            return Ok(None);
+        }
+        let id = ExecutionId::parse(&step.execution_id)?;
+        let step = self.app.current_step_for(&id, Reader::Worker).await?;
+        Ok(build_turn_key(&step).map(|key| (key, step)))
     }
 
     /// The task of a run that stands here, with the answer of `workflow.run` as its result.
@@ -118,11 +156,11 @@ impl Server {
         TaskReading::completed(&status, &result)
     }
 
-    /// Takes the user's answers to open questions of a task. Answers to questions that are not open are ignored.
+    /// Takes the answers of the user and of the model to what a task asks for. Answers to other questions are ignored.
     ///
     /// # Errors
     /// `EXECUTION_NOT_FOUND`; `STEP_OUTPUT_INVALID` if a form does not have what its question asks for, and the question
-    /// stays as it is.
+    /// stays as it is, or if the output of the model breaks its schema.
     pub(super) async fn answer_task(
         &self,
         id: &str,
@@ -130,7 +168,19 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> Result<()> {
         let id = ExecutionId::parse(id)?;
-        for question in self.list_questions(&id).await? {
+        let turn = self.app.turn(&id, Duration::ZERO).await?.turn;
+        if let Some((key, step)) = self.find_sampled_turn(&turn, context).await?
+            && let Some(output) = responses.remove(&key).and_then(read_sampled_output)
+        {
+            let token = step.continuation_token.unwrap_or_default();
+            match self.app.next_step(&token, Report::Output(output)).await {
+                Err(error) if !was_answered_elsewhere(&error) => {
+                    return Err(error.with_context("input_request", key));
+                }
+                taken => tracing::debug!(?key, is_taken = taken.is_ok(), "a sampled answer"),
+            }
+        }
+        for question in list_questions(&turn) {
             let Some(form) = responses.remove(&question.key).and_then(read_form) else {
                 continue;
             };
@@ -142,8 +192,7 @@ impl Server {
                         return Err(error.with_context("input_request", question.key.as_str()));
                     }
                 }
-                Err(error) if error.code().category() == Category::Internal => return Err(error),
-                // Somebody else answered first.
+                Err(error) if !was_answered_elsewhere(&error) => return Err(error),
                 Err(error) => tracing::debug!(%error, "an answer to a task was not taken"),
                 Ok(()) => {}
             }
@@ -151,15 +200,8 @@ impl Server {
         Ok(())
     }
 
-    async fn list_questions(&self, id: &ExecutionId) -> Result<Vec<UserQuestion>> {
-        Ok(match self.app.turn(id, Duration::ZERO).await?.turn {
-            Turn::Person { questions, .. } => questions,
-            _ => Vec::new(),
-        })
-    }
-
     pub(super) async fn is_open(&self, id: &ExecutionId, key: &str) -> Result<bool> {
-        let open_questions = self.list_questions(id).await?;
+        let open_questions = list_questions(&self.app.turn(id, Duration::ZERO).await?.turn);
         Ok(open_questions.iter().any(|open| open.key == key))
     }
 
@@ -173,7 +215,7 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> Result<()> {
         let id = ExecutionId::parse(id)?;
-        if self.read_task_state(&id, can_ask(context)).await?.is_terminal() {
+        if self.read_task_state(&id, context).await?.is_terminal() {
             return Ok(());
         }
         let abandon = LifecycleChange { action: LifecycleAction::Abandon, reason: None };
@@ -183,6 +225,21 @@ impl Server {
             done => done.map(drop),
         }
     }
+}
+
+/// The open questions to the user.
+fn list_questions(turn: &Turn) -> Vec<UserQuestion> {
+    match turn {
+        Turn::Person { questions, .. } => questions.clone(),
+        Turn::Model(step) => UserQuestion::list_open(step),
+        Turn::Ended | Turn::Server | Turn::Outside(_) => Vec::new(),
+    }
+}
+
+/// Whether an answer was refused because another one came first.
+fn was_answered_elsewhere(error: &Error) -> bool {
+    !matches!(error.code(), Code::StepOutputInvalid)
+        && error.code().category() != Category::Internal
 }
 
 fn task_capability_error(tool: &str) -> Error {

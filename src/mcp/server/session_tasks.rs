@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Server, ToolCallOutcome, as_invalid_params};
 use crate::{
-    elicitation::{InteractiveCall, can_ask},
+    elicitation::InteractiveCall,
     tools::{self, ToolSpec, Toolsets},
 };
 use midex_domain::{
@@ -117,7 +117,7 @@ impl Server {
         id: &ExecutionId,
         context: &RequestContext<RoleServer>,
     ) -> Result<DetailedTask> {
-        let mut task = self.read_task_state(id, can_ask(context)).await?.into_task();
+        let mut task = self.read_task_state(id, context).await?.into_task();
         // A task whose model had a turn was completed with it, and a final status does not change, whatever becomes of the
         // execution later.
         if let TaskPayload::Completed { result } = &task.payload
@@ -166,7 +166,7 @@ impl Server {
         id: &ExecutionId,
         context: &RequestContext<RoleServer>,
     ) -> Result<Value> {
-        let had_ended = self.read_task_state(id, can_ask(context)).await?.is_terminal();
+        let had_ended = self.read_task_state(id, context).await?.is_terminal();
         if !had_ended {
             self.cancel_task_of(id.as_str(), context).await?;
             self.app.turn(id, limits::CANCEL_WAIT_MAX).await?;

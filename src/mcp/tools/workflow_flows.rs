@@ -32,6 +32,10 @@ pub(super) struct AuthorArguments {
     inputs: Map<String, Value>,
     #[schemars(range(max = limits::REPAIRS_MAX), extend("default" = limits::REPAIRS_DEFAULT))]
     max_repairs: Option<u32>,
+    /// Whether the client samples its model. The server sets it.
+    #[serde(default)]
+    #[schemars(skip)]
+    is_sampled: bool,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -73,10 +77,14 @@ pub(super) async fn execute(app: &App, arguments: ExecuteArguments) -> Result<St
 }
 
 pub(super) async fn author_and_run(app: &App, arguments: AuthorArguments) -> Result<StartedRun> {
-    let AuthorArguments { goal, constraints, inputs, max_repairs } = arguments;
+    let AuthorArguments { goal, constraints, inputs, max_repairs, is_sampled } = arguments;
     let max_repairs = max_repairs.unwrap_or(limits::REPAIRS_DEFAULT);
     let flow_inputs = json!({
-        "goal": goal, "constraints": constraints, "inputs": inputs, "max_repairs": max_repairs,
+        "goal": goal,
+        "constraints": constraints,
+        "inputs": inputs,
+        "max_repairs": max_repairs,
+        "draft_in_parts": is_sampled,
     });
     start(app, Flow::AuthorAndRun, flow_inputs).await
 }

@@ -176,7 +176,8 @@ struct FlowActivity {
 struct FlowInput {
     #[serde(default)]
     author_to: AuthorTarget,
-    manifest: Option<String>,
+    /// The text of a manifest, or the manifest as an object.
+    manifest: Option<Value>,
     /// The version of the file that the manifest replaces.
     version: Option<String>,
     workflow_id: Option<String>,
@@ -239,8 +240,13 @@ impl FlowActivity {
 
 impl FlowInput {
     fn save_request(&self) -> SaveRequest {
+        let text = match &self.manifest {
+            Some(Value::String(text)) => text.clone(),
+            Some(manifest) => format!("{manifest:#}"),
+            None => String::new(),
+        };
         SaveRequest {
-            manifest: Manifest::from_text(self.manifest.clone().unwrap_or_default(), None),
+            manifest: Manifest::from_text(text, None),
             should_overwrite: false,
             expected_version: self.version.clone(),
         }

@@ -49,7 +49,10 @@ impl App {
     /// As [`midex_engine::Engine::turn`].
     pub async fn turn(&self, id: &ExecutionId, timeout: Duration) -> Result<ExecutionTurn> {
         let TurnState { status, actor, steps } = self.engine().await?.turn(id, timeout).await?;
-        let mut status = self.complete_status(status).await;
+        // Whether there is a newer definition is left out: nobody who asks for the turn shows it.
+        #[cfg(feature = "catalog")]
+        let status = self.add_disabled_catalog_hints(status);
+        let mut status = status;
         for step in steps.iter().filter(|step| step.execution_id != status.execution_id) {
             let waits = step.waits.iter().cloned();
             status.waits.extend(waits.map(|mut wait| {
