@@ -72,6 +72,9 @@ impl TransitionBuilder<'_> {
         for at in losers {
             if self.execution.steps[at].status == StepStatus::Pending {
                 self.skip_step(at, SkipReason::Bypassed);
+            } else {
+                // A step of `on_failure` may have waited for it.
+                self.queue_dependents(at);
             }
         }
     }
