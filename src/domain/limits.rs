@@ -445,8 +445,6 @@ pub const HTTP_LISTENS_MAX: usize = 512;
 pub const QUESTION_MAX: Duration = Duration::from_secs(600);
 /// Questions to the user in one call.
 pub const QUESTIONS_PER_CALL_MAX: usize = 10;
-/// The tokens that a model may use for a turn that a client samples.
-pub const SAMPLED_TOKENS_MAX: u32 = 16_000;
 /// Interval of progress notifications for a call in progress.
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Time for pending replies after the end of input.

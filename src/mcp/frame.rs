@@ -11,7 +11,7 @@ use rmcp::{
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
 };
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
 use midex_domain::{
@@ -141,7 +141,7 @@ pub(super) fn convert_task_request(request: &mut ClientRequest, line: &[u8], has
         let line = serde_json::from_slice::<RequestLine>(line);
         if *has_tasks && line.is_ok_and(|line| line.params["capabilities"]["tasks"].is_object()) {
             let extensions = capabilities.extensions.get_or_insert_default();
-            extensions.insert(TASKS_EXTENSION_ID.to_owned(), Default::default());
+            extensions.insert(TASKS_EXTENSION_ID.to_owned(), Map::default());
         }
         return;
     }

@@ -182,7 +182,7 @@ fn however_a_run_rests(project: &Project) {
             assert_eq!(shown, result["structuredContent"], "{name}");
             match name {
                 "failed" => {
-                    shown.has_fields(json!({ "error_code": "RUN_FAILED", "step_id": "one" }))
+                    shown.has_fields(json!({ "error_code": "RUN_FAILED", "step_id": "one" }));
                 }
                 "ended" => assert_eq!(shown["final_output"], json!({ "a": 1 }), "{shown}"),
                 _ => assert!(shown["awaiting"]["continuation_token"].is_string(), "{shown}"),
@@ -407,12 +407,11 @@ fn a_task_is_cancelled_once() {
         let (mut answers, mut told) = (Vec::new(), 0);
         while answers.len() < 2 || told < 1 {
             let line = host.server.next_line();
-            match line["method"].as_str() {
-                None => answers.push(line),
-                Some(_) => {
-                    assert_eq!(line["params"]["status"], "cancelled", "{line}");
-                    told += 1;
-                }
+            if line["method"].is_null() {
+                answers.push(line);
+            } else {
+                assert_eq!(line["params"]["status"], "cancelled", "{line}");
+                told += 1;
             }
         }
         let of = |id: u64| {

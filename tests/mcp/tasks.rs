@@ -253,7 +253,7 @@ final_output: { ok: '${{ steps.one.ok }}', why: '${{ steps.two.summary }}' }
     assert_eq!(request["method"], "sampling/createMessage", "{request}");
     let asked = text(&request["params"]["messages"][0]["content"]["text"]).to_owned();
     for part in ["Judge Ada.", "\"ok\"", "Answer with JSON alone"] {
-        (&*asked).shows(part);
+        asked.shows(part);
     }
     assert!(!asked.contains("next_step"), "a sampled model calls no tools: {asked}");
     // What is no answer of a model changes nothing; what breaks the schema is said, and asked anew.

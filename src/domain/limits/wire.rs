@@ -25,4 +25,6 @@ pub const LAST_FLUSH_MAX: Duration = Duration::from_millis(50);
 pub const CALL_ERROR_WORDS_CHARS_MAX: usize = 1000;
 /// Characters of an unknown name repeated in its error.
 pub const NAME_SHOWN_CHARS: usize = 80;
+/// Tokens that the model of a client may use for a turn that the client samples.
+pub const SAMPLED_TOKENS_MAX: u32 = 16_000;
 }

@@ -82,6 +82,10 @@ impl Door {
         let kept: Vec<_> = parts.iter().filter(|part| !answer[**part].is_null()).collect();
         assert!(!kept.is_empty(), "{method} {params}: {answer}");
         let mut kept: Value = kept.iter().map(|part| (**part, answer[**part].clone())).collect();
+        // Protocol version 2025-11-25 alone says of each tool whether it can be called as a task.
+        for tool in kept["tools"].as_array_mut().into_iter().flatten() {
+            tool.as_object_mut().unwrap().remove("execution");
+        }
         let mut ids = Vec::new();
         mask(&mut kept, &mut ids);
         let root = self.project.root().display().to_string();
