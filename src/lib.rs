@@ -44,7 +44,9 @@ pub use midex_server::{
 /// Work of your own program that a step may ask for by name.
 pub mod activity {
     pub use midex_domain::{execution::OperationFailure, operation::BoxFuture};
-    pub use midex_engine::activity::{Activities, Activity, Context, Outcome, function};
+    pub use midex_engine::activity::{
+        Activities, Activity, Context, Middleware, Next, Outcome, TypedActivity, activity, function,
+    };
 }
 
 /// The engine alone: definitions in memory, a store of your choice.
@@ -77,5 +79,7 @@ pub mod view {
 /// The server over MCP.
 #[cfg(feature = "mcp")]
 pub mod mcp {
-    pub use midex_mcp::{Process, Server, ToolProfile, Toolset, Toolsets, relay_stdio, serve};
+    pub use midex_mcp::{
+        LineTransport, Process, Server, ToolProfile, Toolset, Toolsets, relay_stdio, serve,
+    };
 }

@@ -134,7 +134,7 @@ impl Midex {
         );
         let store = store::Options { hook: Some(self.disk.hook()), ..store::Options::default() };
         let config = self.config.clone();
-        let make = move || App::with_options(Options { config, store, ..options });
+        let make = move || App::with_options(Options { config, store_options: store, ..options });
         let app = super::blocking(make).await?;
         let opened = self.opened.lock();
         opened.unwrap_or_else(PoisonError::into_inner).push(app.clone());

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::secrets::{AttemptResult, Secrets, mask_outcome};
-use crate::activity::{Activities, Context};
+use crate::activity::{Activities, Context, Middleware};
 use midex_domain::{
     Definition, Digest, ExecutionId, FailureCode, StepKind,
     event::VisitId,
@@ -25,6 +25,7 @@ use midex_domain::{
 #[derive(Debug)]
 pub(super) struct Executors {
     pub(super) activities: Activities,
+    pub(super) middleware: Vec<Arc<dyn Middleware>>,
     pub(super) operations: Arc<dyn Operations>,
     pub(super) secrets: Secrets,
     pub(super) is_worker: bool,
@@ -34,14 +35,14 @@ impl Executors {
     /// The name of an activity that a workflow names and this process lacks.
     pub(super) fn missing_capability<'a>(&self, definition: &'a Definition) -> Option<&'a str> {
         let mut names = definition.activities().iter();
-        let missing_name = names.find(|name| self.activities.get(name).is_none());
+        let missing_name = names.find(|name| self.activities.find(name).is_none());
         missing_name.map(String::as_str)
     }
 
     /// Whether another process must run a step: this one is no worker, or lacks the activity.
     pub(super) fn cannot_run_step(&self, kind: &StepKind) -> bool {
         !self.is_worker
-            || matches!(kind, StepKind::Activity { name, .. } if self.activities.get(name).is_none())
+            || matches!(kind, StepKind::Activity { name, .. } if self.activities.find(name).is_none())
     }
 }
 
@@ -49,7 +50,7 @@ impl RetrySafety for Executors {
     fn is_safe_to_retry(&self, kind: &StepKind) -> bool {
         match kind {
             StepKind::Activity { name, .. } => {
-                self.activities.get(name).is_some_and(|activity| activity.is_idempotent())
+                self.activities.find(name).is_some_and(|activity| activity.is_idempotent())
             }
             StepKind::Run { catalog, operation, .. } => self.operations.is_safe(catalog, operation),
             _ => false,
@@ -108,7 +109,7 @@ async fn perform_attempt(
     let with = input["with"].take();
     match kind {
         StepKind::Activity { name, .. } => {
-            let Some(activity) = executors.activities.get(&name) else {
+            let Some(activity) = executors.activities.find(&name) else {
                 return Err(activity_not_found(&name));
             };
             let step = attempt_id.visit_id.step().clone();
@@ -123,7 +124,7 @@ async fn perform_attempt(
                 idempotency_key,
                 cancelled,
             };
-            activity.run(context).await.map(EffectOutput::Output)
+            activity.run(&executors.middleware, context).await.map(EffectOutput::Output)
         }
         StepKind::Run { catalog, operation, paginate, whole, idempotent, .. } => {
             let call = OperationCall {

@@ -65,7 +65,7 @@ pub use self::{
     turn::TurnState,
 };
 use crate::{
-    activity::Activities,
+    activity::{Activities, Middleware},
     store::{RefusedCall, Store, TelemetryEntry, TelemetryQuery},
 };
 use midex_domain::{
@@ -104,6 +104,8 @@ pub struct Options {
     pub stopping: CancellationToken,
     /// The activities of this process, which steps may name.
     pub activities: Activities,
+    /// What runs around every activity, the outermost first.
+    pub middleware: Vec<Arc<dyn Middleware>>,
     /// The operations of external APIs, which steps may name.
     pub operations: Arc<dyn Operations>,
     /// Whether this process stays to run the server's work. If not, attempts are put off and no timers run: a process
@@ -131,6 +133,7 @@ impl Options {
             notifier: Notifier::default(),
             stopping: CancellationToken::new(),
             activities: Activities::default(),
+            middleware: Vec::new(),
             operations: Arc::new(NoOperations),
             is_worker: true,
             secrets: Secrets::default(),
@@ -247,6 +250,7 @@ impl Engine {
             is_stopped: AtomicBool::new(false),
             runner: Runner::new(Executors {
                 activities: options.activities,
+                middleware: options.middleware,
                 operations: options.operations,
                 secrets: options.secrets,
                 is_worker: options.is_worker,

@@ -9,6 +9,7 @@ mod commands;
 mod embedding;
 mod errors;
 mod house;
+mod library;
 mod manual;
 mod mcp;
 mod packages;

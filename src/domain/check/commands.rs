@@ -1,6 +1,6 @@
 //! Checks the operations that `run` steps call against the imported catalogs.
 
-mod values;
+pub(super) mod values;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 

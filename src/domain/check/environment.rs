@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::Value;
+
 use super::OperationLookup;
 
 /// The state of an agent's file.
@@ -25,6 +27,8 @@ pub type KnownAgents = BTreeMap<String, AgentFileState>;
 pub struct ServerCapabilities {
     /// The names of its activities.
     pub activities: BTreeSet<String>,
+    /// The JSON Schemas of the inputs of its activities, by name. An activity that is not here accepts any input.
+    pub activity_inputs: BTreeMap<String, Value>,
     /// The names of the secrets in its configuration, if that was read.
     pub secrets: Option<BTreeSet<String>>,
     /// The operations of its catalogs, if they are known.

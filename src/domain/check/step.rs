@@ -14,7 +14,9 @@ use super::{
         node::DocumentNode,
         span::HumanDuration,
     },
-    AgentFileState, KnownAgents, KnownNames, ServerCapabilities, kind,
+    AgentFileState, KnownAgents, KnownNames, ServerCapabilities,
+    commands::values::check_activity_input,
+    kind,
     shape::has_shape,
 };
 use crate::{
@@ -141,6 +143,10 @@ fn check_and_build_kind(
     findings.extend(draft.fields.iter().filter_map(idle_finding));
     if let Some(field) = draft.find_field("activity") {
         findings.extend(unknown_activity_finding(field, known.abilities));
+        let inputs = &known.abilities.activity_inputs;
+        if let Some(schema) = field.value.as_text().and_then(|name| inputs.get(&*name)) {
+            check_activity_input(findings, draft, schema);
+        }
     }
     check_field_pairs(findings, draft);
     findings.extend(child_choice_finding(draft));

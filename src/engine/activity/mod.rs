@@ -1,17 +1,30 @@
 //! Activities: work in this process that an `activity` step of a workflow names. The engine runs it with the retries
 //! and time limits that the step declares.
 
+mod middleware;
+mod typed;
+
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub use self::{
+    middleware::{Middleware, Next},
+    typed::{TypedActivity, activity},
+};
 pub use midex_domain::operation::BoxFuture;
 use midex_domain::{
     ExecutionId, StepId,
-    error::{Error, Result},
+    error::{Error, Result, Violation, format_count},
     execution::OperationFailure,
+    schema::Schema,
 };
+
+/// The class of the failure if the input of an activity breaks its schema.
+const INPUT_INVALID: &str = "input_invalid";
+/// The class of the failure if the output of an activity breaks its schema.
+const OUTPUT_INVALID: &str = "output_invalid";
 
 /// The outcome of an activity.
 pub type Outcome = std::result::Result<Value, OperationFailure>;
@@ -26,6 +39,18 @@ pub trait Activity: Send + Sync {
     /// step may override this.
     fn is_idempotent(&self) -> bool {
         false
+    }
+
+    /// The JSON Schema of the input. `None`: any value. The `with` of a step is checked when its file is read, and the
+    /// input before each run: if it breaks the schema, the attempt fails with the class `input_invalid`.
+    fn input_schema(&self) -> Option<Value> {
+        None
+    }
+
+    /// The JSON Schema of the output. `None`: any value. If the output of a run breaks it, the attempt fails with the class
+    /// `output_invalid`.
+    fn output_schema(&self) -> Option<Value> {
+        None
     }
 
     /// Runs the activity. The future is dropped at its next await once the step's time is up or the outcome is no
@@ -61,13 +86,80 @@ pub struct Context {
 
 /// The activities of a process, by name. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Activities(Arc<BTreeMap<String, Arc<dyn Activity>>>);
+pub struct Activities(Arc<BTreeMap<String, Arc<RegisteredActivity>>>);
+
+/// An activity with its schemas.
+pub(crate) struct RegisteredActivity {
+    activity: Arc<dyn Activity>,
+    /// The schema of its input, and the same compiled.
+    input: Option<(Value, Schema)>,
+    output: Option<Schema>,
+}
+
+impl RegisteredActivity {
+    fn new(activity: Arc<dyn Activity>) -> Result<Self> {
+        let compile = |schema: &Value, subject| {
+            Schema::compile(schema).map_err(|problem| {
+                let name = activity.name();
+                Error::internal(format!(
+                    "the schema of the {subject} of activity '{name}': {problem}"
+                ))
+            })
+        };
+        let input = activity.input_schema().map(|schema| {
+            let compiled = compile(&schema, "input")?;
+            Ok::<_, Error>((schema, compiled))
+        });
+        let output = activity.output_schema().map(|schema| compile(&schema, "output"));
+        Ok(Self { input: input.transpose()?, output: output.transpose()?, activity })
+    }
+
+    pub(crate) fn is_idempotent(&self) -> bool {
+        self.activity.is_idempotent()
+    }
+
+    /// Runs the activity inside of the middleware. The input is checked before, and the output after.
+    pub(crate) async fn run(
+        &self,
+        middleware: &[Arc<dyn Middleware>],
+        context: Context,
+    ) -> Outcome {
+        if let Some((_, schema)) = &self.input {
+            let violations = schema.find_violations_named(&context.input, "the input");
+            self.check_violations(INPUT_INVALID, "input", &violations)?;
+        }
+        let output = Next::new(middleware, &*self.activity).run(context).await?;
+        if let Some(schema) = &self.output {
+            let violations = schema.find_violations_named(&output, "the output");
+            self.check_violations(OUTPUT_INVALID, "output", &violations)?;
+        }
+        Ok(output)
+    }
+
+    fn check_violations(
+        &self,
+        class: &str,
+        subject: &str,
+        violations: &[Violation],
+    ) -> std::result::Result<(), OperationFailure> {
+        let Some(first) = violations.first() else {
+            return Ok(());
+        };
+        let (name, count) = (self.activity.name(), format_count(violations.len(), "place"));
+        let Violation { path, message, .. } = first;
+        let message = format!(
+            "the {subject} of activity '{name}' breaks its schema in {count}, first at '{path}': {message}"
+        );
+        Err(OperationFailure::new(class, message))
+    }
+}
 
 impl Activities {
     /// Adds `activity`.
     ///
     /// # Errors
-    /// `INTERNAL` if there is an activity of that name already: a step could not tell the two apart.
+    /// `INTERNAL` if there is an activity of that name already, since a step could not tell the two apart, or if a schema of
+    /// the activity is none.
     pub fn with_activity(mut self, activity: impl Activity + 'static) -> Result<Self> {
         let name = activity.name().to_owned();
         if self.0.contains_key(&name) {
@@ -75,13 +167,21 @@ impl Activities {
                 "there are two activities with the name '{name}'"
             )));
         }
-        Arc::make_mut(&mut self.0).insert(name, Arc::new(activity));
+        let registered = RegisteredActivity::new(Arc::new(activity))?;
+        Arc::make_mut(&mut self.0).insert(name, Arc::new(registered));
         Ok(self)
     }
 
-    /// The activity of this name.
-    pub fn get(&self, name: &str) -> Option<&Arc<dyn Activity>> {
-        self.0.get(name)
+    pub(crate) fn find(&self, name: &str) -> Option<&RegisteredActivity> {
+        self.0.get(name).map(|registered| &**registered)
+    }
+
+    /// The schemas of the inputs, by the name of the activity.
+    pub fn input_schemas(&self) -> BTreeMap<String, Value> {
+        let with_schema = self.0.iter().filter_map(|(name, registered)| {
+            Some((name.clone(), registered.input.as_ref()?.0.clone()))
+        });
+        with_schema.collect()
     }
 
     /// The names of the activities, in order.

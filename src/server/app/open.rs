@@ -121,27 +121,30 @@ impl App {
     }
 
     async fn start_engine(&self, owned: Option<OwnedDirectory>) -> Result<Engine> {
-        let Options { config, clock, ids, activities, operations, is_worker, store } =
-            self.shared.options.clone();
+        let Options {
+            config,
+            clock,
+            ids,
+            activities,
+            middleware,
+            operations,
+            is_worker,
+            store,
+            store_options,
+        } = self.shared.options.clone();
         #[cfg(feature = "catalog")]
         let operations = operations.or_else(|| {
             Some(self.shared.catalogs.clone()? as Arc<dyn midex_domain::operation::Operations>)
         });
         let operations = operations.unwrap_or_else(|| Arc::new(NoOperations));
         let activities = add_flow_activities(activities, self)?;
-        let options = store::Options { snapshot_every: config.snapshot_every, ..store };
-        let data_dir = config.data_dir.clone();
-        let open_store = move || match owned {
-            Some(owned) => RedbStore::open_owned(owned, options),
-            None => RedbStore::open(&data_dir, options),
+        let store = match store {
+            Some(store) => store,
+            None => open_redb_store(&config, store_options, owned).await?,
         };
-        let opened = tokio::task::spawn_blocking(open_store).await;
-        let store: Arc<dyn Store> =
-            Arc::new(opened.map_err(|error| {
-                Error::internal("opening the store panicked").with_source(error)
-            })??);
         let options = engine::Options {
             activities,
+            middleware,
             operations,
             is_worker,
             token_ttl: config.token_ttl,
@@ -155,6 +158,23 @@ impl App {
         };
         Engine::new(options).await
     }
+}
+
+/// Opens the store in the data directory.
+async fn open_redb_store(
+    config: &Config,
+    options: store::Options,
+    owned: Option<OwnedDirectory>,
+) -> Result<Arc<dyn Store>> {
+    let options = store::Options { snapshot_every: config.snapshot_every, ..options };
+    let data_dir = config.data_dir.clone();
+    let open_store = move || match owned {
+        Some(owned) => RedbStore::open_owned(owned, options),
+        None => RedbStore::open(&data_dir, options),
+    };
+    let opened = tokio::task::spawn_blocking(open_store).await;
+    let to_error = |error| Error::internal("opening the store panicked").with_source(error);
+    Ok(Arc::new(opened.map_err(to_error)??))
 }
 
 /// The result of verifying a store.

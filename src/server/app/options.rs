@@ -10,7 +10,10 @@ use midex_domain::{
     clock::{Clock, IdSource},
     operation::Operations,
 };
-use midex_engine::{activity::Activities, store};
+use midex_engine::{
+    activity::{Activities, Middleware},
+    store,
+};
 
 /// The options of an app.
 #[derive(Clone, Debug)]
@@ -23,12 +26,19 @@ pub struct Options {
     pub ids: Arc<dyn IdSource>,
     /// The activities that steps may run in this process, by name.
     pub activities: Activities,
+    /// What runs around every activity, the outermost first.
+    pub middleware: Vec<Arc<dyn Middleware>>,
     /// The operations that steps may call. Set by an embedding program, instead of the user's catalogs.
     pub operations: Option<Arc<dyn Operations>>,
     /// Whether the process does background work: [`engine::Options::is_worker`](midex_engine::Options::is_worker).
     pub is_worker: bool,
-    /// The options of the store, except for the snapshot interval: that is [`Config::snapshot_every`].
-    pub store: store::Options,
+    /// Where executions live. `None`: a [`RedbStore`](store::RedbStore) in the data directory, which is opened with
+    /// `store_options`. A store of the program's own belongs to this process alone: nothing is read from the data directory,
+    /// and no other process can be relayed to.
+    pub store: Option<Arc<dyn store::Store>>,
+    /// The options of the store in the data directory, except for the snapshot interval: that is
+    /// [`Config::snapshot_every`].
+    pub store_options: store::Options,
 }
 
 impl Options {
@@ -39,9 +49,11 @@ impl Options {
             clock,
             ids,
             activities: Activities::default(),
+            middleware: Vec::new(),
             operations: None,
             is_worker: true,
-            store: store::Options::default(),
+            store: None,
+            store_options: store::Options::default(),
         }
     }
 
@@ -63,6 +75,10 @@ impl Options {
     /// The activities that definitions are checked against. Operations and secrets are added elsewhere.
     pub(super) fn abilities(&self) -> ServerCapabilities {
         let activities = self.activities.names().map(str::to_owned);
-        ServerCapabilities { activities: activities.collect(), ..ServerCapabilities::default() }
+        ServerCapabilities {
+            activities: activities.collect(),
+            activity_inputs: self.activities.input_schemas(),
+            ..ServerCapabilities::default()
+        }
     }
 }

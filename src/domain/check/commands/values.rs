@@ -1,5 +1,5 @@
-//! Validates constant arguments of `run` steps against the schemas of the operation, in the same way as the call does,
-//! so that a wrong constant is found before the workflow runs.
+//! Validates constant arguments of `run` and `activity` steps against the schemas of the operation or the activity, in the
+//! same way as the call does, so that a wrong constant is found before the workflow runs.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use super::{
     },
     OperationLookup,
 };
-use crate::error::Violation;
+use crate::{error::Violation, schema::Schema};
 
 /// Adds a finding for each constant value that the operation refuses.
 pub(super) fn check_constant_values(
@@ -33,6 +33,32 @@ pub(super) fn check_constant_values(
         violation_finding(field, pointer, &violation)
     });
     findings.extend(violation_findings);
+}
+
+/// Adds a finding for each constant value in `with` that the schema of the activity refuses, and for each one that is
+/// missing.
+pub(in super::super) fn check_activity_input(
+    findings: &mut Vec<Finding>,
+    step: &StepDraft,
+    schema: &Value,
+) {
+    let (Some(with), Ok(schema)) = (step.find_field("with"), Schema::compile(schema)) else {
+        return;
+    };
+    // An expression in place of all values says nothing about them.
+    if with.value.as_text().is_some() {
+        return;
+    }
+    for violation in schema.find_violations_named(&with.value.to_json(), "`with`") {
+        let missing_value = || {
+            let (node, path) = with.value.find_by_pointer(&violation.path, &with.path);
+            let message = violation.message.as_str();
+            Some(node.new_finding(Rule::InvalidArgument, &path, message))
+        };
+        let finding = violation_finding(with, &violation.path, &violation);
+        let is_missing = violation.rule == "required";
+        findings.extend(finding.or_else(|| is_missing.then(missing_value).flatten()));
+    }
 }
 
 /// The finding for a violation; `None` if its value is absent, contains an expression, or is reported elsewhere.

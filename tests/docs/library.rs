@@ -1,0 +1,254 @@
+//! What a program that embeds midex brings besides activities: types, middleware, and a store of its own.
+
+use std::sync::{Arc, Mutex};
+
+use midex::{
+    App, Config, ExecutionId, Options, Report,
+    activity::{
+        Activities, Activity, BoxFuture, Context, Middleware, Next, OperationFailure, Outcome,
+        activity, function,
+    },
+    mcp::{LineTransport, Server, serve},
+    store::{MemoryStore, Store},
+};
+use midex_domain::clock::{SeededIds, SystemClock};
+use midex_server::config::TrustedProjects;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio_util::sync::CancellationToken;
+
+/// A program with a workflow `w` of these steps, and a store in memory.
+struct Program {
+    home: TempDir,
+    options: Options,
+}
+
+impl Program {
+    fn new(steps: &str) -> Self {
+        let home = TempDir::new().unwrap();
+        let text = format!("workflow: w\ndescription: d\nsteps:\n{steps}");
+        std::fs::create_dir_all(home.path().join("workflows")).unwrap();
+        std::fs::write(home.path().join("workflows/w.yaml"), text).unwrap();
+        let mut config = Config::new(Some(home.path().join("data"))).unwrap();
+        home.path().clone_into(&mut config.project_dir);
+        config.trust = TrustedProjects::Everything;
+        let options = Options::new(config, Arc::new(SystemClock), Arc::new(SeededIds::new(1)));
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        Self { home, options: Options { store: Some(store), ..options } }
+    }
+
+    fn with_activity(mut self, activity: impl Activity + 'static) -> Self {
+        self.options.activities = self.options.activities.with_activity(activity).unwrap();
+        self
+    }
+
+    fn with_middleware(mut self, middleware: impl Middleware + 'static) -> Self {
+        self.options.middleware.push(Arc::new(middleware));
+        self
+    }
+
+    fn app(&self) -> App {
+        App::with_options(self.options.clone())
+    }
+
+    /// The state of an execution of `w` at its end, and its failure: the class or code, and the message.
+    async fn run(&self) -> (String, Option<Value>, Option<String>) {
+        let app = self.app();
+        let id = ExecutionId::parse("e").unwrap();
+        app.start("w", Some(id.clone()), None, None).await.unwrap();
+        let turn = app.turn(&id, std::time::Duration::from_secs(20)).await.unwrap();
+        let status = turn.status;
+        (status.state, status.final_output, status.error.map(|error| error.message))
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Sum {
+    one: i64,
+    other: i64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Total {
+    total: i64,
+}
+
+fn add() -> impl Activity {
+    activity("add", async |_, sum: Sum| Ok(Total { total: sum.one + sum.other }))
+}
+
+#[tokio::test]
+async fn a_typed_activity_gets_and_returns_its_types() {
+    let steps = "  - { id: a, activity: add, with: { one: 3, other: 4 } }\nfinal_output: '${{ steps.a }}'\n";
+    let (state, output, error) = Program::new(steps).with_activity(add()).run().await;
+    assert_eq!((&*state, output), ("completed", Some(json!({ "total": 7 }))), "{error:?}");
+}
+
+#[tokio::test]
+async fn what_a_file_passes_is_checked_against_the_type() {
+    let steps = "  - { id: a, activity: add, with: { one: three } }\n  - { id: b, activity: add, with: { one: '${{ steps.a.total }}', other: 1 } }\n";
+    let program = Program::new(steps).with_activity(add());
+    let refused = program.app().start("w", None, None, None).await.unwrap_err();
+    let payload = serde_json::to_value(refused.to_payload("correlation")).unwrap();
+    let violations = payload["violations"].as_array().unwrap();
+    let paths: Vec<_> = violations.iter().map(|it| it["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["steps[0].with", "steps[0].with.one"], "{payload}");
+    assert!(payload.to_string().contains("other"), "{payload}");
+}
+
+#[tokio::test]
+async fn values_that_come_only_at_run_time_are_checked_then() {
+    let steps = "  - { id: a, activity: word }\n  - { id: b, activity: add, with: { one: '${{ steps.a }}', other: 1 } }\n";
+    let word = function("word", |_| async { Ok(json!("seven")) });
+    let program = Program::new(steps).with_activity(word).with_activity(add());
+    let (state, _, error) = program.run().await;
+    let error = error.unwrap();
+    assert_eq!(state, "failed");
+    assert!(error.contains("the input of activity 'add' breaks its schema in 1 place"), "{error}");
+    assert!(error.contains("/one"), "{error}");
+}
+
+/// An activity with these schemas that answers with its input.
+struct Echo {
+    input: Option<Value>,
+    output: Option<Value>,
+}
+
+impl Activity for Echo {
+    fn name(&self) -> &'static str {
+        "echo"
+    }
+
+    fn input_schema(&self) -> Option<Value> {
+        self.input.clone()
+    }
+
+    fn output_schema(&self) -> Option<Value> {
+        self.output.clone()
+    }
+
+    fn run(&self, context: Context) -> BoxFuture<'_, Outcome> {
+        Box::pin(async move { Ok(context.input) })
+    }
+}
+
+#[tokio::test]
+async fn an_output_that_breaks_its_schema_is_a_failure() {
+    let steps = "  - { id: a, activity: echo, with: { n: 1 } }\n";
+    let echo = Echo { input: None, output: Some(json!({ "type": "string" })) };
+    let (state, _, error) = Program::new(steps).with_activity(echo).run().await;
+    let error = error.unwrap();
+    assert_eq!(state, "failed");
+    assert!(error.contains("the output of activity 'echo' breaks its schema"), "{error}");
+}
+
+#[test]
+fn a_schema_that_is_none_is_refused_with_its_activity() {
+    let echo = Echo { input: Some(json!({ "type": "nothing" })), output: None };
+    let refused = Activities::default().with_activity(echo).unwrap_err();
+    let message = refused.message();
+    assert!(message.contains("the schema of the input of activity 'echo'"), "{message}");
+}
+
+/// Notes what passes, and does what its name says.
+#[derive(Debug)]
+struct Note {
+    name: &'static str,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Middleware for Note {
+    fn run<'a>(&'a self, mut context: Context, next: Next<'a>) -> BoxFuture<'a, Outcome> {
+        let note = |line: String| self.lines.lock().unwrap().push(line);
+        Box::pin(async move {
+            note(format!("{} before {}", self.name, next.activity_name()));
+            match self.name {
+                "refuses" => return Err(OperationFailure::new("refused", "not today")),
+                "panics" => panic!("it is broken"),
+                "changes" => context.input = json!({ "changed": true }),
+                _ => {}
+            }
+            let outcome = next.run(context).await;
+            note(format!("{} after {}", self.name, outcome.as_ref().unwrap()));
+            outcome
+        })
+    }
+}
+
+async fn run_with(names: &[&'static str]) -> (String, Option<Value>, Option<String>, Vec<String>) {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let steps = "  - { id: a, activity: echo, with: { n: 1 } }\nfinal_output: '${{ steps.a }}'\n";
+    let mut program = Program::new(steps).with_activity(Echo { input: None, output: None });
+    for name in names {
+        program = program.with_middleware(Note { name, lines: lines.clone() });
+    }
+    let (state, output, error) = program.run().await;
+    let lines = lines.lock().unwrap().clone();
+    (state, output, error, lines)
+}
+
+#[tokio::test]
+async fn middleware_runs_around_each_attempt_in_its_order() {
+    let (state, output, _, lines) = run_with(&["outer", "changes", "inner"]).await;
+    assert_eq!((&*state, output), ("completed", Some(json!({ "changed": true }))));
+    let changed = r#"{"changed":true}"#;
+    let expected = [
+        "outer before echo".to_owned(),
+        "changes before echo".to_owned(),
+        "inner before echo".to_owned(),
+        format!("inner after {changed}"),
+        format!("changes after {changed}"),
+        format!("outer after {changed}"),
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[tokio::test]
+async fn middleware_that_refuses_or_panics_fails_the_attempt_alone() {
+    let (state, _, error, lines) = run_with(&["refuses", "inner"]).await;
+    assert_eq!((&*state, error.as_deref()), ("failed", Some("not today")));
+    assert_eq!(lines, ["refuses before echo"]);
+    let (state, _, error, _) = run_with(&["panics"]).await;
+    assert_eq!((&*state, error.as_deref()), ("failed", Some("it panicked: it is broken")));
+}
+
+#[tokio::test]
+async fn a_server_over_a_store_in_memory_reads_and_writes_no_directory() {
+    let program = Program::new("  - { id: ask, guidance: Say yes., result: {} }\n");
+    let app = program.app();
+    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    let (read, write) = tokio::io::split(theirs);
+    let server = Server::new(Arc::new(app.clone()));
+    let transport = LineTransport::new(read, write);
+    tokio::spawn(serve(server, transport, CancellationToken::new()));
+    let (read, mut write) = tokio::io::split(ours);
+    let mut read = BufReader::new(read);
+    let mut call = async |name: &str, arguments: Value| {
+        let meta = midex_test::reader::stateless(None);
+        let params = json!({ "name": name, "arguments": arguments, "_meta": meta });
+        let request =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        write.write_all(format!("{request}\n").as_bytes()).await.unwrap();
+        let mut line = String::new();
+        read.read_line(&mut line).await.unwrap();
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        answer["result"]["structuredContent"].clone()
+    };
+    let started = call("workflow.start", json!({ "workflow_name": "w" })).await;
+    let next = json!({ "token": started["new_token"], "output": "yes" });
+    let ended = call("workflow.next_step", next).await;
+    assert_eq!(ended["workflow_state"], "completed", "{ended}");
+    assert!(!program.home.path().join("data").exists());
+
+    // The program reaches the same executions without the server.
+    let id = ExecutionId::parse(started["execution_id"].as_str().unwrap()).unwrap();
+    assert_eq!(app.status(&id).await.unwrap().state, "completed");
+    let token = started["new_token"].as_str().unwrap();
+    let again = app.next_step(token, Report::Output(json!("yes"))).await.unwrap();
+    assert!(again.replayed);
+    app.stop().await.unwrap();
+}
