@@ -7,23 +7,36 @@ use std::{error::Error, path::PathBuf, sync::Arc};
 
 use midex::{
     Config, Options, SteadyClock, SystemIds,
-    activity::{Activities, Activity, BoxFuture, Context, OperationFailure, Outcome, function},
+    activity::{Activities, Activity, BoxFuture, Context, OperationFailure, Outcome, activity},
     mcp::{self, Process, ToolProfile},
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+/// What the step passes in `with`. A file that passes something else gets a finding.
+#[derive(Deserialize, JsonSchema)]
+struct Upload {
+    version: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Uploaded {
+    url: String,
+    receipt: String,
+}
+
 /// Brings a version to where it runs. It may be asked for again when the network fails, but after a crash of this program
 /// nobody can know how far it came: then the execution pauses, with the reason `outcome_unknown`.
-async fn upload(context: Context) -> Outcome {
+async fn upload(context: Context, input: Upload) -> Result<Uploaded, OperationFailure> {
     if context.attempt == 1 {
         // What `retry.on` of the step names, so there is another attempt.
         return Err(OperationFailure::new("network", "the line was cut").as_retryable());
     }
-    let version = context.input["version"].as_str().unwrap_or("none");
     // Attempts share it: whoever is asked to store the version can tell that it was asked before.
-    let receipt = &context.idempotency_key[..8];
-    Ok(json!({ "url": format!("https://example.com/{version}"), "receipt": receipt }))
+    let receipt = context.idempotency_key[..8].to_owned();
+    Ok(Uploaded { url: format!("https://example.com/{}", input.version), receipt })
 }
 
 /// Looks whether a version is well. Looking twice is looking once, so it goes on after a crash too.
@@ -52,7 +65,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     config.workflows_dir = Some(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/activities").into());
 
     let activities =
-        Activities::default().with_activity(function("upload", upload))?.with_activity(Health)?;
+        Activities::default().with_activity(activity("upload", upload))?.with_activity(Health)?;
     let options = Options {
         activities,
         ..Options::new(config, Arc::new(SteadyClock::default()), Arc::new(SystemIds))

@@ -12,12 +12,16 @@ use std::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::secrets::{AttemptResult, Secrets, mask_outcome};
-use crate::activity::{Activities, Context, Middleware};
+use super::{
+    DurableExecution,
+    secrets::{AttemptResult, Secrets, mask_outcome},
+};
+use crate::activity::{Activities, Activity, Context, Middleware, RegisteredActivity};
 use midex_domain::{
     Definition, Digest, ExecutionId, FailureCode, StepKind,
     event::VisitId,
-    execution::{AttemptRequest, EffectOutput, OperationFailure, RetrySafety},
+    execution::{AttemptId, AttemptRequest, EffectOutput, OperationFailure, RetrySafety},
+    limits,
     operation::{OperationCall, Operations},
 };
 
@@ -39,6 +43,14 @@ impl Executors {
         missing_name.map(String::as_str)
     }
 
+    /// The activity of a step; `None` for other kinds of steps.
+    pub(super) fn find_activity(&self, kind: &StepKind) -> Option<&RegisteredActivity> {
+        match kind {
+            StepKind::Activity { name, .. } => self.activities.find(name),
+            _ => None,
+        }
+    }
+
     /// Whether another process must run a step: this one is no worker, or lacks the activity.
     pub(super) fn cannot_run_step(&self, kind: &StepKind) -> bool {
         !self.is_worker
@@ -49,9 +61,10 @@ impl Executors {
 impl RetrySafety for Executors {
     fn is_safe_to_retry(&self, kind: &StepKind) -> bool {
         match kind {
-            StepKind::Activity { name, .. } => {
-                self.activities.find(name).is_some_and(|activity| activity.is_idempotent())
-            }
+            StepKind::Activity { name, .. } => self
+                .activities
+                .find(name)
+                .is_some_and(|activity| activity.activity().is_idempotent()),
             StepKind::Run { catalog, operation, .. } => self.operations.is_safe(catalog, operation),
             _ => false,
         }
@@ -65,19 +78,18 @@ impl RetrySafety for Executors {
 /// Runs the attempt within its time limit. Every end, including a panic, becomes a result.
 pub(super) async fn run(
     executors: &Executors,
-    id: &ExecutionId,
+    context: Context,
     begin: AttemptRequest,
-    cancelled: &CancellationToken,
 ) -> AttemptResult {
     // Cancelled when this function ends, so that work which an activity passed to another task learns that the attempt
     // is over or that its time is up.
-    let cancelled = cancelled.child_token();
-    let _cancel_guard = cancelled.clone().drop_guard();
+    let context = Context { cancelled: context.cancelled.child_token(), ..context };
+    let _cancel_guard = context.cancelled.clone().drop_guard();
     let limit = begin.timeout;
     let (input, mask) = executors.secrets.fill_secrets(&begin.input)?;
     let secrets = begin.input.secrets.iter().map(|place| place.name.clone());
     let input = FilledInput { secrets: secrets.collect(), input };
-    let work = catch_attempt_panic(perform_attempt(executors, id, begin, input, cancelled));
+    let work = catch_attempt_panic(perform_attempt(executors, context, begin, input));
     let outcome = match limit {
         None => work.await,
         Some(limit) => match tokio::time::timeout(limit, work).await {
@@ -97,32 +109,47 @@ struct FilledInput {
     secrets: Vec<String>,
 }
 
+/// The context of an attempt, without its input.
+pub(super) fn build_context(
+    source: &DurableExecution,
+    begin: &AttemptRequest,
+    cancelled: CancellationToken,
+) -> Context {
+    let DurableExecution { execution, definition } = source;
+    let AttemptId { visit_id, attempt } = &begin.attempt_id;
+    let step = visit_id.step();
+    let steps = &definition.workflow.steps;
+    let position = steps.iter().position(|other| other.id == *step);
+    Context {
+        execution_id: execution.id().clone(),
+        workflow: execution.workflow().clone(),
+        started_at: execution.started_at(),
+        step: step.clone(),
+        step_number: position.map_or(0, |at| at + 1),
+        step_count: steps.len(),
+        visit: visit_id.visit,
+        item: visit_id.item,
+        attempt: *attempt,
+        input: Value::Null,
+        idempotency_key: idempotency_key(execution.id(), visit_id),
+        timeout: begin.timeout,
+        cancelled,
+    }
+}
+
 async fn perform_attempt(
     executors: &Executors,
-    id: &ExecutionId,
+    context: Context,
     begin: AttemptRequest,
     FilledInput { mut input, secrets }: FilledInput,
-    cancelled: CancellationToken,
 ) -> AttemptResult {
-    let AttemptRequest { attempt_id, step_kind: kind, cursor, timeout, .. } = begin;
-    let idempotency_key = idempotency_key(id, &attempt_id.visit_id);
     let with = input["with"].take();
+    let context = Context { input: with, ..context };
+    let AttemptRequest { step_kind: kind, cursor, timeout, .. } = begin;
     match kind {
         StepKind::Activity { name, .. } => {
             let Some(activity) = executors.activities.find(&name) else {
                 return Err(activity_not_found(&name));
-            };
-            let step = attempt_id.visit_id.step().clone();
-            let VisitId { visit, item, .. } = attempt_id.visit_id;
-            let context = Context {
-                execution_id: id.clone(),
-                step,
-                visit,
-                item,
-                attempt: attempt_id.attempt,
-                input: with,
-                idempotency_key,
-                cancelled,
             };
             activity.run(&executors.middleware, context).await.map(EffectOutput::Output)
         }
@@ -130,14 +157,14 @@ async fn perform_attempt(
             let call = OperationCall {
                 catalog,
                 operation,
-                with,
+                with: context.input,
                 body: input.get_mut("body").map(Value::take),
                 secrets,
                 paginate,
                 cursor,
                 whole,
                 timeout,
-                idempotency_key,
+                idempotency_key: context.idempotency_key,
                 is_idempotent: idempotent,
             };
             executors.operations.call(call).await
@@ -160,10 +187,15 @@ fn idempotency_key(id: &ExecutionId, visit_id: &VisitId) -> String {
 
 /// Turns a panic into a failure of the attempt.
 async fn catch_attempt_panic(work: impl Future<Output = AttemptResult>) -> AttemptResult {
+    catch_panic(work).await.unwrap_or_else(|panic| Err(panic_to_failure(&*panic)))
+}
+
+/// The output of `work`, or the payload of its panic.
+async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
     let mut work = pin!(work);
     poll_fn(move |context| {
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
-        polled.unwrap_or_else(|panic| Poll::Ready(Err(panic_to_failure(&*panic))))
+        polled.map_or_else(|panic| Poll::Ready(Err(panic)), |polled| polled.map(Ok))
     })
     .await
 }
@@ -176,4 +208,33 @@ fn panic_to_failure(panic: &(dyn Any + Send)) -> OperationFailure {
         None => "it panicked".to_owned(),
     };
     OperationFailure::new("panic", message).as_retryable()
+}
+
+/// Calls the lifecycle methods of an activity after an attempt whose outcome was recorded.
+pub(super) async fn call_lifecycle_methods(
+    activity: &dyn Activity,
+    context: &Context,
+    outcome: &AttemptResult,
+) {
+    // The methods are called in the futures, so that a panic outside of an await is caught too.
+    let first = async {
+        match outcome {
+            Ok(EffectOutput::Output(output)) => activity.on_success(context, output).await,
+            Ok(_) => {}
+            Err(failure) => activity.on_failure(context, failure).await,
+        }
+    };
+    watch_lifecycle_method(context, first).await;
+    watch_lifecycle_method(context, async { activity.on_complete(context).await }).await;
+}
+
+/// Awaits a call of a lifecycle method within its time limit, and logs a panic.
+async fn watch_lifecycle_method(context: &Context, call: impl Future<Output = ()>) {
+    let problem = match tokio::time::timeout(limits::ACTIVITY_HOOK_MAX, catch_panic(call)).await {
+        Ok(Ok(())) => return,
+        Ok(Err(_)) => "it panicked",
+        Err(_) => "it took too long and was dropped",
+    };
+    let Context { execution_id, step, .. } = context;
+    tracing::error!(execution = %execution_id, %step, problem, "a lifecycle method of an activity failed");
 }

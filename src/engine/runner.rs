@@ -10,7 +10,8 @@ use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Shared,
+    DurableExecution, Shared,
+    activity::Context,
     attempt::{self, Executors},
     children::{self, ChildWaitResult},
     descendants::Announcement,
@@ -18,6 +19,7 @@ use super::{
 };
 use midex_domain::{
     Command, ExecutionId,
+    error::Result,
     execution::{AttemptId, AttemptRequest, Effect},
     limits,
 };
@@ -246,6 +248,26 @@ async fn run_attempt_task(
     }
 }
 
+/// The context of an attempt, without its input; `None` if the execution is not in the store.
+async fn build_attempt_context(
+    shared: &Arc<Shared>,
+    id: &ExecutionId,
+    begin: &AttemptRequest,
+    cancelled: &CancellationToken,
+) -> Result<Option<Context>> {
+    let build =
+        |source: &DurableExecution| attempt::build_context(source, begin, cancelled.clone());
+    if let Some(live) = shared.directory.last_durable_state(id) {
+        return Ok(Some(build(&live)));
+    }
+    let Some(stored) = shared.store.load(id).await? else {
+        return Ok(None);
+    };
+    let definition = shared.definitions.get(stored.execution.definition()).await?;
+    let execution = Arc::new(stored.execution);
+    Ok(Some(build(&DurableExecution { execution, definition })))
+}
+
 async fn attempt_and_report(
     shared: &Arc<Shared>,
     id: &ExecutionId,
@@ -280,13 +302,25 @@ async fn attempt_and_report(
         () = shared.stopping.cancelled() => None,
         permit = runner.attempt_permits.acquire() => permit.ok(),
     };
-    let command = match permit {
-        None => Command::PostponeAttempt { attempt_id },
-        Some(permit) => {
-            let outcome = attempt::run(&runner.executors, id, begin, cancelled).await;
-            drop(permit);
-            Command::RecordOutcome { attempt_id, outcome: Arc::new(outcome) }
-        }
+    let context = match permit {
+        Some(_) => build_attempt_context(shared, id, &begin, cancelled).await,
+        None => Ok(None),
     };
+    let context = context.inspect_err(|error| {
+        tracing::error!(execution = %id, %error, "an attempt is put off: its execution cannot be read");
+    });
+    let Ok(Some(context)) = context else {
+        let command = Command::PostponeAttempt { attempt_id };
+        report_until_accepted(shared, id, command).await;
+        return;
+    };
+    let activity = runner.executors.find_activity(&begin.step_kind);
+    let observed = activity.map(|activity| (activity, context.clone()));
+    let outcome = Arc::new(attempt::run(&runner.executors, context, begin).await);
+    drop(permit);
+    let command = Command::RecordOutcome { attempt_id, outcome: outcome.clone() };
     report_until_accepted(shared, id, command).await;
+    if let Some((activity, context)) = observed {
+        attempt::call_lifecycle_methods(activity.activity(), &context, &outcome).await;
+    }
 }

@@ -252,3 +252,92 @@ async fn a_server_over_a_store_in_memory_reads_and_writes_no_directory() {
     assert!(again.replayed);
     app.stop().await.unwrap();
 }
+
+type Notes = tokio::sync::mpsc::UnboundedReceiver<String>;
+
+/// Notes what its lifecycle methods are told, and does what the input says.
+struct Observed {
+    notes: tokio::sync::mpsc::UnboundedSender<String>,
+}
+
+impl Observed {
+    fn new() -> (Self, Notes) {
+        let (notes, received) = tokio::sync::mpsc::unbounded_channel();
+        (Self { notes }, received)
+    }
+
+    fn note(&self, line: String) -> BoxFuture<'_, ()> {
+        self.notes.send(line).unwrap();
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Activity for Observed {
+    fn name(&self) -> &'static str {
+        "observed"
+    }
+
+    fn run(&self, context: Context) -> BoxFuture<'_, Outcome> {
+        let Context { workflow, step, step_number, step_count, attempt, timeout, .. } = &context;
+        let place = format!("{workflow} {step} {step_number}/{step_count} {attempt} {timeout:?}");
+        let outcome = match (context.input["fails"].as_u64(), u64::from(context.attempt)) {
+            (Some(times), attempt) if attempt <= times => {
+                Err(OperationFailure::new("odd", "no luck").as_retryable())
+            }
+            _ => Ok(json!(place)),
+        };
+        Box::pin(std::future::ready(outcome))
+    }
+
+    fn on_success<'a>(&'a self, context: &'a Context, output: &'a Value) -> BoxFuture<'a, ()> {
+        assert!(context.input.is_null());
+        let note = self.note(format!("success {} {output}", context.attempt));
+        if context.timeout.is_some() { note } else { Box::pin(std::future::pending()) }
+    }
+
+    fn on_failure<'a>(
+        &'a self,
+        context: &'a Context,
+        failure: &'a OperationFailure,
+    ) -> BoxFuture<'a, ()> {
+        let note = self.note(format!("failure {} {}", context.attempt, failure.message));
+        Box::pin(async {
+            note.await;
+            panic!("nobody is harmed by this");
+        })
+    }
+
+    fn on_complete<'a>(&'a self, context: &'a Context) -> BoxFuture<'a, ()> {
+        self.note(format!("complete {}", context.attempt))
+    }
+}
+
+#[tokio::test]
+async fn lifecycle_methods_are_told_of_each_recorded_attempt_and_change_nothing() {
+    let steps = "  - { id: before, set: { n: 1 } }\n  - { id: a, activity: observed, with: { fails: 1 }, timeout: 20s, retry: { max_attempts: 3, backoff: 1ms } }\nfinal_output: '${{ steps.a }}'\n";
+    let (observed, mut notes) = Observed::new();
+    let program = Program::new(steps).with_activity(observed);
+    let (state, output, error) = program.run().await;
+    assert_eq!((&*state, error), ("completed", None));
+    assert_eq!(output, Some(json!("w a 2/2 2 Some(20s)")));
+    for expected in
+        ["failure 1 no luck", "complete 1", "success 2 \"w a 2/2 2 Some(20s)\"", "complete 2"]
+    {
+        assert_eq!(notes.recv().await.as_deref(), Some(expected));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lifecycle_method_that_never_ends_is_dropped() {
+    let (observed, mut notes) = Observed::new();
+    let program =
+        Program::new("  - { id: a, activity: observed, with: {} }\n").with_activity(observed);
+    let (state, ..) = program.run().await;
+    assert_eq!(state, "completed");
+    assert!(notes.recv().await.unwrap().starts_with("success 1"));
+    let limit = midex_domain::limits::ACTIVITY_HOOK_MAX;
+    let early = tokio::time::timeout(limit / 2, notes.recv()).await;
+    assert!(early.is_err(), "{early:?}");
+    let dropped = tokio::time::timeout(limit, notes.recv()).await.unwrap();
+    assert_eq!(dropped.as_deref(), Some("complete 1"));
+}

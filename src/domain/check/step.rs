@@ -144,7 +144,7 @@ fn check_and_build_kind(
     if let Some(field) = draft.find_field("activity") {
         findings.extend(unknown_activity_finding(field, known.abilities));
         let inputs = &known.abilities.activity_inputs;
-        if let Some(schema) = field.value.as_text().and_then(|name| inputs.get(&*name)) {
+        if let Some(schema) = field.value.as_text().and_then(|name| inputs.get(name)) {
             check_activity_input(findings, draft, schema);
         }
     }

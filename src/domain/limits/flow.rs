@@ -83,6 +83,8 @@ pub const ITEM_SHOWN_BYTES_MAX: usize = 8 << 10;
 pub const SENT_ONCE_BYTES_MIN: usize = 300;
 /// Longest description of a workflow in the brief form of `workflow.list`; a longer one is cut.
 pub const BRIEF_CHARS_MAX: usize = 110;
+/// Time that a lifecycle method of an activity may take; then it is dropped.
+pub const ACTIVITY_HOOK_MAX: Duration = Duration::from_secs(10);
 /// Target size of one reply or resource; longer content is paged, or has an address of its own.
 pub const ANSWER_BYTES_MAX: usize = 25_000;
 /// Largest reply announced to hosts for tools whose replies must not be moved into a file.

@@ -4,7 +4,7 @@
 mod middleware;
 mod typed;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,8 @@ pub use self::{
 };
 pub use midex_domain::operation::BoxFuture;
 use midex_domain::{
-    ExecutionId, StepId,
+    ExecutionId, StepId, WorkflowName,
+    clock::Timestamp,
     error::{Error, Result, Violation, format_count},
     execution::OperationFailure,
     schema::Schema,
@@ -60,6 +61,27 @@ pub trait Activity: Send + Sync {
     /// # Errors
     /// The class of the failure is what a step's `retry.on` names.
     fn run(&self, context: Context) -> BoxFuture<'_, Outcome>;
+
+    /// Called once the output of an attempt is recorded. Like the other two, it is for notes, figures and messages: it
+    /// changes nothing in the execution, `context.input` is null, a panic is logged, it is dropped after
+    /// [`midex_domain::limits::ACTIVITY_HOOK_MAX`], and it is not called again if the process ends before.
+    fn on_success<'a>(&'a self, _context: &'a Context, _output: &'a Value) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Called once the failure of an attempt is recorded: see [`Activity::on_success`].
+    fn on_failure<'a>(
+        &'a self,
+        _context: &'a Context,
+        _failure: &'a OperationFailure,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Called after either of them: see [`Activity::on_success`].
+    fn on_complete<'a>(&'a self, _context: &'a Context) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// The arguments of one run of an activity.
@@ -67,8 +89,16 @@ pub trait Activity: Send + Sync {
 pub struct Context {
     /// The execution.
     pub execution_id: ExecutionId,
+    /// Its workflow.
+    pub workflow: WorkflowName,
+    /// When it was started.
+    pub started_at: Timestamp,
     /// The step.
     pub step: StepId,
+    /// The place of the step among all steps of the workflow, from 1.
+    pub step_number: usize,
+    /// How many steps the workflow has.
+    pub step_count: usize,
     /// Which visit of the step, from 1.
     pub visit: u32,
     /// Which item of a `foreach`, from 0.
@@ -80,6 +110,8 @@ pub struct Context {
     /// The same for every attempt of a visit, and different for every other visit, so that an external service can
     /// recognise a repeated request. 64 hexadecimal digits.
     pub idempotency_key: String,
+    /// The time limit of the attempt, if the step has one.
+    pub timeout: Option<Duration>,
     /// Cancelled once the attempt is over, or its outcome is no longer needed.
     pub cancelled: CancellationToken,
 }
@@ -114,8 +146,8 @@ impl RegisteredActivity {
         Ok(Self { input: input.transpose()?, output: output.transpose()?, activity })
     }
 
-    pub(crate) fn is_idempotent(&self) -> bool {
-        self.activity.is_idempotent()
+    pub(crate) fn activity(&self) -> &dyn Activity {
+        &*self.activity
     }
 
     /// Runs the activity inside of the middleware. The input is checked before, and the output after.
