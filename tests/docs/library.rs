@@ -1,11 +1,11 @@
-//! What a program that embeds midex brings besides activities: types, middleware, and a store of its own.
+//! A program that embeds midex: typed activities, lifecycle methods, middleware, and a store of its own.
 
 use std::sync::{Arc, Mutex};
 
 use midex::{
     App, Config, ExecutionId, Options, Report,
     activity::{
-        Activities, Activity, BoxFuture, Context, Middleware, Next, OperationFailure, Outcome,
+        Activities, Activity, BoxFuture, Context, Middleware, NextRun, OperationFailure, Outcome,
         activity, function,
     },
     mcp::{LineTransport, Server, serve},
@@ -161,7 +161,7 @@ struct Note {
 }
 
 impl Middleware for Note {
-    fn run<'a>(&'a self, mut context: Context, next: Next<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, mut context: Context, next: NextRun<'a>) -> BoxFuture<'a, Outcome> {
         let note = |line: String| self.lines.lock().unwrap().push(line);
         Box::pin(async move {
             note(format!("{} before {}", self.name, next.activity_name()));

@@ -12,25 +12,25 @@ pub trait Middleware: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// As [`Activity::run`].
-    fn run<'a>(&'a self, context: Context, next: Next<'a>) -> BoxFuture<'a, Outcome>;
+    fn run<'a>(&'a self, context: Context, next: NextRun<'a>) -> BoxFuture<'a, Outcome>;
 }
 
-/// What is left of an attempt: the remaining middleware, and the activity. It can be run once.
-pub struct Next<'a> {
+/// The rest of a run: the middleware after the present one, and the activity. It can be run once.
+pub struct NextRun<'a> {
     remaining: &'a [Arc<dyn Middleware>],
     activity: &'a dyn Activity,
 }
 
-impl fmt::Debug for Next<'_> {
+impl fmt::Debug for NextRun<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Next")
+        f.debug_struct("NextRun")
             .field("remaining", &self.remaining)
             .field("activity", &self.activity.name())
             .finish()
     }
 }
 
-impl<'a> Next<'a> {
+impl<'a> NextRun<'a> {
     pub(crate) fn new(remaining: &'a [Arc<dyn Middleware>], activity: &'a dyn Activity) -> Self {
         Self { remaining, activity }
     }

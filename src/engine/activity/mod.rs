@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    middleware::{Middleware, Next},
+    middleware::{Middleware, NextRun},
     typed::{TypedActivity, activity},
 };
 pub use midex_domain::operation::BoxFuture;
@@ -160,7 +160,7 @@ impl RegisteredActivity {
             let violations = schema.find_violations_named(&context.input, "the input");
             self.check_violations(INPUT_INVALID, "input", &violations)?;
         }
-        let output = Next::new(middleware, &*self.activity).run(context).await?;
+        let output = NextRun::new(middleware, &*self.activity).run(context).await?;
         if let Some(schema) = &self.output {
             let violations = schema.find_violations_named(&output, "the output");
             self.check_violations(OUTPUT_INVALID, "output", &violations)?;
