@@ -54,17 +54,17 @@ impl Executors {
     /// Whether another process must run a step: this one is no worker, or lacks the activity.
     pub(super) fn cannot_run_step(&self, kind: &StepKind) -> bool {
         !self.is_worker
-            || matches!(kind, StepKind::Activity { name, .. } if self.activities.find(name).is_none())
+            || matches!(kind, StepKind::Activity { .. }) && self.find_activity(kind).is_none()
     }
 }
 
 impl RetrySafety for Executors {
     fn is_safe_to_retry(&self, kind: &StepKind) -> bool {
         match kind {
-            StepKind::Activity { name, .. } => self
-                .activities
-                .find(name)
-                .is_some_and(|activity| activity.activity().is_idempotent()),
+            StepKind::Activity { .. } => {
+                let registered = self.find_activity(kind);
+                registered.is_some_and(|registered| registered.activity().is_idempotent())
+            }
             StepKind::Run { catalog, operation, .. } => self.operations.is_safe(catalog, operation),
             _ => false,
         }
@@ -85,7 +85,7 @@ pub(super) async fn run(
     // is over or that its time is up.
     let context = Context { cancelled: context.cancelled.child_token(), ..context };
     let _cancel_guard = context.cancelled.clone().drop_guard();
-    let limit = begin.timeout;
+    let limit = context.timeout;
     let (input, mask) = executors.secrets.fill_secrets(&begin.input)?;
     let secrets = begin.input.secrets.iter().map(|place| place.name.clone());
     let input = FilledInput { secrets: secrets.collect(), input };
@@ -145,7 +145,7 @@ async fn perform_attempt(
 ) -> AttemptResult {
     let with = input["with"].take();
     let context = Context { input: with, ..context };
-    let AttemptRequest { step_kind: kind, cursor, timeout, .. } = begin;
+    let AttemptRequest { step_kind: kind, cursor, .. } = begin;
     match kind {
         StepKind::Activity { name, .. } => {
             let Some(activity) = executors.activities.find(&name) else {
@@ -163,7 +163,7 @@ async fn perform_attempt(
                 paginate,
                 cursor,
                 whole,
-                timeout,
+                timeout: context.timeout,
                 idempotency_key: context.idempotency_key,
                 is_idempotent: idempotent,
             };

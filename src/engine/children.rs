@@ -230,7 +230,7 @@ impl Engine {
         let id = begin.attempt_id.child_execution_id(parent);
         let listener = self.shared.notifier.new_listener();
         listener.subscribe(&id.as_str().into(), Some(Topic::Execution(id.clone())));
-        if self.find_durable_execution(&id).await?.is_none() {
+        if self.shared.find_durable_execution(&id).await?.is_none() {
             if let Some(result) = self.begin_child(parent, &id, begin, announcement).await? {
                 return Ok(result);
             }

@@ -144,7 +144,7 @@ impl Engine {
         let Some(child) = above.child_to_continue(&begin.attempt_id) else {
             return Ok(false);
         };
-        let Some(execution) = self.find_durable_execution(child).await? else {
+        let Some(execution) = self.shared.find_durable_execution(child).await? else {
             return Ok(false);
         };
         if !execution.state().is_final() {
@@ -152,7 +152,7 @@ impl Engine {
             let message = format!("child '{child}' has not ended yet");
             return Err(Error::new(Code::ServerBusy, message));
         }
-        let source = self.add_definition(execution).await?;
+        let source = self.shared.add_definition(execution).await?;
         let execution = &source.execution;
         // A completed child is continued only to ask for its approvals again.
         if execution.state() == State::Completed && !self.holds_approval(&source).await? {
@@ -191,7 +191,7 @@ impl Engine {
         call: Digest,
     ) -> Result<Option<Answer>> {
         if let Some(id) = &request.new_execution_id {
-            let Some(execution) = self.find_durable_execution(id).await? else {
+            let Some(execution) = self.shared.find_durable_execution(id).await? else {
                 return Ok(None);
             };
             if execution.call() != call {
@@ -205,7 +205,7 @@ impl Engine {
         }
         // Without a limit: the forks come in the order of their ids, and an open retry may be the last of them.
         for id in self.shared.store.load_forks(&request.execution_id, usize::MAX).await? {
-            let fork = self.find_durable_execution(&id).await?;
+            let fork = self.shared.find_durable_execution(&id).await?;
             let is_retry = |fork: &Arc<Execution>| fork.origin().is_some_and(|it| it.is_retry);
             let Some(fork) = fork.filter(is_retry) else {
                 continue;
@@ -234,7 +234,7 @@ impl Engine {
         let base = if number.is_some() { base } else { source.as_str() };
         for number in number.unwrap_or(1_u32) + 1.. {
             let id = ExecutionId::parse(&format!("{base}~{number}"))?;
-            if self.find_durable_execution(&id).await?.is_none() {
+            if self.shared.find_durable_execution(&id).await?.is_none() {
                 return Ok(id);
             }
         }
@@ -341,8 +341,8 @@ impl Engine {
                 continue;
             }
             // A child that the store does not hold belongs to the execution that did the step, from which it was inherited.
-            if let Some(child) = self.find_durable_execution(&child).await?
-                && self.holds_approval(&self.add_definition(child).await?).await?
+            if let Some(child) = self.shared.find_durable_execution(&child).await?
+                && self.holds_approval(&self.shared.add_definition(child).await?).await?
             {
                 approved.insert(visit_id.step().clone());
             }

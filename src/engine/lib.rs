@@ -195,6 +195,21 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// The execution with the definition that it follows.
+    async fn add_definition(&self, execution: Arc<Execution>) -> Result<DurableExecution> {
+        let definition = self.definitions.get(execution.definition()).await?;
+        Ok(DurableExecution { execution, definition })
+    }
+
+    /// The execution as last made durable, without waiting for its beginning; `None` where the store does not hold it.
+    async fn find_durable_execution(&self, id: &ExecutionId) -> Result<Option<Arc<Execution>>> {
+        if let Some(durable) = self.directory.last_durable_state(id) {
+            return Ok(Some(durable.execution));
+        }
+        let stored = self.store.load(id).await?;
+        Ok(stored.map(|stored| Arc::new(stored.execution)))
+    }
+
     /// The context of the decisions of an execution that follows `definition`.
     fn build_context<'a>(
         &'a self,

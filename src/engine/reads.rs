@@ -128,7 +128,7 @@ impl Engine {
         let mut children = Vec::new();
         for child in std::mem::take(&mut status.children) {
             let id = ExecutionId::parse(&child.execution_id)?;
-            if awaited.contains(&id) || self.find_durable_execution(&id).await?.is_some() {
+            if awaited.contains(&id) || self.shared.find_durable_execution(&id).await?.is_some() {
                 children.push(child);
             }
         }
@@ -436,21 +436,12 @@ impl Engine {
             return Ok(durable);
         }
         let execution = self.load_execution(id).await?;
-        self.add_definition(execution).await
-    }
-
-    /// The execution with the definition that it follows.
-    pub(super) async fn add_definition(
-        &self,
-        execution: Arc<Execution>,
-    ) -> Result<DurableExecution> {
-        let definition = self.shared.definitions.get(execution.definition()).await?;
-        Ok(DurableExecution { execution, definition })
+        self.shared.add_definition(execution).await
     }
 
     /// The execution as last made durable. If its parent has announced it, waits until it has begun.
     pub(super) async fn load_execution(&self, id: &ExecutionId) -> Result<Arc<Execution>> {
-        if let Some(found) = self.find_durable_execution(id).await? {
+        if let Some(found) = self.shared.find_durable_execution(id).await? {
             return Ok(found);
         }
         // The parent may not have been woken since the store was opened. `count` finds the children that such parents
@@ -458,19 +449,7 @@ impl Engine {
         let descendants = &self.shared.descendants;
         descendants.count_open_executions(&*self.shared.store).await?;
         descendants.wait_until_begun(id).await?;
-        self.find_durable_execution(id).await?.ok_or_else(|| execution_not_found(id))
-    }
-
-    /// The execution as last made durable, without waiting for its beginning; `None` where the store does not hold it.
-    pub(super) async fn find_durable_execution(
-        &self,
-        id: &ExecutionId,
-    ) -> Result<Option<Arc<Execution>>> {
-        if let Some(durable) = self.shared.directory.last_durable_state(id) {
-            return Ok(Some(durable.execution));
-        }
-        let stored = self.shared.store.load(id).await?;
-        Ok(stored.map(|stored| Arc::new(stored.execution)))
+        self.shared.find_durable_execution(id).await?.ok_or_else(|| execution_not_found(id))
     }
 
     pub(super) async fn load_row(&self, id: &ExecutionId, revision: u64) -> Result<Option<Row>> {

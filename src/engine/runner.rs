@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    DurableExecution, Shared,
+    Shared,
     activity::Context,
     attempt::{self, Executors},
     children::{self, ChildWaitResult},
@@ -255,17 +255,11 @@ async fn build_attempt_context(
     begin: &AttemptRequest,
     cancelled: &CancellationToken,
 ) -> Result<Option<Context>> {
-    let build =
-        |source: &DurableExecution| attempt::build_context(source, begin, cancelled.clone());
-    if let Some(live) = shared.directory.last_durable_state(id) {
-        return Ok(Some(build(&live)));
-    }
-    let Some(stored) = shared.store.load(id).await? else {
+    let Some(execution) = shared.find_durable_execution(id).await? else {
         return Ok(None);
     };
-    let definition = shared.definitions.get(stored.execution.definition()).await?;
-    let execution = Arc::new(stored.execution);
-    Ok(Some(build(&DurableExecution { execution, definition })))
+    let source = shared.add_definition(execution).await?;
+    Ok(Some(attempt::build_context(&source, begin, cancelled.clone())))
 }
 
 async fn attempt_and_report(

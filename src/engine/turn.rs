@@ -45,7 +45,7 @@ impl Engine {
             if position.actor != Some(NextActor::Server) || has_waited_enough {
                 break position;
             }
-            // While somebody holds the state of an execution, its actor copies the state before it changes it.
+            // Drop the snapshots of the states: an actor copies the parts of its state that are shared before it changes them.
             drop(position);
             has_waited_enough = tokio::select! {
                 () = listener.wait_for_change() => false,
@@ -64,8 +64,8 @@ impl Engine {
         Ok(TurnState { status, actor: position.actor, steps })
     }
 
-    /// Subscribes `listener` to the execution and to the children that it waits for: a change of what has to happen next
-    /// is one of theirs.
+    /// Subscribes `listener` to the execution and to the children that it waits for. What has to happen next changes only
+    /// when one of them changes.
     ///
     /// # Errors
     /// `EXECUTION_NOT_FOUND`, and those of the store.
@@ -88,9 +88,9 @@ impl Engine {
             for child in execution.child_ids(&definition) {
                 count += 1;
                 if count < limits::TURN_EXECUTIONS_MAX
-                    && let Some(child) = self.find_durable_execution(&child).await?
+                    && let Some(child) = self.shared.find_durable_execution(&child).await?
                 {
-                    pending.push(self.add_definition(child).await?);
+                    pending.push(self.shared.add_definition(child).await?);
                 }
             }
         }
@@ -135,8 +135,8 @@ impl Engine {
                 if count > limits::TURN_EXECUTIONS_MAX {
                     break;
                 }
-                match self.find_durable_execution(&child).await? {
-                    Some(child) => children.push(self.add_definition(child).await?),
+                match self.shared.find_durable_execution(&child).await? {
+                    Some(child) => children.push(self.shared.add_definition(child).await?),
                     None => position.add_actor(NextActor::Server, None),
                 }
             }

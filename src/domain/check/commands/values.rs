@@ -50,14 +50,14 @@ pub(in super::super) fn check_activity_input(
         return;
     }
     for violation in schema.find_violations_named(&with.value.to_json(), "`with`") {
-        let missing_value = || {
+        let finding = violation_finding(with, &violation.path, &violation).or_else(|| {
+            // A missing value is reported also beside values that are expressions.
             let (node, path) = with.value.find_by_pointer(&violation.path, &with.path);
             let message = violation.message.as_str();
-            Some(node.new_finding(Rule::InvalidArgument, &path, message))
-        };
-        let finding = violation_finding(with, &violation.path, &violation);
-        let is_missing = violation.rule == "required";
-        findings.extend(finding.or_else(|| is_missing.then(missing_value).flatten()));
+            let is_missing = violation.rule == "required";
+            is_missing.then(|| node.new_finding(Rule::InvalidArgument, &path, message))
+        });
+        findings.extend(finding);
     }
 }
 
