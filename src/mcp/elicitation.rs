@@ -219,12 +219,7 @@ pub(super) async fn ask_open_questions(
 
 /// The first question for the user, or the first one of this step.
 fn find_open_question(turn: &Turn, step: Option<&str>) -> Option<UserQuestion> {
-    let questions = match turn {
-        Turn::Person { questions, .. } => questions.clone(),
-        Turn::Model(step) => UserQuestion::list_open(step),
-        Turn::Ended | Turn::Server | Turn::Outside(_) => Vec::new(),
-    };
-    let mut questions = questions.into_iter();
+    let mut questions = turn.list_questions().into_iter();
     questions.find(|question| step.is_none_or(|wanted| question.step_name == wanted))
 }
 

@@ -1,4 +1,4 @@
-//! A program that embeds midex: typed activities, lifecycle methods, middleware, and a store of its own.
+//! Tests of the library as an embedding program uses it: typed activities, lifecycle methods, middleware and stores.
 
 use std::sync::{Arc, Mutex};
 

@@ -12,7 +12,7 @@ use midex_test::{
     reader::stateless,
 };
 
-use super::tasks::{RESTS, project};
+use super::tasks::{RESTS, TASKS, project};
 
 const VERSION: &str = "2025-11-25";
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
@@ -137,24 +137,17 @@ fn approve() -> Value {
     accept(json!({ "decision": "approve" }))
 }
 
-/// What a task is, of a client that cannot show forms and of one that can.
-const TASKS: [(&str, &str, &str); 9] = [
-    ("ended", "completed", "completed"),
-    ("failed", "failed", "failed"),
-    ("model", "completed", "completed"),
-    ("gate", "working", "input_required"),
-    ("input", "working", "input_required"),
-    ("timer", "working", "working"),
-    ("signal", "working", "working"),
-    ("child", "working", "input_required"),
-    ("thinks", "completed", "completed"),
-];
+/// The status in this version of a task that has this status in the extension.
+fn session_status(workflow: &str, status: &'static str) -> &'static str {
+    if workflow == "failed" { "failed" } else { status }
+}
 
 fn however_a_run_rests(project: &Project) {
     let mut plain = Host::new(project, json!({}));
     let mut asking = Host::new(project, forms());
     for (name, of_plain, of_asking) in TASKS {
         for (host, status) in [(&mut plain, of_plain), (&mut asking, of_asking)] {
+            let status = session_status(name, status);
             let id = host.run(name);
             let task = host.task_in(&id, status);
             for field in ["createdAt", "lastUpdatedAt", "statusMessage"] {
@@ -233,7 +226,7 @@ fn tasks_are_offered_to_clients_that_negotiate_this_version_alone() {
         ("2025-03-26", false),
         ("2025-06-18", false),
         (VERSION, true),
-        // What has no handshake, or is unknown, becomes the latest version with one.
+        // For a version without a handshake, and for an unknown one, the server offers the latest version with one.
         ("2026-07-28", true),
         ("2099-01-01", true),
     ] {
@@ -274,7 +267,7 @@ fn tasks_are_offered_to_clients_that_negotiate_this_version_alone() {
     assert_eq!(owner.greeting["capabilities"]["tasks"], offered);
     let discovered = owner.server.request("server/discover", json!({ "_meta": stateless(None) }));
     assert!(discovered["result"]["capabilities"]["tasks"].is_null(), "{discovered}");
-    // No name of a method stands for the requests that the server marks.
+    // A client cannot name a method that the server takes for a marked request.
     for method in METHODS.iter().map(|method| format!("midex/{method}")) {
         assert_eq!(owner.refusal(&method, json!({ "taskId": "x" })), -32601, "{method}");
     }
@@ -356,7 +349,7 @@ fn a_question_that_somebody_else_answers_is_withdrawn() {
     let (mut one, mut other) = (Host::new(&project, forms()), Host::new(&project, forms()));
     let id = one.run("gate");
     let question = one.question(&id);
-    // Whoever looks at a task that waits for its user is asked too.
+    // A second client that reads the task is asked too.
     other.task_in(&id, "input_required");
     let other_question = other.question(&id);
     other.reply(&other_question, approve());
@@ -428,7 +421,7 @@ fn a_task_is_cancelled_once() {
         assert_eq!(host.refusal("tasks/cancel", params.clone()), -32602);
         assert_eq!(host.task(&id)["status"], "cancelled");
     }
-    // A task that has handed its model a step is completed for ever, whatever becomes of the execution.
+    // Once a model had a step, the task stays completed, even if the execution fails later.
     let id = host.run("model");
     host.task_in(&id, "completed");
     assert_eq!(host.refusal("tasks/cancel", json!({ "taskId": id })), -32602);
@@ -446,7 +439,8 @@ fn tasks_are_listed_in_pages() {
     while ids.len() <= limits::LIST_LIMIT_DEFAULT {
         ids.push(host.run("ended"));
     }
-    for (id, (_, _, status)) in ids.iter().zip(TASKS) {
+    for (id, (name, _, status)) in ids.iter().zip(TASKS) {
+        let status = session_status(name, status);
         host.task_in(id, status);
     }
     let (mut tasks, mut cursor) = (Vec::new(), json!(null));

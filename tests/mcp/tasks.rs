@@ -84,7 +84,7 @@ fn tasks_and_forms() -> Value {
 }
 
 /// What a task of the extension is, of a client that cannot show forms and of one that can.
-const TASKS: [(&str, &str, &str); 9] = [
+pub(super) const TASKS: [(&str, &str, &str); 9] = [
     ("ended", "completed", "completed"),
     ("failed", "completed", "completed"),
     ("model", "completed", "completed"),
@@ -256,7 +256,7 @@ final_output: { ok: '${{ steps.one.ok }}', why: '${{ steps.two.summary }}' }
         asked.shows(part);
     }
     assert!(!asked.contains("next_step"), "a sampled model calls no tools: {asked}");
-    // What is no answer of a model changes nothing; what breaks the schema is said, and asked anew.
+    // A form is no answer of a model, and changes nothing. An output that breaks the schema is refused, and asked for again.
     let form = json!({ "taskId": id, "inputResponses": { &key: { "action": "accept" } } });
     caller.result("tasks/update", form);
     let refused = caller.ask("tasks/update", answer(&key, "{\"ok\": 7}"));
@@ -272,7 +272,7 @@ final_output: { ok: '${{ steps.one.ok }}', why: '${{ steps.two.summary }}' }
     text(&request["params"]["systemPrompt"]).shows("without mercy");
     text(&request["params"]["messages"][0]["content"]["text"]).shows("Say why.");
     caller.result("tasks/update", answer(&key, "She is good."));
-    // Nobody can be asked for the approval through this client.
+    // This client cannot show the form of the approval.
     assert_eq!(caller.task(&id)["status"], "working");
     caller.capabilities["elicitation"] = json!({ "form": {} });
     let (key, _) = only_request(&caller.task(&id));

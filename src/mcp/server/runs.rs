@@ -28,7 +28,7 @@ use midex_domain::{
     execution::Report,
     view::{CurrentStep, Reader},
 };
-use midex_server::app::{ExecutionTurn, Turn, UserQuestion};
+use midex_server::app::{ExecutionTurn, Turn};
 
 /// The tool whose answer is the result of a task.
 const RUN_TOOL: &str = "workflow.run";
@@ -114,7 +114,7 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> Result<InputRequests> {
         let mut requests = InputRequests::new();
-        let questions = if can_ask(context) { list_questions(turn) } else { Vec::new() };
+        let questions = if can_ask(context) { turn.list_questions() } else { Vec::new() };
         for mut question in questions {
             self.app.offer_choices(&mut question).await;
             let form = build_form_request(&question.message, &question.schema);
@@ -180,7 +180,7 @@ impl Server {
                 taken => tracing::debug!(?key, is_taken = taken.is_ok(), "a sampled answer"),
             }
         }
-        for question in list_questions(&turn) {
+        for question in turn.list_questions() {
             let Some(form) = responses.remove(&question.key).and_then(read_form) else {
                 continue;
             };
@@ -201,7 +201,7 @@ impl Server {
     }
 
     pub(super) async fn is_open(&self, id: &ExecutionId, key: &str) -> Result<bool> {
-        let open_questions = list_questions(&self.app.turn(id, Duration::ZERO).await?.turn);
+        let open_questions = self.app.turn(id, Duration::ZERO).await?.turn.list_questions();
         Ok(open_questions.iter().any(|open| open.key == key))
     }
 
@@ -224,15 +224,6 @@ impl Server {
             Err(error) if error.code() == Code::StateTransitionRefused => Ok(()),
             done => done.map(drop),
         }
-    }
-}
-
-/// The open questions to the user.
-fn list_questions(turn: &Turn) -> Vec<UserQuestion> {
-    match turn {
-        Turn::Person { questions, .. } => questions.clone(),
-        Turn::Model(step) => UserQuestion::list_open(step),
-        Turn::Ended | Turn::Server | Turn::Outside(_) => Vec::new(),
     }
 }
 

@@ -118,8 +118,7 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> Result<DetailedTask> {
         let mut task = self.read_task_state(id, context).await?.into_task();
-        // A task whose model had a turn was completed with it, and a final status does not change, whatever becomes of the
-        // execution later.
+        // A final status must not change: a task whose model had a turn stays completed, even if the execution fails later.
         if let TaskPayload::Completed { result } = &task.payload
             && result.get("isError") == Some(&Value::Bool(true))
             && !self.app.was_model_asked(id).await?

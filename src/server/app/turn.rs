@@ -32,6 +32,17 @@ pub enum Turn {
     Outside(Box<CurrentStep>),
 }
 
+impl Turn {
+    /// The open questions to the user: also those of an execution in which a model has to act first.
+    pub fn list_questions(&self) -> Vec<UserQuestion> {
+        match self {
+            Self::Person { questions, .. } => questions.clone(),
+            Self::Model(step) => UserQuestion::list_open(step),
+            Self::Ended | Self::Server | Self::Outside(_) => Vec::new(),
+        }
+    }
+}
+
 /// The status of an execution, and what has to happen next in it.
 #[derive(Clone, Debug)]
 pub struct ExecutionTurn {
@@ -48,11 +59,12 @@ impl App {
     /// # Errors
     /// As [`midex_engine::Engine::turn`].
     pub async fn turn(&self, id: &ExecutionId, timeout: Duration) -> Result<ExecutionTurn> {
-        let TurnState { status, actor, steps } = self.engine().await?.turn(id, timeout).await?;
-        // Whether there is a newer definition is left out: nobody who asks for the turn shows it.
+        let TurnState { mut status, actor, steps } = self.engine().await?.turn(id, timeout).await?;
+        // A newer definition is not looked up, since no caller shows it.
         #[cfg(feature = "catalog")]
-        let status = self.add_disabled_catalog_hints(status);
-        let mut status = status;
+        {
+            status = self.add_disabled_catalog_hints(status);
+        }
         for step in steps.iter().filter(|step| step.execution_id != status.execution_id) {
             let waits = step.waits.iter().cloned();
             status.waits.extend(waits.map(|mut wait| {
@@ -63,7 +75,7 @@ impl App {
         Ok(ExecutionTurn { status, turn: Turn::from_steps(actor, steps) })
     }
 
-    /// Subscribes `listener` to every execution whose changes may change what has to happen next in this one.
+    /// Subscribes `listener` to the execution and to the children that it waits for.
     ///
     /// # Errors
     /// As [`midex_engine::Engine::watch_turn`].
