@@ -45,8 +45,8 @@ pub use midex_server::{
 pub mod activity {
     pub use midex_domain::{execution::OperationFailure, operation::BoxFuture};
     pub use midex_engine::activity::{
-        Activities, Activity, Context, Middleware, NextRun, Outcome, TypedActivity, activity,
-        function,
+        Activities, Activity, Context, Middleware, NextRun, Outcome, RetryPolicy, TypedActivity,
+        activity, function,
     };
 }
 

@@ -10,7 +10,7 @@ use midex_domain::{
     clock::Timestamp,
     event::PauseReason,
     id::StepId,
-    view::{ChildView, StatusView, WaitView},
+    view::{ChildView, ProgressView, StatusView, WaitView},
 };
 
 /// The step of a wait, with its hook and its item: `nap`, `build #2`, `on_enter of nap`.
@@ -49,7 +49,10 @@ pub(super) fn describe_wait(wait: &WaitView, now: Timestamp, is_served: bool) ->
     let due = optional_text_line(wait.due.as_deref());
     let time_left = time_until(&due, now);
     match wait.waits_for.as_str() {
-        "operation" if is_served => format!("{step}: the server works on it"),
+        "operation" if is_served => {
+            let progress = wait.progress.as_ref().map(format_progress).unwrap_or_default();
+            format!("{step}: the server works on it{progress}")
+        }
         "operation" => format!("{step}: {NO_SERVER_MESSAGE}"),
         "retry" if !is_served && is_past_time(&due, now) => format!("{step}: {NO_SERVER_MESSAGE}"),
         "timer" => {
@@ -81,6 +84,13 @@ pub(super) fn describe_wait(wait: &WaitView, now: Timestamp, is_served: bool) ->
         "output_invalid" => format!("{step}: too many of its outputs broke its schema"),
         _ => format!("{step} has come to its end, and waits for the resume"),
     }
+}
+
+/// The progress of an activity in words: ` (3 of 8: photos)`.
+fn format_progress(ProgressView { done, total, text }: &ProgressView) -> String {
+    let total = total.map(|total| format!(" of {total}")).unwrap_or_default();
+    let separator = if text.is_empty() { "" } else { ": " };
+    format!(" ({done}{total}{separator}{text})")
 }
 
 /// A command with which a person can act on a wait.

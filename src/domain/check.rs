@@ -33,7 +33,7 @@ pub use self::{
     environment::{
         AgentFileState, KnownAgents, KnownNames, OperationsSnapshot, ServerCapabilities,
     },
-    shape::{unknown_key_finding, wrong_type_finding},
+    shape::{check_memory_name, unknown_key_finding, wrong_type_finding},
 };
 use super::{
     definition::{Persona, Step, Workflow},

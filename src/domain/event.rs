@@ -465,6 +465,13 @@ pub enum Event {
         /// The names of the inputs; of a call of a command, those of its arguments.
         keys: Vec<String>,
     },
+    /// An activity reported metadata with the outcome of an attempt.
+    MetadataReported {
+        /// The visit.
+        visit_id: VisitId,
+        /// An object.
+        metadata: JsonText,
+    },
 }
 
 impl Row {

@@ -62,8 +62,8 @@ pub use self::{
     turn::NextActor,
     visit::{RecordedCall, StepState, SupersededToken, Visit, VisitEnd},
     work::{
-        Attachment, AttemptId, AttemptRequest, Effect, EffectOutput, OperationFailure, OutputPage,
-        RetrySafety,
+        Attachment, AttemptId, AttemptNotes, AttemptRequest, Effect, EffectOutput,
+        OperationFailure, OutputPage, WorkPolicy,
     },
 };
 pub use super::state::StepStatus;

@@ -153,6 +153,7 @@ fn push_event_telemetry(
         | Event::StepInherited(_)
         | Event::RewindCompensated
         | Event::InputsForgotten { .. }
+        | Event::MetadataReported { .. }
         | Event::MemoryWritten { .. }
         | Event::InputsChanged { .. }
         | Event::TaskChanged { .. }

@@ -45,7 +45,7 @@ pub use self::{
         build_status, current_step, current_step_for_people,
     },
     subject::{LoadedValues, TruncatedValue, ValueRequest, ViewContext},
-    waits::{GateView, SignalView, WaitView},
+    waits::{GateView, ProgressView, SignalView, WaitView},
 };
 use super::{
     definition::{Definition, Step},

@@ -7,20 +7,25 @@ use std::{
     pin::pin,
     sync::Arc,
     task::Poll,
+    time::Duration,
 };
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DurableExecution,
+    DurableExecution, Shared,
     secrets::{AttemptResult, Secrets, mask_outcome},
 };
-use crate::activity::{Activities, Activity, Context, Middleware, RegisteredActivity};
+use crate::activity::{
+    Activities, Activity, AttemptHandle, Context, Middleware, RegisteredActivity, RetryPolicy,
+};
 use midex_domain::{
     Definition, Digest, ExecutionId, FailureCode, StepKind,
     event::VisitId,
-    execution::{AttemptId, AttemptRequest, EffectOutput, OperationFailure, RetrySafety},
+    execution::{
+        AttemptId, AttemptNotes, AttemptRequest, EffectOutput, OperationFailure, WorkPolicy,
+    },
     limits,
     operation::{OperationCall, Operations},
 };
@@ -58,7 +63,7 @@ impl Executors {
     }
 }
 
-impl RetrySafety for Executors {
+impl WorkPolicy for Executors {
     fn is_safe_to_retry(&self, kind: &StepKind) -> bool {
         match kind {
             StepKind::Activity { .. } => {
@@ -68,6 +73,14 @@ impl RetrySafety for Executors {
             StepKind::Run { catalog, operation, .. } => self.operations.is_safe(catalog, operation),
             _ => false,
         }
+    }
+
+    fn default_retry(&self, kind: &StepKind) -> Option<RetryPolicy> {
+        self.find_activity(kind)?.activity().retry()
+    }
+
+    fn default_timeout(&self, kind: &StepKind) -> Option<Duration> {
+        self.find_activity(kind)?.activity().timeout()
     }
 
     fn is_catalog_missing(&self, kind: &StepKind) -> bool {
@@ -80,15 +93,20 @@ pub(super) async fn run(
     executors: &Executors,
     context: Context,
     begin: AttemptRequest,
-) -> AttemptResult {
+) -> (AttemptResult, AttemptNotes) {
     // Cancelled when this function ends, so that work which an activity passed to another task learns that the attempt
     // is over or that its time is up.
     let context = Context { cancelled: context.cancelled.child_token(), ..context };
     let _cancel_guard = context.cancelled.clone().drop_guard();
     let limit = context.timeout;
-    let (input, mask) = executors.secrets.fill_secrets(&begin.input)?;
+    let (input, mask) = match executors.secrets.fill_secrets(&begin.input) {
+        Ok(filled) => filled,
+        Err(failure) => return (Err(failure), AttemptNotes::default()),
+    };
     let secrets = begin.input.secrets.iter().map(|place| place.name.clone());
     let input = FilledInput { secrets: secrets.collect(), input };
+    let is_activity = matches!(begin.step_kind, StepKind::Activity { .. });
+    let handle = context.handle.clone();
     let work = catch_attempt_panic(perform_attempt(executors, context, begin, input));
     let outcome = match limit {
         None => work.await,
@@ -99,7 +117,8 @@ pub(super) async fn run(
                 .as_retryable()),
         },
     };
-    mask_outcome(outcome, &mask)
+    let notes = if is_activity { handle.take_notes() } else { AttemptNotes::default() };
+    (mask_outcome(outcome, &mask), notes.with_secrets_masked(&mask))
 }
 
 /// The input of an attempt, with its secrets filled in.
@@ -114,6 +133,7 @@ pub(super) fn build_context(
     source: &DurableExecution,
     begin: &AttemptRequest,
     cancelled: CancellationToken,
+    shared: &Arc<Shared>,
 ) -> Context {
     let DurableExecution { execution, definition } = source;
     let AttemptId { visit_id, attempt } = &begin.attempt_id;
@@ -134,6 +154,7 @@ pub(super) fn build_context(
         idempotency_key: idempotency_key(execution.id(), visit_id),
         timeout: begin.timeout,
         cancelled,
+        handle: AttemptHandle::new(shared.clone(), execution.clone(), begin.attempt_id.clone()),
     }
 }
 

@@ -222,7 +222,7 @@ impl Shared {
             owner: self.owner,
             env,
             secrets: self.runner.executors.secrets.names(),
-            safety: &self.runner.executors,
+            work: &self.runner.executors,
             ..DecisionContext::new(definition, self.token_ttl)
         }
     }

@@ -133,6 +133,11 @@ impl Engine {
             }
         }
         status.children = children;
+        for (attempt_id, progress) in self.shared.runner.list_progress(durable.execution.id()) {
+            if let Some(wait) = status.waits.iter_mut().find(|wait| wait.is_for(&attempt_id)) {
+                wait.progress = Some(progress);
+            }
+        }
         let forks =
             self.shared.store.load_forks(durable.execution.id(), limits::FORKS_SHOWN_MAX).await?;
         status.forks = forks.iter().map(ToString::to_string).collect();

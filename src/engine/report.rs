@@ -40,10 +40,11 @@ pub(super) async fn report_until_accepted(
 /// Replaces an outcome that the execution repeatedly fails to accept by a failure of the attempt.
 fn replace_repeated_failure(command: Command, error: &Error) -> Command {
     match command {
-        Command::RecordOutcome { attempt_id, outcome } if outcome.is_ok() => {
+        Command::RecordOutcome { attempt_id, outcome, .. } if outcome.is_ok() => {
             let message = format!("what it brought could not be taken in: {}", error.message());
             let failure = OperationFailure::new("internal", message);
-            Command::RecordOutcome { attempt_id, outcome: Arc::new(Err(failure)) }
+            let (outcome, notes) = (Arc::new(Err(failure)), Arc::default());
+            Command::RecordOutcome { attempt_id, outcome, notes }
         }
         command => command,
     }

@@ -22,6 +22,7 @@ use midex_domain::{
     error::Result,
     execution::{AttemptId, AttemptRequest, Effect},
     limits,
+    view::ProgressView,
 };
 
 /// Runs each attempt as a task, and cancels attempts.
@@ -40,13 +41,19 @@ pub(super) struct Runner {
 #[derive(Default)]
 struct InFlightTasks {
     /// Attempts in flight, each until its outcome is recorded.
-    attempts: HashMap<AttemptId, CancellationToken>,
+    attempts: HashMap<AttemptId, InFlightAttempt>,
     /// Attempts of a transition whose commit failed, so that it is unknown whether the transition is durable. None of
     /// them was started.
     indeterminate: Vec<AttemptRequest>,
     /// Whether a task delivers the orders of this execution to its children. Only one task does so at a time: otherwise
     /// a child could receive a resume before the pause that precedes it.
     order_delivery: OrderDelivery,
+}
+
+struct InFlightAttempt {
+    cancelled: CancellationToken,
+    /// What the activity last reported.
+    progress: Option<ProgressView>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -111,10 +118,10 @@ impl Runner {
             let Some(in_flight) = all.get_mut(id) else {
                 return;
             };
-            in_flight.attempts.retain(|attempt_id, cancelled| {
+            in_flight.attempts.retain(|attempt_id, in_flight| {
                 let is_awaited = awaited.contains(attempt_id);
                 if !is_awaited {
-                    cancelled.cancel();
+                    in_flight.cancelled.cancel();
                 }
                 is_awaited
             });
@@ -189,7 +196,8 @@ impl Runner {
         let cancelled = runner.shutdown.child_token();
         let attempts = &mut runner.lock_tasks();
         let attempts = &mut attempts.entry(id.clone()).or_default().attempts;
-        attempts.insert(begin.attempt_id.clone(), cancelled.clone());
+        let in_flight = InFlightAttempt { cancelled: cancelled.clone(), progress: None };
+        attempts.insert(begin.attempt_id.clone(), in_flight);
         let task = run_attempt_task(shared.clone(), id.clone(), begin, announcement, cancelled);
         runner.tasks.spawn(task);
     }
@@ -207,11 +215,32 @@ impl Runner {
     ) -> Option<CancellationToken> {
         let mut all = self.lock_tasks();
         let in_flight = all.get_mut(id)?;
-        let cancelled = in_flight.attempts.remove(attempt_id);
+        let removed = in_flight.attempts.remove(attempt_id);
         if in_flight.is_empty() {
             all.remove(id);
         }
-        cancelled
+        removed.map(|attempt| attempt.cancelled)
+    }
+
+    /// Notes how far an attempt has come. Ignored once the attempt is over.
+    pub(super) fn set_progress(
+        &self,
+        id: &ExecutionId,
+        attempt_id: &AttemptId,
+        progress: ProgressView,
+    ) {
+        let mut all = self.lock_tasks();
+        let attempt = all.get_mut(id).and_then(|tasks| tasks.attempts.get_mut(attempt_id));
+        if let Some(attempt) = attempt {
+            attempt.progress = Some(progress);
+        }
+    }
+
+    /// How far the attempts in flight for an execution have come, of those that report it.
+    pub(super) fn list_progress(&self, id: &ExecutionId) -> Vec<(AttemptId, ProgressView)> {
+        let all = self.lock_tasks();
+        let attempts = all.get(id).into_iter().flat_map(|tasks| &tasks.attempts);
+        attempts.filter_map(|(id, attempt)| Some((id.clone(), attempt.progress.clone()?))).collect()
     }
 
     /// Waits for the tasks in flight, at most [`limits::ATTEMPTS_GRACE`], and then cancels them. Attempts that still
@@ -259,7 +288,7 @@ async fn build_attempt_context(
         return Ok(None);
     };
     let source = shared.add_definition(execution).await?;
-    Ok(Some(attempt::build_context(&source, begin, cancelled.clone())))
+    Ok(Some(attempt::build_context(&source, begin, cancelled.clone(), shared)))
 }
 
 async fn attempt_and_report(
@@ -274,7 +303,7 @@ async fn attempt_and_report(
         match children::wait_for_child(shared, id, begin, announcement).await {
             ChildWaitResult::Ended(outcome) => {
                 let outcome = Arc::new(outcome);
-                let command = Command::RecordOutcome { attempt_id, outcome };
+                let command = Command::RecordOutcome { attempt_id, outcome, notes: Arc::default() };
                 report_until_accepted(shared, id, command).await;
             }
             ChildWaitResult::HeldBack { root } => {
@@ -310,9 +339,10 @@ async fn attempt_and_report(
     };
     let activity = runner.executors.find_activity(&begin.step_kind);
     let observed = activity.map(|activity| (activity, context.clone()));
-    let outcome = Arc::new(attempt::run(&runner.executors, context, begin).await);
+    let (outcome, notes) = attempt::run(&runner.executors, context, begin).await;
     drop(permit);
-    let command = Command::RecordOutcome { attempt_id, outcome: outcome.clone() };
+    let (outcome, notes) = (Arc::new(outcome), Arc::new(notes));
+    let command = Command::RecordOutcome { attempt_id, outcome: outcome.clone(), notes };
     report_until_accepted(shared, id, command).await;
     if let Some((activity, context)) = observed {
         attempt::call_lifecycle_methods(activity.activity(), &context, &outcome).await;

@@ -138,7 +138,7 @@ impl BoundSocket {
     fn new(control_socket: ControlSocket) -> Self {
         Self {
             since_ms: control_socket.app.now().milliseconds(),
-            activities: control_socket.app.activities(),
+            activities: control_socket.app.activities().names().map(str::to_owned).collect(),
             control_socket,
             client_slots: Arc::default(),
             clients: TaskTracker::new(),

@@ -61,7 +61,7 @@ use midex_domain::{
         HistoryRow, Reader, ResumeReply, StatusView, TelemetryEvent, WaitView,
     },
 };
-use midex_engine::{Environment, Environments, StartRequest};
+use midex_engine::{Environment, Environments, StartRequest, activity::Activities};
 pub use midex_engine::{
     Examination, ForkRequest, Listener, Notifier, Topic, TopicName,
     store::{
@@ -278,10 +278,9 @@ impl App {
         self.shared.options.clock.now()
     }
 
-    /// The names of the activities that the embedding program registers.
-    pub fn activities(&self) -> BTreeSet<String> {
-        let names = self.shared.options.activities.names();
-        names.map(str::to_owned).collect()
+    /// The activities that the embedding program registers.
+    pub fn activities(&self) -> &Activities {
+        &self.shared.options.activities
     }
 
     /// The source of random ids, used for correlation ids.

@@ -1,12 +1,15 @@
 //! Tests of the library as an embedding program uses it: typed activities, lifecycle methods, middleware and stores.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use midex::{
     App, Config, ExecutionId, Options, Report,
     activity::{
         Activities, Activity, BoxFuture, Context, Middleware, NextRun, OperationFailure, Outcome,
-        activity, function,
+        RetryPolicy, activity, function,
     },
     mcp::{LineTransport, Server, serve},
     store::{MemoryStore, Store},
@@ -59,7 +62,7 @@ impl Program {
         let app = self.app();
         let id = ExecutionId::parse("e").unwrap();
         app.start("w", Some(id.clone()), None, None).await.unwrap();
-        let turn = app.turn(&id, std::time::Duration::from_secs(20)).await.unwrap();
+        let turn = app.turn(&id, Duration::from_secs(20)).await.unwrap();
         let status = turn.status;
         (status.state, status.final_output, status.error.map(|error| error.message))
     }
@@ -340,4 +343,138 @@ async fn a_lifecycle_method_that_never_ends_is_dropped() {
     assert!(early.is_err(), "{early:?}");
     let dropped = tokio::time::timeout(limit, notes.recv()).await.unwrap();
     assert_eq!(dropped.as_deref(), Some("complete 1"));
+}
+
+/// An activity that counts its runs in the memory of the execution.
+fn count() -> impl Activity {
+    function("count", async |context: Context| {
+        let last = context.read_memory("runs").await?.and_then(|value| value.as_u64());
+        let (runs, before) = (last.unwrap_or(0) + 1, context.read_memory("first").await?);
+        context.write_memory("runs", runs)?;
+        assert_eq!(
+            context.read_memory("runs").await?,
+            Some(json!(runs)),
+            "a run reads what it wrote"
+        );
+        context.add_metadata("runs", runs)?;
+        if context.input["fails"] == true && context.attempt == 1 {
+            return Err(OperationFailure::new("network", "the line was cut").as_retryable());
+        }
+        Ok(
+            json!({ "runs": runs, "before": before, "inputs": context.read_memory("__workflow_input__").await? }),
+        )
+    })
+}
+
+#[tokio::test]
+async fn an_activity_reads_and_writes_memory_with_its_output() {
+    let program = Program::new(
+        "  - { id: first, activity: count }
+  - { id: second, activity: count, with: { fails: true }, retry: { max_attempts: 2, backoff: 1ms } }
+  - { id: last, set: { runs: '${{ memory.runs }}' } }
+final_output: { first: '${{ steps.first.output }}', second: '${{ steps.second.output }}', last: '${{ steps.last.output }}' }
+memory: { runs: 0 }
+inputs: { name: { default: { from: literal, value: ann } } }
+",
+    );
+    let program = program.with_activity(count());
+    let (state, output, failure) = program.run().await;
+    assert_eq!((&*state, failure), ("completed", None));
+    let output = output.unwrap();
+    assert_eq!(output["first"], json!({ "runs": 1, "before": null, "inputs": { "name": "ann" } }));
+    let before = json!({ "runs": 1, "before": null, "inputs": { "name": "ann" } });
+    // The failed attempt of the second step wrote a value that was dropped.
+    assert_eq!(output["second"]["runs"], 2);
+    assert_eq!(
+        output["second"]["before"], before,
+        "the output of a step is in memory under its id"
+    );
+    assert_eq!(output["last"], json!({ "runs": 2 }));
+}
+
+#[tokio::test]
+async fn metadata_of_every_attempt_stands_in_the_history() {
+    let steps = "  - { id: a, activity: count, with: { fails: true }, retry: { max_attempts: 2, backoff: 1ms } }\nmemory: { runs: 0 }\n";
+    let program = Program::new(steps).with_activity(count());
+    let app = program.app();
+    let id = ExecutionId::parse("e").unwrap();
+    app.start("w", Some(id.clone()), None, None).await.unwrap();
+    app.turn(&id, Duration::from_secs(20)).await.unwrap();
+    let history = app.history(&id).await.unwrap();
+    let metadata: Vec<_> = history.iter().map(|row| row.metadata.clone().unwrap()).collect();
+    assert_eq!(metadata.len(), 2);
+    for metadata in metadata {
+        assert_eq!(metadata["runs"], 1);
+        assert!(metadata["executionTimeMs"].is_u64(), "{metadata}");
+    }
+}
+
+#[tokio::test]
+async fn what_memory_and_history_do_not_take_fails_the_attempt() {
+    async fn message_of(write: fn(&Context) -> Result<(), OperationFailure>) -> String {
+        let activity = function("a", move |context: Context| async move {
+            write(&context)?;
+            Ok(Value::Null)
+        });
+        let (_, _, failure) =
+            Program::new("  - { id: a, activity: a }\n").with_activity(activity).run().await;
+        failure.unwrap()
+    }
+    let long = message_of(|context| context.write_memory("a", "x".repeat(1 << 20))).await;
+    assert!(long.contains("`memory.a` may have 1048576 bytes"), "{long}");
+    let name = message_of(|context| context.write_memory("a b", 1)).await;
+    assert!(name.contains("`a b` cannot be a name in memory"), "{name}");
+    let many = message_of(|context| {
+        (0..=100).try_for_each(|number| context.write_memory(&format!("n{number}"), number))
+    });
+    assert!(many.await.contains("100 names"));
+    let metadata = message_of(|context| context.add_metadata("a", "x".repeat(4096))).await;
+    assert!(metadata.contains("4096 bytes"), "{metadata}");
+}
+
+#[tokio::test]
+async fn the_defaults_of_an_activity_hold_where_the_step_is_silent() {
+    let flaky = || {
+        activity("flaky", async |context: Context, _: serde_json::Map<String, Value>| match context
+            .attempt
+        {
+            1 => Err(OperationFailure::new("network", "the line was cut").as_retryable()),
+            _ => Ok(context.timeout.map(|timeout| timeout.as_secs())),
+        })
+        .with_timeout(Duration::from_secs(7))
+        .with_retry(RetryPolicy::new(2).with_backoff(Duration::from_millis(1)))
+    };
+    let run = async |step: &str| Program::new(step).with_activity(flaky()).run().await;
+    let (state, output, _) = run("  - { id: a, activity: flaky, with: {} }\n").await;
+    assert_eq!((&*state, output), ("completed", Some(json!(7))));
+    let (_, output, _) = run("  - { id: a, activity: flaky, with: {}, timeout: 9s }\n").await;
+    assert_eq!(output, Some(json!(9)), "the step goes before the activity");
+    let once = "  - { id: a, activity: flaky, with: {}, retry: { max_attempts: 1 } }\n";
+    assert_eq!(run(once).await.0, "failed");
+}
+
+#[tokio::test]
+async fn progress_is_shown_while_the_attempt_runs() {
+    let (told, wait) = (Arc::new(tokio::sync::Notify::new()), CancellationToken::new());
+    let (activity_told, activity_wait) = (told.clone(), wait.clone());
+    let activity = function("slow", move |context: Context| {
+        let (told, wait) = (activity_told.clone(), activity_wait.clone());
+        async move {
+            context.report_progress(3, Some(8), "photos");
+            told.notify_one();
+            wait.cancelled().await;
+            Ok(json!(context.time_left().is_none()))
+        }
+    });
+    let program = Program::new("  - { id: a, activity: slow }\n").with_activity(activity);
+    let app = program.app();
+    let id = ExecutionId::parse("e").unwrap();
+    app.start("w", Some(id.clone()), None, None).await.unwrap();
+    told.notified().await;
+    let status = app.status(&id).await.unwrap();
+    let progress = serde_json::to_value(&status.waits[0].progress).unwrap();
+    assert_eq!(progress, json!({ "done": 3, "total": 8, "text": "photos" }));
+    wait.cancel();
+    let turn = app.turn(&id, Duration::from_secs(20)).await.unwrap();
+    assert_eq!(turn.status.final_output, Some(json!(true)));
 }

@@ -167,24 +167,19 @@ fn parse_retry(node: &DocumentNode, is_model_step: bool) -> RetryPolicy {
     // Default backoff: none for a model, which is asked again at once.
     let default_backoff =
         if is_model_step { Duration::ZERO } else { limits::RETRY_BACKOFF_DEFAULT };
-    let backoff =
-        node.deserialize_key("backoff").unwrap_or(HumanDuration::from_duration(default_backoff));
-    // The default upper limit is never below the declared backoff.
-    let max_backoff =
-        || HumanDuration::from_duration(limits::RETRY_BACKOFF_MAX_DEFAULT).max(backoff);
+    let backoff = node.deserialize_key("backoff").map_or(default_backoff, HumanDuration::duration);
+    let max_attempts = node.get("max_attempts").and_then(DocumentNode::as_u32);
+    let max_attempts = max_attempts.unwrap_or(limits::RETRY_ATTEMPTS_DEFAULT);
+    let policy = RetryPolicy::new(max_attempts).with_backoff(backoff);
     RetryPolicy {
-        max_attempts: node
-            .get("max_attempts")
-            .and_then(DocumentNode::as_u32)
-            .unwrap_or(limits::RETRY_ATTEMPTS_DEFAULT),
-        backoff,
-        max_backoff: node.deserialize_key("max_backoff").unwrap_or_else(max_backoff),
-        jitter: node.deserialize_key("jitter").unwrap_or(true),
+        max_backoff: node.deserialize_key("max_backoff").unwrap_or(policy.max_backoff),
+        jitter: node.deserialize_key("jitter").unwrap_or(policy.jitter),
         on: node
             .get("on")
             .and_then(DocumentNode::items)
             .map(normalize_failure_names)
             .unwrap_or_default(),
+        ..policy
     }
 }
 

@@ -255,21 +255,28 @@ fn check_memory_entries(findings: &mut Vec<Finding>, node: &DocumentNode, path: 
     let count = (entries.len(), min, limits::MEMORY_ENTRIES_MAX);
     check_entry_count(findings, node, path, count);
     for entry in entries {
-        let is_name_char = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        let is_valid = entry.key.chars().all(is_name_char)
-            && !entry.key.starts_with('-')
-            && !entry.key.is_empty();
-        if !is_valid || entry.key.len() > limits::MEMORY_NAME_BYTES_MAX {
-            let message = format!(
-                "`{}` cannot be a name in memory: letters, digits, `_` and `-`, at most {}",
-                entry.key,
-                limits::MEMORY_NAME_BYTES_MAX
-            );
+        if let Err(message) = check_memory_name(&entry.key) {
             let path = format!("{path}.{}", entry.key);
             let rule = Rule::IllFormedName;
             findings.push(Finding::new(rule, path, entry.place, message));
         }
     }
+}
+
+/// Refuses a name that no entry of memory can have.
+///
+/// # Errors
+/// The message says which names are allowed.
+pub fn check_memory_name(name: &str) -> Result<(), String> {
+    let is_name_char = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let is_valid = name.chars().all(is_name_char) && !name.starts_with('-') && !name.is_empty();
+    if is_valid && name.len() <= limits::MEMORY_NAME_BYTES_MAX {
+        return Ok(());
+    }
+    Err(format!(
+        "`{name}` cannot be a name in memory: letters, digits, `_` and `-`, at most {}",
+        limits::MEMORY_NAME_BYTES_MAX
+    ))
 }
 
 /// Whether an argument is a binding to another value, as opposed to a literal.

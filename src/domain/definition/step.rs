@@ -1,6 +1,6 @@
 //! One step of a workflow: its kind, the conditions under which it is entered, and the steps that follow it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::super::{
     body::BodyKind,
     id::{AgentName, StepId},
+    limits,
     span::HumanDuration,
 };
 
@@ -328,6 +329,26 @@ pub struct RetryPolicy {
     /// the server's own work every failure that is marked as retryable.
     #[serde(default)]
     pub on: Vec<String>,
+}
+
+impl RetryPolicy {
+    /// A policy with this number of attempts, the first one included, and otherwise the defaults of `retry` in a file.
+    pub fn new(max_attempts: u32) -> Self {
+        Self {
+            max_attempts,
+            backoff: HumanDuration::from_duration(limits::RETRY_BACKOFF_DEFAULT),
+            max_backoff: HumanDuration::from_duration(limits::RETRY_BACKOFF_MAX_DEFAULT),
+            jitter: true,
+            on: Vec::new(),
+        }
+    }
+
+    /// The same policy with this pause before the second attempt. The upper limit of the pause is at least as long.
+    #[must_use]
+    pub fn with_backoff(self, backoff: Duration) -> Self {
+        let backoff = HumanDuration::from_duration(backoff);
+        Self { backoff, max_backoff: self.max_backoff.max(backoff), ..self }
+    }
 }
 
 /// Loop policy: the step runs again until a condition holds.

@@ -89,7 +89,10 @@ impl Execution {
 
     pub(super) fn apply_event(&mut self, row: &Row, event: &Event) {
         match event {
-            Event::Created(_) | Event::GateAnswered(_) | Event::CameLate { .. } => {}
+            Event::Created(_)
+            | Event::GateAnswered(_)
+            | Event::CameLate { .. }
+            | Event::MetadataReported { .. } => {}
             Event::StateChanged { to, failure, .. } => {
                 self.become_state(row.at, *to, failure.as_ref());
             }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{AttemptId, EffectOutput, OperationFailure, PastValues, State};
+use super::{AttemptId, AttemptNotes, EffectOutput, OperationFailure, PastValues, State};
 use crate::{
     document::{Digest, canonical_digest, canonical_list_digest},
     event::{Channel, ChildOrder, OrderKind, Parent},
@@ -55,6 +55,8 @@ pub enum Command {
         attempt_id: AttemptId,
         /// Its result.
         outcome: Arc<Result<EffectOutput, OperationFailure>>,
+        /// What an activity reports besides.
+        notes: Arc<AttemptNotes>,
     },
     /// Recover attempts whose process ended: begin them again where repeating is safe, else pause the execution with
     /// `outcome_unknown`. Attempts in `alive` are left alone.

@@ -209,8 +209,8 @@ impl Execution {
             Command::RenewTokens => Ok(self.decide_token_renewal(builder)),
             Command::ChangeState(change) => self.decide_lifecycle_change(builder, change),
             Command::Tick => self.decide_tick(builder),
-            Command::RecordOutcome { attempt_id, outcome } => {
-                self.decide_outcome(builder, attempt_id, outcome)
+            Command::RecordOutcome { attempt_id, outcome, notes } => {
+                self.decide_outcome(builder, attempt_id, outcome, notes)
             }
             Command::PostponeAttempt { attempt_id } => {
                 Ok(self.decide_postponed_attempt(builder, attempt_id))

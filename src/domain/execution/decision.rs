@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     Execution, Failure, Row, VisitId,
-    work::{Effect, NeverSafeToRetry, RetrySafety},
+    work::{Effect, NeverSafeToRetry, WorkPolicy},
 };
 use crate::{
     FailureCode,
@@ -34,8 +34,8 @@ pub struct DecisionContext<'a> {
     pub env: &'a BTreeMap<String, String>,
     /// The names of the known secrets.
     pub secrets: &'a [String],
-    /// Says which work may be repeated although its outcome is unknown.
-    pub safety: &'a dyn RetrySafety,
+    /// What the process knows of the work that steps ask the server for.
+    pub work: &'a dyn WorkPolicy,
 }
 
 impl<'a> DecisionContext<'a> {
@@ -50,7 +50,7 @@ impl<'a> DecisionContext<'a> {
             values: &NO_VALUES_OR_ENV.0,
             env: &NO_VALUES_OR_ENV.1,
             secrets: &[],
-            safety: &NeverSafeToRetry,
+            work: &NeverSafeToRetry,
         }
     }
 }

@@ -1,14 +1,18 @@
 //! Work of the server: begun only once the transition that asks for it is durable. Also the outcomes and the recovery
 //! of that work.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 
 use super::{
-    Attachment, AttemptId, Decision, EffectOutput, Execution, Failure, OperationFailure, Outcome,
-    OwnerEpoch, PauseReason, ReportedOutcome, State, StepState, ValueReference, Visit, VisitId,
-    WaitCondition,
+    Attachment, AttemptId, AttemptNotes, Decision, EffectOutput, Event, Execution, Failure,
+    OperationFailure, Outcome, OwnerEpoch, PauseReason, ReportedOutcome, State, StepState,
+    ValueReference, Visit, VisitId, WaitCondition,
     decision::{DecideResult, Interrupt},
     scope::VisitScope,
     time::find_step_of_visit,
@@ -68,6 +72,7 @@ impl Execution {
         mut builder: TransitionBuilder<'_>,
         attempt_id: &AttemptId,
         outcome: &Result<EffectOutput, OperationFailure>,
+        notes: &AttemptNotes,
     ) -> DecideResult<Decision> {
         let Some((position, state, visit)) = self.find_visit(&attempt_id.visit_id) else {
             return Ok(Decision::NoChange);
@@ -80,11 +85,17 @@ impl Execution {
         let Some(step) = find_step_of_visit(definition, position, state, visit) else {
             return Ok(Decision::NoChange);
         };
+        if let Some(metadata) = &notes.metadata {
+            let visit_id = attempt_id.visit_id.clone();
+            builder.push_event(Event::MetadataReported { visit_id, metadata: metadata.clone() });
+        }
         match outcome {
             Err(failure) => builder.handle_failed_attempt(step, attempt_id, visit, failure)?,
             Ok(EffectOutput::Output(output)) => {
+                let extras =
+                    OutputExtras { memory: Some(&notes.memory), ..OutputExtras::default() };
                 builder
-                    .handle_successful_attempt(position, step, attempt_id, visit, output, None)?;
+                    .handle_successful_attempt(position, step, attempt_id, visit, output, extras)?;
             }
             Ok(EffectOutput::Attachment(attachment)) => {
                 builder.store_attachment(position, step, attempt_id, visit, attachment)?;
@@ -123,7 +134,7 @@ impl Execution {
                 let step = find_step_of_visit(builder.context.definition, position, state, visit)?;
                 let declared = step.kind.declared_idempotence();
                 let is_safe =
-                    declared.unwrap_or_else(|| builder.context.safety.is_safe_to_retry(&step.kind));
+                    declared.unwrap_or_else(|| builder.context.work.is_safe_to_retry(&step.kind));
                 Some((is_safe, attempt_id, step, visit))
             })
             .collect();
@@ -144,6 +155,15 @@ impl Execution {
         }
         Ok(builder.into_decision(None))
     }
+}
+
+/// What comes with the output of an attempt.
+#[derive(Default)]
+pub(super) struct OutputExtras<'a> {
+    /// The artifact that the output refers to. It is kept only if the visit completes.
+    pub(super) artifact: Option<(Artifact, Arc<[u8]>)>,
+    /// Values for memory. They are written also if the step repeats.
+    pub(super) memory: Option<&'a BTreeMap<String, Value>>,
 }
 
 pub(super) fn build_attempt_id(step: &StepState, visit: &Visit) -> AttemptId {
@@ -185,7 +205,7 @@ impl TransitionBuilder<'_> {
     /// The catalog that the step has to wait for, if it is missing or disabled.
     pub(super) fn missing_catalog_wait(&self, step: &Step) -> Option<WaitCondition> {
         match &step.kind {
-            StepKind::Run { catalog, .. } if self.context.safety.is_catalog_missing(&step.kind) => {
+            StepKind::Run { catalog, .. } if self.context.work.is_catalog_missing(&step.kind) => {
                 let catalog = catalog.clone();
                 Some(WaitCondition::Catalog { catalog })
             }
@@ -212,7 +232,8 @@ impl TransitionBuilder<'_> {
             is_retryable: failure.is_retryable,
             ..Failure::new(code, &failure.message, attempt_id.visit_id.step.as_ref())
         };
-        if let Some(retry) = &step.retry
+        let default_retry = || self.context.work.default_retry(&step.kind);
+        if let Some(retry) = step.retry.clone().or_else(default_retry)
             && visit.failures + 1 < retry.max_attempts
             && retry.is_retryable_failure(failure)
         {
@@ -255,7 +276,7 @@ impl TransitionBuilder<'_> {
                     attempt_id,
                     visit,
                     &output,
-                    Some(stored),
+                    OutputExtras { artifact: Some(stored), ..OutputExtras::default() },
                 )
             }
             Err(error) => {
@@ -267,7 +288,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// Takes a successful output: checks its schema, then repeats the step if `until` does not hold yet, or else
-    /// completes the visit. `stored` is the artifact that the output refers to; it is kept only if the visit completes.
+    /// completes the visit.
     pub(super) fn handle_successful_attempt(
         &mut self,
         position: usize,
@@ -275,7 +296,7 @@ impl TransitionBuilder<'_> {
         attempt_id: &AttemptId,
         visit: &Visit,
         output: &Value,
-        stored: Option<(Artifact, Arc<[u8]>)>,
+        extras: OutputExtras<'_>,
     ) -> DecideResult<()> {
         let visit_id = &attempt_id.visit_id;
         let split_output = self.split_server_suggestions(position, visit_id, output);
@@ -293,6 +314,9 @@ impl TransitionBuilder<'_> {
             };
             return self.handle_failed_attempt(step, attempt_id, visit, &failure);
         }
+        for (name, value) in extras.memory.into_iter().flatten() {
+            self.write_memory(name, value.clone())?;
+        }
         let reported = match self.compute_next_repeat_time(position, step, visit_id, visit, output)
         {
             Ok(Some(due)) => {
@@ -302,7 +326,7 @@ impl TransitionBuilder<'_> {
             Ok(None) => {
                 match self.store_value(output.clone(), limits::OUTPUT_BYTES_MAX, "output") {
                     Ok(payload) => {
-                        if let Some((artifact, content)) = stored {
+                        if let Some((artifact, content)) = extras.artifact {
                             self.contents.push((artifact.digest, content));
                             self.store_artifacts(visit_id, vec![artifact], Vec::new());
                         }
@@ -328,7 +352,7 @@ impl TransitionBuilder<'_> {
     /// Whether a step that was carried out may be retried. The author of an activity or a child decides that by declaring `retry`.
     fn can_repeat(&self, step: &Step) -> bool {
         let default_for_kind = || match &step.kind {
-            StepKind::Run { .. } => self.context.safety.is_safe_to_retry(&step.kind),
+            StepKind::Run { .. } => self.context.work.is_safe_to_retry(&step.kind),
             _ => true,
         };
         step.kind.declared_idempotence().unwrap_or_else(default_for_kind)

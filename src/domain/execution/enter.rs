@@ -348,7 +348,10 @@ impl TransitionBuilder<'_> {
             attempt_id,
             step_kind: step.kind.clone(),
             input,
-            timeout: step.timeout.map(HumanDuration::duration),
+            timeout: step
+                .timeout
+                .map(HumanDuration::duration)
+                .or_else(|| self.context.work.default_timeout(&step.kind)),
         })));
     }
 }

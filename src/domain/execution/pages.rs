@@ -10,6 +10,7 @@ use super::{
     Attachment, AttemptId, Event, Execution, OutputPage, State, ValueReference, Visit, VisitId,
     WaitCondition,
     decision::{DecideResult, Interrupt},
+    effect::OutputExtras,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -85,7 +86,14 @@ impl TransitionBuilder<'_> {
             }
             None => items,
         };
-        self.handle_successful_attempt(position, step, attempt_id, visit, &output, None)
+        self.handle_successful_attempt(
+            position,
+            step,
+            attempt_id,
+            visit,
+            &output,
+            OutputExtras::default(),
+        )
     }
 
     fn fetch_next_page(

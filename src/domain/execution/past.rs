@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Digest, Event, Execution, Row, VisitId};
+use super::{Digest, Event, Execution, Row, VisitId, WaitCondition};
 use crate::{
     definition::{Definition, Step, StepKind},
     event::BodyKind,
@@ -180,13 +180,13 @@ impl<'a> ValueWriters<'a> {
         let mut has_new_inputs = false;
         for event in rows.iter().flat_map(|row| &row.events) {
             match event {
-                // A `set` step writes its values before its end is recorded, and a question before its answer is.
+                // A `set` step and an activity write their values before their end is recorded, and a question before its
+                // answer is.
                 Event::MemoryWritten { name, .. } => names.push(name.as_str()),
                 Event::InputsChanged { .. } => has_new_inputs = true,
                 Event::StepDone { visit_id, .. } => {
-                    let step = visit_id.step();
-                    writers.memory.extend(names.drain(..).map(|name| (name, step)));
-                    writers.inherited.remove(step);
+                    writers.add_names(&mut names, visit_id);
+                    writers.inherited.remove(visit_id.step());
                 }
                 Event::StepInherited(step) => drop(writers.inherited.insert(step.visit_id.step())),
                 Event::VisitOpened(opened) => {
@@ -194,15 +194,27 @@ impl<'a> ValueWriters<'a> {
                     writers.inherited.remove(opened.visit_id.step());
                 }
                 Event::VisitClosed(closed) => {
+                    writers.add_names(&mut names, &closed.visit_id);
                     writers.end_visit(&closed.visit_id, &mut has_new_inputs);
                 }
                 Event::AttemptEnded(ended) => {
+                    writers.add_names(&mut names, &ended.visit_id);
                     writers.end_visit(&ended.visit_id, &mut has_new_inputs);
                 }
+                // The outcome of a visit is kept until the resume.
+                Event::WaitingChanged {
+                    visit_id, awaiting: WaitCondition::Deferred(_), ..
+                } => writers.add_names(&mut names, visit_id),
+                // The options of a step are offered between its values and its end.
+                Event::OptionsOffered { .. } => {}
                 _ => names.clear(),
             }
         }
         writers
+    }
+
+    fn add_names(&mut self, names: &mut Vec<&'a str>, visit_id: &'a VisitId) {
+        self.memory.extend(names.drain(..).map(|name| (name, visit_id.step())));
     }
 
     fn end_visit(&mut self, visit_id: &'a VisitId, has_new_inputs: &mut bool) {

@@ -219,7 +219,7 @@ impl TransitionBuilder<'_> {
     /// Whether the work of the step changes something outside of midex.
     fn has_effect(&self, step: &Step) -> bool {
         match &step.kind {
-            StepKind::Run { .. } => !self.context.safety.is_safe_to_retry(&step.kind),
+            StepKind::Run { .. } => !self.context.work.is_safe_to_retry(&step.kind),
             StepKind::Activity { .. } | StepKind::Workflow { .. } => true,
             _ => false,
         }

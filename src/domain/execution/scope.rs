@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{
-    BodyKind, Failure, Payload, StepState, StepStatus, ValueReference, VisitId,
+    BodyKind, Execution, Failure, Payload, StepState, StepStatus, ValueReference, VisitId,
     decision::{DecideResult, Interrupt},
     transition::TransitionBuilder,
 };
@@ -42,6 +42,27 @@ impl<'a> VisitScope<'a> {
 
 /// The key under which memory holds all inputs.
 pub(super) const ALL_INPUTS_MEMORY_KEY: &str = "__workflow_input__";
+
+impl Execution {
+    /// A reference to the current output of a step: none unless the step is completed.
+    fn find_output_reference(&self, id: &StepId) -> Option<ValueReference> {
+        let (_, step) = self.find_step(id)?;
+        if step.status != StepStatus::Completed {
+            return None;
+        }
+        step.latest_visit()?.closed.as_ref()?.output_reference()
+    }
+
+    /// A reference to what `memory.NAME` reads: the value in memory, or else the output of the step with that id. All inputs
+    /// for `__workflow_input__`.
+    pub fn find_memory_reference(&self, name: &str) -> Option<ValueReference> {
+        match self.memory.get(name) {
+            Some(&digest) => Some(ValueReference::by_digest(digest)),
+            None if name == ALL_INPUTS_MEMORY_KEY => self.inputs.map(ValueReference::by_digest),
+            None => self.find_output_reference(&StepId::parse(name).ok()?),
+        }
+    }
+}
 
 impl TransitionBuilder<'_> {
     /// Whether a condition holds.
@@ -123,7 +144,7 @@ impl TransitionBuilder<'_> {
         let mut missing = Vec::new();
         for &at in dependencies {
             let id = &self.execution.steps[at].id;
-            match self.step_output_reference(id).map(|need| self.find_value(need)) {
+            match self.execution.find_output_reference(id).map(|need| self.find_value(need)) {
                 Some(Ok(value)) => drop(outputs.insert(id.to_string(), Value::clone(&value))),
                 Some(Err(need)) => missing.push(need),
                 None => {}
@@ -146,15 +167,6 @@ impl TransitionBuilder<'_> {
         };
         let inputs = self.require_value(ValueReference::by_digest(digest))?;
         Ok(inputs.as_object().cloned().unwrap_or_default())
-    }
-
-    /// A reference to the current output of a step: none unless the step is completed.
-    fn step_output_reference(&self, id: &StepId) -> Option<ValueReference> {
-        let (_, step) = self.execution.find_step(id)?;
-        if step.status != StepStatus::Completed {
-            return None;
-        }
-        step.latest_visit()?.closed.as_ref()?.output_reference()
     }
 
     /// The values that these references name.
@@ -320,7 +332,7 @@ impl RootsBuilder<'_, '_> {
             return Some(own.clone());
         }
         let id = StepId::parse(id).ok()?;
-        let need = self.builder.step_output_reference(&id)?;
+        let need = self.builder.execution.find_output_reference(&id)?;
         self.find_value(need).map(|value| Value::clone(&value))
     }
 
@@ -436,7 +448,7 @@ impl RootsBuilder<'_, '_> {
         let execution = &self.builder.execution;
         let need = match &visit_id.step {
             None => ValueReference::by_digest(execution.final_output?),
-            Some(id) => self.builder.step_output_reference(id)?,
+            Some(id) => self.builder.execution.find_output_reference(id)?,
         };
         self.find_value(need).map(|value| Value::clone(&value))
     }

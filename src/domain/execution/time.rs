@@ -256,7 +256,7 @@ impl TransitionBuilder<'_> {
         let waiting = self.execution.open_visits().filter_map(|(position, state, visit)| {
             let waits = matches!(visit.awaiting, Some(WaitCondition::Catalog { .. }));
             let step = waits.then(|| find_step_of_visit(definition, position, state, visit))??;
-            let is_catalog_available = !self.context.safety.is_catalog_missing(&step.kind);
+            let is_catalog_available = !self.context.work.is_catalog_missing(&step.kind);
             is_catalog_available.then(|| (step, visit.visit_id(&state.id), visit.clone()))
         });
         let waiting: Vec<_> = waiting.collect();

@@ -1,14 +1,19 @@
 //! Work of the server itself: what the runner is asked to do, and what it reports.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde_json::Value;
 
 use super::VisitId;
 use crate::event::ChildOrder;
 use crate::{
-    FailureCode, cursor::PageCursor, definition::StepKind, document::JsonText, event::Response,
-    expression::RenderedValue, mask::SecretMask,
+    FailureCode,
+    cursor::PageCursor,
+    definition::{RetryPolicy, StepKind},
+    document::JsonText,
+    event::Response,
+    expression::RenderedValue,
+    mask::SecretMask,
 };
 
 /// One attempt of one visit. Its outcome is ignored unless the visit still waits for this attempt.
@@ -185,20 +190,53 @@ impl OperationFailure {
     }
 }
 
-/// Says which work the server can do now, and which it may repeat when the outcome of an attempt is unknown.
-pub trait RetrySafety: fmt::Debug + Sync {
+/// What an activity reports besides the outcome of an attempt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AttemptNotes {
+    /// Values to write to memory if the attempt succeeds.
+    pub memory: BTreeMap<String, Value>,
+    /// An object to show in the history of the step.
+    pub metadata: Option<JsonText>,
+}
+
+impl AttemptNotes {
+    /// Replaces secrets that the notes repeat by their placeholders.
+    #[must_use]
+    pub fn with_secrets_masked(mut self, mask: &SecretMask) -> Self {
+        self.memory.values_mut().for_each(|value| mask.mask_value(value));
+        if let Some(metadata) = &mut self.metadata {
+            let mut value = metadata.value();
+            mask.mask_value(&mut value);
+            *metadata = JsonText::from_value(&value);
+        }
+        self
+    }
+}
+
+/// What the process knows of the work that steps ask the server for.
+pub trait WorkPolicy: fmt::Debug + Sync {
     /// Whether the work is idempotent, and so may be repeated when the outcome of an attempt is unknown.
     fn is_safe_to_retry(&self, kind: &StepKind) -> bool;
 
     /// Whether the step needs a catalog that is missing or disabled.
     fn is_catalog_missing(&self, kind: &StepKind) -> bool;
+
+    /// The retries of work whose step declares none.
+    fn default_retry(&self, _kind: &StepKind) -> Option<RetryPolicy> {
+        None
+    }
+
+    /// The time limit of an attempt whose step declares none.
+    fn default_timeout(&self, _kind: &StepKind) -> Option<Duration> {
+        None
+    }
 }
 
 /// Treats no work as safe to repeat, and no catalog as missing.
 #[derive(Debug)]
 pub(super) struct NeverSafeToRetry;
 
-impl RetrySafety for NeverSafeToRetry {
+impl WorkPolicy for NeverSafeToRetry {
     fn is_safe_to_retry(&self, _: &StepKind) -> bool {
         false
     }

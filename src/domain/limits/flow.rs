@@ -85,6 +85,12 @@ pub const SENT_ONCE_BYTES_MIN: usize = 300;
 pub const BRIEF_CHARS_MAX: usize = 110;
 /// Time that a lifecycle method of an activity may take; then it is dropped.
 pub const ACTIVITY_HOOK_MAX: Duration = Duration::from_secs(10);
+/// Largest metadata that an activity reports with one attempt, as JSON text.
+pub const ACTIVITY_METADATA_BYTES_MAX: usize = 4 << 10;
+/// Longest schema of the input of an activity that the prompt for authors repeats.
+pub const ACTIVITY_SCHEMA_SHOWN_BYTES_MAX: usize = 500;
+/// Longest text of the progress of an activity.
+pub const PROGRESS_TEXT_BYTES_MAX: usize = 200;
 /// Target size of one reply or resource; longer content is paged, or has an address of its own.
 pub const ANSWER_BYTES_MAX: usize = 25_000;
 /// Largest reply announced to hosts for tools whose replies must not be moved into a file.

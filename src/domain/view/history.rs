@@ -56,6 +56,9 @@ pub struct HistoryRow {
     /// The option that the client took (`recordBranchDecision`).
     #[serde(rename = "branchDecision", skip_serializing_if = "Option::is_none")]
     pub branch_decision: Option<BranchDecision>,
+    /// What the activity of the step reported besides its outcome, and `executionTimeMs`, the duration of its run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Value>,
     /// The number of the visit, from 1; 0 for a step that was skipped.
     pub visit: u32,
     /// The number of the attempt within the visit, from 1.
@@ -166,6 +169,11 @@ fn apply_event(
                 };
                 entry.status = status.as_str().into();
                 entry.error = ended.failure.as_ref().map(Into::into);
+            }
+        }
+        Event::MetadataReported { visit_id, metadata } => {
+            if let Some(entry) = latest_row_of_visit(visits, visit_id) {
+                entry.metadata = Some(metadata.value());
             }
         }
         Event::GateAnswered(answer) => {
@@ -294,6 +302,7 @@ impl HistoryRow {
             answered: None,
             branch_options: None,
             branch_decision: None,
+            metadata: None,
             visit: visit_id.visit,
             attempt,
             item: visit_id.item,

@@ -10,7 +10,7 @@ use crate::{
     definition::{StepKind, WaitTrigger},
     document::to_plain_text,
     event::{BodyKind, WaitCondition},
-    execution::{Execution, StepState, Visit},
+    execution::{AttemptId, Execution, StepState, Visit},
     grammar::has_template,
     id::{ExecutionId, StepId},
     nearest::suggest_nearest,
@@ -52,12 +52,38 @@ pub struct WaitView {
     /// The catalog that is not there, where one is waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub catalog: Option<String>,
+    /// How far the server has come, where an activity reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<ProgressView>,
     /// The call that leads on, where one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_call: Option<String>,
     /// What a person is asked, where one is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateView>,
+}
+
+/// How far an activity has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgressView {
+    /// What is done, in units of the activity.
+    pub done: u64,
+    /// What there is to do, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// What the activity says.
+    pub text: String,
+}
+
+impl WaitView {
+    /// Whether the execution itself waits for this attempt here.
+    pub fn is_for(&self, attempt_id: &AttemptId) -> bool {
+        let AttemptId { visit_id, attempt } = attempt_id;
+        self.execution_id.is_none()
+            && self.step_name == visit_id.step().as_str()
+            && self.body.as_deref() == visit_id.body.name_unless_work()
+            && (self.visit, self.item, self.attempt) == (visit_id.visit, visit_id.item, *attempt)
+    }
 }
 
 /// What a person is asked to approve.
@@ -108,6 +134,7 @@ fn wait_view(
         // Attempt 0 was never begun; it is shown as the first.
         attempt: visit.attempt.max(1),
         waits_for: waits_for.to_owned(),
+        progress: None,
         due: due.map(|due| due.to_string()),
         signal,
         catalog: match awaiting {

@@ -1,6 +1,7 @@
 //! Activities: work in this process that an `activity` step of a workflow names. The engine runs it with the retries
 //! and time limits that the step declares.
 
+mod handle;
 mod middleware;
 mod typed;
 
@@ -9,10 +10,12 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::handle::AttemptHandle;
 pub use self::{
     middleware::{Middleware, NextRun},
     typed::{TypedActivity, activity},
 };
+pub use midex_domain::definition::RetryPolicy;
 pub use midex_domain::operation::BoxFuture;
 use midex_domain::{
     ExecutionId, StepId, WorkflowName,
@@ -40,6 +43,16 @@ pub trait Activity: Send + Sync {
     /// step may override this.
     fn is_idempotent(&self) -> bool {
         false
+    }
+
+    /// The time limit of an attempt whose step has no `timeout`.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The retries of a step that has no `retry`.
+    fn retry(&self) -> Option<RetryPolicy> {
+        None
     }
 
     /// The JSON Schema of the input. `None`: any value. The `with` of a step is checked when its file is read, and the
@@ -114,6 +127,7 @@ pub struct Context {
     pub timeout: Option<Duration>,
     /// Cancelled once the attempt is over, or its outcome is no longer needed.
     pub cancelled: CancellationToken,
+    pub(crate) handle: AttemptHandle,
 }
 
 /// The activities of a process, by name. Cheap to clone.
@@ -125,7 +139,7 @@ pub(crate) struct RegisteredActivity {
     activity: Arc<dyn Activity>,
     /// The schema of its input, and the same compiled.
     input: Option<(Value, Schema)>,
-    output: Option<Schema>,
+    output: Option<(Value, Schema)>,
 }
 
 impl RegisteredActivity {
@@ -138,12 +152,16 @@ impl RegisteredActivity {
                 ))
             })
         };
-        let input = activity.input_schema().map(|schema| {
-            let compiled = compile(&schema, "input")?;
-            Ok::<_, Error>((schema, compiled))
-        });
-        let output = activity.output_schema().map(|schema| compile(&schema, "output"));
-        Ok(Self { input: input.transpose()?, output: output.transpose()?, activity })
+        let with_compiled = |schema: Option<Value>, subject| {
+            let pair = schema.map(|schema| Ok((compile(&schema, subject)?, schema)));
+            pair.map(|pair: Result<_>| pair.map(|(compiled, schema)| (schema, compiled)))
+                .transpose()
+        };
+        Ok(Self {
+            input: with_compiled(activity.input_schema(), "input")?,
+            output: with_compiled(activity.output_schema(), "output")?,
+            activity,
+        })
     }
 
     pub(crate) fn activity(&self) -> &dyn Activity {
@@ -161,7 +179,7 @@ impl RegisteredActivity {
             self.check_violations(INPUT_INVALID, "input", &violations)?;
         }
         let output = NextRun::new(middleware, &*self.activity).run(context).await?;
-        if let Some(schema) = &self.output {
+        if let Some((_, schema)) = &self.output {
             let violations = schema.find_violations_named(&output, "the output");
             self.check_violations(OUTPUT_INVALID, "output", &violations)?;
         }
@@ -210,10 +228,15 @@ impl Activities {
 
     /// The schemas of the inputs, by the name of the activity.
     pub fn input_schemas(&self) -> BTreeMap<String, Value> {
-        let with_schema = self.0.iter().filter_map(|(name, registered)| {
+        let schemas = self.0.iter().filter_map(|(name, registered)| {
             Some((name.clone(), registered.input.as_ref()?.0.clone()))
         });
-        with_schema.collect()
+        schemas.collect()
+    }
+
+    /// The schema of the output of an activity, if it declares one.
+    pub fn output_schema(&self, name: &str) -> Option<&Value> {
+        self.find(name)?.output.as_ref().map(|(schema, _)| schema)
     }
 
     /// The names of the activities, in order.

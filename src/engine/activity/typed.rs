@@ -1,18 +1,20 @@
 //! Activities whose input and output are Rust types.
 
-use std::{any::type_name, fmt, marker::PhantomData};
+use std::{any::type_name, fmt, marker::PhantomData, time::Duration};
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{Activity, BoxFuture, Context, Outcome};
+use super::{Activity, BoxFuture, Context, Outcome, RetryPolicy};
 use midex_domain::execution::OperationFailure;
 
 /// An activity made by [`activity`].
 pub struct TypedActivity<I, O, F> {
     name: String,
     is_idempotent: bool,
+    timeout: Option<Duration>,
+    retry: Option<RetryPolicy>,
     run: F,
     types: PhantomData<fn(I) -> O>,
 }
@@ -33,7 +35,14 @@ where
     F: Fn(Context, I) -> R + Send + Sync,
     R: Future<Output = Result<O, OperationFailure>> + Send + 'static,
 {
-    TypedActivity { name: name.into(), is_idempotent: false, run, types: PhantomData }
+    TypedActivity {
+        name: name.into(),
+        is_idempotent: false,
+        timeout: None,
+        retry: None,
+        run,
+        types: PhantomData,
+    }
 }
 
 impl<I, O, F> TypedActivity<I, O, F> {
@@ -41,6 +50,18 @@ impl<I, O, F> TypedActivity<I, O, F> {
     #[must_use]
     pub fn as_idempotent(self) -> Self {
         Self { is_idempotent: true, ..self }
+    }
+
+    /// Sets the time limit of an attempt whose step has no `timeout`.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
+    }
+
+    /// Sets the retries of a step that has no `retry`.
+    #[must_use]
+    pub fn with_retry(self, retry: RetryPolicy) -> Self {
+        Self { retry: Some(retry), ..self }
     }
 }
 
@@ -57,6 +78,14 @@ where
 
     fn is_idempotent(&self) -> bool {
         self.is_idempotent
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    fn retry(&self) -> Option<RetryPolicy> {
+        self.retry.clone()
     }
 
     fn input_schema(&self) -> Option<Value> {

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{PromptArguments, PromptText};
 use crate::resources::MANUAL;
 use midex_domain::{
     error::Result,
     finding::{Finding, filter_errors},
-    grammar,
+    grammar, limits,
 };
 use midex_registry::{Manifest, ManifestCheck, Registry};
 use midex_server::app::App;
@@ -76,7 +76,14 @@ fn describe_capabilities(app: &App, registry: &Registry) -> String {
     let agents = registry.agents().filter(|entry| entry.value.is_some());
     let agents: Vec<_> = agents.map(|entry| &*entry.name).collect();
     let mut text = format!("Agents that a step may name here: {}.", agents.join(", "));
-    let activities: Vec<_> = app.activities().into_iter().collect();
+    let schemas = app.activities().input_schemas();
+    let describe = |name: &str| match schemas.get(name).map(Value::to_string) {
+        Some(schema) if schema.len() <= limits::ACTIVITY_SCHEMA_SHOWN_BYTES_MAX => {
+            format!("{name} (`with` follows {schema})")
+        }
+        _ => name.to_owned(),
+    };
+    let activities: Vec<_> = app.activities().names().map(describe).collect();
     let activities = if activities.is_empty() { "none".to_owned() } else { activities.join(", ") };
     let catalogs = app.catalogs().map(|catalogs| catalogs.last_loaded_catalogs());
     let catalogs: Vec<_> = catalogs

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::author::DefinitionSelection;
 use midex_domain::{
-    definition::Step,
+    definition::{Step, StepKind},
     error::{Result, Violation},
     execution::DryRunStep,
     expression::UnresolvedExpression,
@@ -126,6 +126,7 @@ pub(super) async fn plan_steps(app: &App, arguments: Arguments) -> Result<StepPl
     let subject = arguments.selection.into_subject("workflow.step_plan")?;
     let ExecutionPlan { definition, rehearsal } =
         app.plan_execution(subject, arguments.inputs).await?;
+    let schemas = app.activities().input_schemas();
     let waves = definition.graph().wave_numbers();
     let steps = definition.workflow.steps.iter().zip(&rehearsal.steps).zip(waves);
     let steps = steps.enumerate().map(|(index, ((step, known), wave))| {
@@ -140,6 +141,11 @@ pub(super) async fn plan_steps(app: &App, arguments: Arguments) -> Result<StepPl
         });
         if let Some(condition) = &step.condition {
             step_json["condition"] = json!(condition);
+        }
+        if let StepKind::Activity { name, .. } = &step.kind {
+            step_json["activity"] = json!(name);
+            step_json["input_schema"] = json!(schemas.get(name));
+            step_json["output_schema"] = json!(app.activities().output_schema(name));
         }
         step_json
     });

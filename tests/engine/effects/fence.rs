@@ -26,6 +26,7 @@ fn outcome(attempt_id: &AttemptId, outcome: midex_engine::activity::Outcome) -> 
     Command::RecordOutcome {
         attempt_id: attempt_id.clone(),
         outcome: Arc::new(outcome.map(Into::into)),
+        notes: Arc::default(),
     }
 }
 

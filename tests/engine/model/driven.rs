@@ -295,7 +295,7 @@ impl Subject for Pure {
         outcome: Result<EffectOutput, OperationFailure>,
     ) {
         let outcome = Arc::new(outcome);
-        let command = Command::RecordOutcome { attempt_id, outcome };
+        let command = Command::RecordOutcome { attempt_id, outcome, notes: Arc::default() };
         let moved = self.command(&command).expect("an outcome is never refused");
         assert!(moved.is_some(), "nobody waits for {command:?}");
     }

@@ -176,7 +176,7 @@ impl ForkBase {
                 continue;
             }
             let declared = acting.kind.declared_idempotence();
-            if !declared.unwrap_or_else(|| context.safety.is_safe_to_retry(&acting.kind)) {
+            if !declared.unwrap_or_else(|| context.work.is_safe_to_retry(&acting.kind)) {
                 let is_at_work = matches!(visit.awaiting, Some(WaitCondition::Operation { .. }))
                     && self.latest.state == State::Running;
                 let error = if is_at_work {
