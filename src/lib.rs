@@ -52,7 +52,7 @@ pub mod activity {
 
 /// The engine alone: definitions in memory, a store of your choice.
 pub mod engine {
-    pub use midex_engine::{Engine, Options, StartRequest};
+    pub use midex_engine::{Cleanup, Engine, Options, Retention, StartRequest};
 }
 
 /// Operations of your own program in the place of the user's catalogs.

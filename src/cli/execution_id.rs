@@ -107,7 +107,7 @@ pub(super) async fn resolve_word(link: &mut ServerLink<'_>, text: &str) -> Resul
 }
 
 pub(super) fn is_unknown_execution(error: &Error) -> bool {
-    matches!(error.code(), Code::ExecutionNotFound | Code::ResourceNotFound)
+    error.code().is_missing_execution() || error.code() == Code::ResourceNotFound
 }
 
 fn is_complete_id(text: &str) -> bool {

@@ -35,6 +35,13 @@ impl Timestamp {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
+    /// The instant `duration` earlier, at most the first one that there is.
+    #[must_use]
+    pub fn minus(self, duration: Duration) -> Self {
+        let milliseconds = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_sub(milliseconds))
+    }
+
     /// The instant `duration` later, at most the last one that there is.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Code, Error, Result};
 
 /// The state of an execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Created, not started. Exists only inside the transition that starts an execution.

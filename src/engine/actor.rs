@@ -12,12 +12,12 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 
 use super::{
-    DurableExecution, Shared, execution_not_found,
+    DurableExecution, Shared,
     message::{ActorMessage, Answer, PreparedFork, PreparedPurge},
     runner::Runner,
     value_lookup::ValueLookup,
 };
-use crate::store::{Commit, PastChange, Position};
+use crate::store::{Commit, Deletion, PastChange, Position, find_row_contents};
 use midex_domain::{
     Command, Decision, Definition, Digest, Execution, ExecutionId, Row, State, Transition,
     error::{Code, Error, Result},
@@ -104,6 +104,7 @@ impl Actor for ExecutionActor {
             ActorMessage::Purge { purge, reply } => {
                 (reply, Box::pin(state.purge_inputs(&purge)).await)
             }
+            ActorMessage::Delete { reply } => (reply, Box::pin(state.delete()).await),
             ActorMessage::Command { command, reply } => {
                 (reply, Box::pin(state.run_command(&command)).await)
             }
@@ -148,7 +149,7 @@ impl ActorState {
         definition: Arc<Definition>,
         named_workflows: &[Arc<Definition>],
     ) -> (Result<Answer>, AfterAnswer) {
-        match self.load_execution().await {
+        match self.check_creation().await {
             Err(error) => (Err(error), AfterAnswer::Stop),
             Ok(true) => {
                 (self.repeat_creation(start.call_digest(&definition)).await, AfterAnswer::Continue)
@@ -175,7 +176,7 @@ impl ActorState {
 
     /// Stores the first transition of a fork.
     async fn create_fork(&mut self, fork: &PreparedFork) -> (Result<Answer>, AfterAnswer) {
-        match self.load_execution().await {
+        match self.check_creation().await {
             Err(error) => (Err(error), AfterAnswer::Stop),
             Ok(true) => (self.repeat_creation(fork.call).await, AfterAnswer::Continue),
             Ok(false) => {
@@ -189,14 +190,9 @@ impl ActorState {
     /// Stores a purge, unless the execution has moved since it was prepared. Afterwards the actor ends, and forgets the
     /// values that it holds.
     async fn purge_inputs(&mut self, purge: &PreparedPurge) -> (Result<Answer>, AfterAnswer) {
-        let live = match self.load_execution().await {
+        let live = match self.load_existing().await {
             Err(error) => return (Err(error), AfterAnswer::Stop),
-            Ok(false) => return (Err(execution_not_found(&self.id)), AfterAnswer::Stop),
-            Ok(true) => self.live().cloned(),
-        };
-        let live = match live {
             Ok(live) => live,
-            Err(error) => return (Err(error), AfterAnswer::Stop),
         };
         if live.durable.execution.revision() + 1 != purge.transition.row.revision {
             let error = Error::new(Code::RevisionConflict, "the execution has moved meanwhile");
@@ -206,6 +202,27 @@ impl ActorState {
         let definition = live.durable.definition;
         let (answer, _) = self.persist(transition, definition, live.position, Some(past)).await;
         (answer, AfterAnswer::Stop)
+    }
+
+    /// Removes the execution. Afterwards the actor ends.
+    async fn delete(&mut self) -> (Result<Answer>, AfterAnswer) {
+        let deleted = async {
+            let LiveExecution { durable, .. } = self.load_existing().await?;
+            let execution = &durable.execution;
+            let rows = self.shared.store.load_history(&self.id).await?;
+            let deletion = Deletion {
+                id: self.id.clone(),
+                revision: execution.revision(),
+                at: self.shared.clock.now(),
+                fork_of: execution.origin().map(|origin| origin.execution_id.clone()),
+                contents: find_row_contents(&rows)?,
+            };
+            self.shared.store.delete(deletion).await?;
+            self.durable_sender.send_replace(None);
+            Ok(Answer { durable, row: None, new_values: Values::new(), is_replayed: false })
+        };
+        let answer = deleted.await;
+        (answer.map_err(|error| self.with_execution_context(error)), AfterAnswer::Stop)
     }
 
     /// Stores the first transition of a new execution, with its definition and the workflows that the definition names.
@@ -314,10 +331,8 @@ impl ActorState {
     }
 
     async fn run_command(&mut self, command: &Command) -> (Result<Answer>, AfterAnswer) {
-        match self.load_execution().await {
-            Err(error) => return (Err(error), AfterAnswer::Stop),
-            Ok(false) => return (Err(execution_not_found(&self.id)), AfterAnswer::Stop),
-            Ok(true) => {}
+        if let Err(error) = self.load_existing().await {
+            return (Err(error), AfterAnswer::Stop);
         }
         // Timers are not applied while this process lacks an activity that the workflow names.
         let is_tick = matches!(command, Command::Tick);
@@ -497,6 +512,24 @@ impl ActorState {
             self.shared.runner.start_order_delivery(&self.shared, &self.id);
         }
         Ok(true)
+    }
+
+    /// The execution, which must exist.
+    async fn load_existing(&mut self) -> Result<LiveExecution> {
+        if self.load_execution().await? {
+            return self.live().cloned();
+        }
+        Err(self.shared.not_found_error(&self.id).await)
+    }
+
+    /// Whether the execution exists already. Refuses an id that was deleted: a repeat of the call that started that
+    /// execution must not start another one.
+    async fn check_creation(&mut self) -> Result<bool> {
+        if self.load_execution().await? {
+            return Ok(true);
+        }
+        let error = self.shared.not_found_error(&self.id).await;
+        if error.code() == Code::ExecutionNotFound { Ok(false) } else { Err(error) }
     }
 
     /// Adds to the error which execution it concerns, and the state of that execution before the command.

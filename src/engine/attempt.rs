@@ -16,18 +16,22 @@ use tokio_util::sync::CancellationToken;
 use super::{
     DurableExecution, Shared,
     secrets::{AttemptResult, Secrets, mask_outcome},
+    value_lookup::ValueLookup,
 };
 use crate::activity::{
-    Activities, Activity, AttemptHandle, Context, Middleware, RegisteredActivity, RetryPolicy,
+    Activities, Activity, AttemptHandle, AttemptHost, BoxFuture, Context, Middleware,
+    RegisteredActivity, RetryPolicy,
 };
 use midex_domain::{
-    Definition, Digest, ExecutionId, FailureCode, StepKind,
+    Definition, Digest, Execution, ExecutionId, FailureCode, StepKind,
+    error::Error,
     event::VisitId,
     execution::{
         AttemptId, AttemptNotes, AttemptRequest, EffectOutput, OperationFailure, WorkPolicy,
     },
     limits,
     operation::{OperationCall, Operations},
+    view::{LoadedValues, ProgressView, ValueRequest},
 };
 
 /// What attempts are run with.
@@ -154,7 +158,38 @@ pub(super) fn build_context(
         idempotency_key: idempotency_key(execution.id(), visit_id),
         timeout: begin.timeout,
         cancelled,
-        handle: AttemptHandle::new(shared.clone(), execution.clone(), begin.attempt_id.clone()),
+        handle: AttemptHandle::new(RunningAttempt {
+            shared: shared.clone(),
+            execution: execution.clone(),
+            attempt_id: begin.attempt_id.clone(),
+        }),
+    }
+}
+
+/// An attempt and its execution when it began.
+struct RunningAttempt {
+    shared: Arc<Shared>,
+    execution: Arc<Execution>,
+    attempt_id: AttemptId,
+}
+
+impl AttemptHost for RunningAttempt {
+    fn load_memory<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Value>, Error>> {
+        Box::pin(async move {
+            let Self { shared, execution, .. } = self;
+            let Some(need) = execution.find_memory_reference(name) else {
+                return Ok(None);
+            };
+            let known = LoadedValues::default();
+            let mut lookup = ValueLookup::new(shared, execution.id(), None, known);
+            lookup.look_up([ValueRequest::from(need)].into()).await?;
+            let value = lookup.found_values.values.remove(&need.digest);
+            Ok(value.map(Arc::unwrap_or_clone))
+        })
+    }
+
+    fn set_progress(&self, progress: ProgressView) {
+        self.shared.runner.set_progress(self.execution.id(), &self.attempt_id, progress);
     }
 }
 

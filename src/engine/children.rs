@@ -167,7 +167,7 @@ async fn load_due_orders(
     loop {
         match engine.read_execution(parent).await {
             Ok(durable) => return durable.execution.find_due_orders(missing_children),
-            Err(error) if error.code() == Code::ExecutionNotFound => return Vec::new(),
+            Err(error) if error.code().is_missing_execution() => return Vec::new(),
             Err(error) => {
                 tracing::warn!(execution = %parent, code = error.code().as_str(), "its children cannot be told now; it is tried again");
                 failures += 1;

@@ -167,7 +167,8 @@ async fn send_tick(shared: &Shared, id: ExecutionId) {
 
 /// Whether a retry is of no use: the execution does not exist, a person must act, or the server is stopping.
 fn is_not_worth_retrying(error: &Error) -> bool {
-    matches!(error.code(), Code::ExecutionNotFound | Code::EngineFault | Code::ServerStopping)
+    error.code().is_missing_execution()
+        || matches!(error.code(), Code::EngineFault | Code::ServerStopping)
 }
 
 /// Schedules the executions that wait for a catalog, which may exist now. The store lists them as due.

@@ -92,6 +92,8 @@ impl Engine {
     /// Those of [`Execution::fork`]; `STEP_OUTPUT_INVALID` where stored outputs break the definition;
     /// `STATE_TRANSITION_REFUSED` for a retry of an execution that has not failed; `EXECUTION_ID_TAKEN`.
     pub async fn fork(&self, request: ForkRequest) -> Result<(ForkView, AdvanceReply)> {
+        // The source is not deleted meanwhile.
+        let _turn = self.shared.removals.read().await;
         let source = self.read_execution(&request.execution_id).await?;
         if request.is_retry {
             check_retry(&source.execution)?;
@@ -144,6 +146,7 @@ impl Engine {
         let Some(child) = above.child_to_continue(&begin.attempt_id) else {
             return Ok(false);
         };
+        let _turn = self.shared.removals.read().await;
         let Some(execution) = self.shared.find_durable_execution(child).await? else {
             return Ok(false);
         };

@@ -19,6 +19,7 @@ mod message;
 mod notifier;
 mod purge;
 mod reads;
+mod removal;
 mod report;
 mod runner;
 mod secrets;
@@ -39,7 +40,7 @@ use std::{
 
 use ractor::{Actor, ActorRef, rpc::CallResult};
 use serde_json::Value;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Notify, RwLock, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -61,6 +62,7 @@ pub use self::{
     fork::ForkRequest,
     notifier::{Listener, Notifier, Topic, TopicName},
     purge::{PurgeReport, PurgeRequest},
+    removal::{Cleanup, Retention},
     secrets::Secrets,
     turn::TurnState,
 };
@@ -117,6 +119,8 @@ pub struct Options {
     pub workflows: Arc<dyn Workflows>,
     /// How many executions may be open below one root.
     pub descendants_open_max: usize,
+    /// How long executions are kept after their end. `None`: for ever.
+    pub retention: Option<Retention>,
 }
 
 impl Options {
@@ -139,6 +143,7 @@ impl Options {
             secrets: Secrets::default(),
             workflows: Arc::new(NoWorkflows),
             descendants_open_max: limits::DESCENDANTS_OPEN_MAX,
+            retention: None,
         }
     }
 }
@@ -189,7 +194,9 @@ pub(crate) struct Shared {
     descendants: Arc<Descendants>,
     long_decisions: Semaphore,
     /// Held by the one purge that runs.
-    purges: Mutex<()>,
+    removals: RwLock<()>,
+    /// Notified after deletions, so that contents are freed.
+    sweep_requested: Notify,
     /// Set once the supervisor has been spawned, because the supervisor itself holds this struct.
     supervisor: OnceLock<ActorRef<SupervisorMessage>>,
 }
@@ -274,7 +281,8 @@ impl Engine {
             deadlines: Deadlines::default(),
             descendants: Arc::new(Descendants::new(options.descendants_open_max)),
             long_decisions: Semaphore::new(limits::LONG_DECISIONS_MAX),
-            purges: Mutex::new(()),
+            removals: RwLock::default(),
+            sweep_requested: Notify::new(),
             supervisor: OnceLock::new(),
         });
         // Unnamed: names are global to the process, and a process may hold several engines.
@@ -288,7 +296,11 @@ impl Engine {
             tokio::spawn(deadlines::serve_deadlines(shared.clone()));
             tokio::spawn(deadlines::schedule_stored_deadlines(shared.clone()));
         }
-        Ok(Self::from_shared(shared))
+        let engine = Self::from_shared(shared);
+        if options.is_worker {
+            tokio::spawn(removal::serve_removals(engine.clone(), options.retention));
+        }
+        Ok(engine)
     }
 
     fn from_shared(shared: Arc<Shared>) -> Self {
@@ -378,7 +390,7 @@ impl Engine {
         let command = Command::Advance { token: token.clone(), submission: Arc::new(submission) };
         match self.send_command(id, command).await {
             // Refusals have an order: a token from the future is refused as such, even if its execution does not exist.
-            Err(error) if error.code() == Code::ExecutionNotFound => {
+            Err(error) if error.code().is_missing_execution() => {
                 let future = token.check_not_from_future(self.shared.clock.now());
                 future?;
                 Err(error)
@@ -499,7 +511,7 @@ impl Engine {
             return;
         }
         let is_execution_known =
-            error.code() != Code::ExecutionNotFound && error.context("workflow_state").is_some();
+            !error.code().is_missing_execution() && error.context("workflow_state").is_some();
         self.shared.store.note_refusal(RefusedCall {
             at: self.shared.clock.now(),
             execution_id: token

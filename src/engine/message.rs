@@ -38,6 +38,8 @@ pub(super) enum ActorMessage {
     Fork { fork: Arc<PreparedFork>, reply: ReplyPort },
     /// Store a purge of inputs.
     Purge { purge: Arc<PreparedPurge>, reply: ReplyPort },
+    /// Remove the execution, which has ended.
+    Delete { reply: ReplyPort },
     /// Apply a command to the execution.
     Command { command: Command, reply: ReplyPort },
 }

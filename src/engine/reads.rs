@@ -12,8 +12,8 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
-    DurableExecution, Engine, Listener, Topic, execution_not_found, fork::unknown_revision_error,
-    missing_row_error, server_stopping_error, value_lookup::ValueLookup,
+    DurableExecution, Engine, Listener, Topic, fork::unknown_revision_error, missing_row_error,
+    server_stopping_error, value_lookup::ValueLookup,
 };
 use crate::store::{ListQuery, PlacedEntry, TelemetryEntry, TelemetryQuery};
 use midex_domain::{
@@ -454,7 +454,10 @@ impl Engine {
         let descendants = &self.shared.descendants;
         descendants.count_open_executions(&*self.shared.store).await?;
         descendants.wait_until_begun(id).await?;
-        self.shared.find_durable_execution(id).await?.ok_or_else(|| execution_not_found(id))
+        match self.shared.find_durable_execution(id).await? {
+            Some(execution) => Ok(execution),
+            None => Err(self.shared.not_found_error(id).await),
+        }
     }
 
     pub(super) async fn load_row(&self, id: &ExecutionId, revision: u64) -> Result<Option<Row>> {

@@ -23,7 +23,7 @@ pub(super) async fn report_until_accepted(
         let Err(error) = shared.send(id, MessageOrigin::Runner, command.clone()).await else {
             return true;
         };
-        if error.code() == Code::ExecutionNotFound {
+        if error.code().is_missing_execution() {
             return false;
         }
         tracing::warn!(execution = %id, code = error.code().as_str(), "what came of an operation cannot be recorded now; it is tried again");

@@ -46,9 +46,10 @@ pub(super) fn build_error_data(error: &Error, request_name: &str, ids: &dyn IdSo
     let data = Some(Value::Object(payload));
     let message = error.message().to_owned();
     match error.code() {
-        Code::ResourceNotFound | Code::ExecutionNotFound | Code::WorkflowNotFound => {
-            ErrorData::resource_not_found(message, data)
-        }
+        Code::ResourceNotFound
+        | Code::ExecutionNotFound
+        | Code::ExecutionDeleted
+        | Code::WorkflowNotFound => ErrorData::resource_not_found(message, data),
         Code::ArgumentsInvalid
         | Code::ParamsInvalid
         | Code::ToolNotFound

@@ -16,12 +16,13 @@ mod options;
 mod providers;
 mod purge;
 mod question;
+mod removal;
 mod trust;
 mod turn;
 mod workflows;
 mod write;
 
-use std::{collections::BTreeSet, fmt, path::Path, sync::Arc, time::Duration};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -61,14 +62,14 @@ use midex_domain::{
         HistoryRow, Reader, ResumeReply, StatusView, TelemetryEvent, WaitView,
     },
 };
-use midex_engine::{Environment, Environments, StartRequest, activity::Activities};
 pub use midex_engine::{
-    Examination, ForkRequest, Listener, Notifier, Topic, TopicName,
+    Cleanup, Examination, ForkRequest, Listener, Notifier, Retention, Topic, TopicName,
     store::{
         DAMAGED_SUFFIX as STORE_DAMAGED, ExaminationProgress, FILE_NAME as STORE_FILE,
         OwnedDirectory,
     },
 };
+use midex_engine::{Environment, Environments, StartRequest, activity::Activities};
 use midex_folder::Folder;
 use midex_registry::{LiveDefinitions, Registry};
 

@@ -6,6 +6,7 @@ mod effects;
 mod failing_store;
 mod mixes;
 mod model;
+mod removal;
 mod steps;
 
 use std::{sync::Arc, time::Duration};

@@ -16,8 +16,9 @@ use midex_domain::{
     event::OwnerEpoch,
 };
 use midex_engine::store::{
-    BoxFuture, Commit, CommitReceipt, ContentHolders, DueExecution, ListPage, ListQuery,
-    LoadedExecution, MemoryStore, PlacedEntry, Position, RefusedCall, Store, TelemetryQuery,
+    BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution,
+    ListPage, ListQuery, LoadedExecution, MemoryStore, PlacedEntry, Position, RefusedCall, Store,
+    TelemetryQuery,
 };
 
 #[derive(Debug, Default)]
@@ -126,6 +127,21 @@ impl Store for Faulty {
 
     fn find_holders(&self, contents: BTreeSet<Digest>) -> BoxFuture<'_, Result<ContentHolders>> {
         self.inner.find_holders(contents)
+    }
+
+    fn delete(&self, deletion: Deletion) -> BoxFuture<'_, Result<()>> {
+        self.inner.delete(deletion)
+    }
+
+    fn load_tombstone<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+    ) -> BoxFuture<'a, Result<Option<Timestamp>>> {
+        self.inner.load_tombstone(id)
+    }
+
+    fn sweep(&self, sweep: ContentSweep) -> BoxFuture<'_, Result<ContentSweep>> {
+        self.inner.sweep(sweep)
     }
 
     fn note_refusal(&self, refusal: RefusedCall) {

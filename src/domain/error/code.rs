@@ -88,6 +88,11 @@ macro_rules! codes {
                 Self::ALL.iter().copied().find(|code| code.as_str() == text)
             }
 
+            /// Whether there is no such execution, or no longer.
+            pub const fn is_missing_execution(self) -> bool {
+                matches!(self, Self::ExecutionNotFound | Self::ExecutionDeleted)
+            }
+
             /// What to do next.
             pub const fn next(self) -> Next { match self { $(Self::$name => $next,)* } }
         }
@@ -139,6 +144,12 @@ codes! {
     /// No execution has this id.
     ExecutionNotFound = "EXECUTION_NOT_FOUND", NotFound, Engine, false,
         Next::Call(call_tool("execution.list", &[("project", "*")], "use an id that it shows"));
+    /// The execution was deleted. Its id cannot be used again for seven days.
+    ExecutionDeleted = "EXECUTION_DELETED", NotFound, Engine, false,
+        Next::Call(call_tool("execution.list", &[("project", "*")], "use an id that it shows, or start a new execution under another id"));
+    /// The execution cannot be deleted: it, its parent, a child or a fork of it has not ended.
+    ExecutionStillOpen = "EXECUTION_STILL_OPEN", Conflict, Engine, false,
+        Next::Call(read_resource(address!("workflow_status/{execution_id}"), "it says what that execution waits for; delete once it has ended"));
     /// Another execution has this id already.
     ExecutionIdTaken = "EXECUTION_ID_TAKEN", Conflict, Engine, false,
         Next::ByState(

@@ -85,6 +85,20 @@ pub const SENT_ONCE_BYTES_MIN: usize = 300;
 pub const BRIEF_CHARS_MAX: usize = 110;
 /// Time that a lifecycle method of an activity may take; then it is dropped.
 pub const ACTIVITY_HOOK_MAX: Duration = Duration::from_secs(10);
+/// Bytes of journal rows that one slice of a sweep for unused contents reads.
+pub const SWEEP_SLICE_BYTES: usize = 128 << 10;
+/// Contents that one sweep considers; further ones are left to the next sweep.
+pub const SWEEP_CANDIDATES_MAX: usize = 10_000;
+/// Contents that a sweep frees in one transaction.
+pub const SWEEP_FREED_TOGETHER_MAX: usize = 200;
+/// Pause after a deletion before a sweep, which more deletions may share.
+pub const SWEEP_DELAY: Duration = Duration::from_secs(1);
+/// Pause between the slices of a sweep.
+pub const SWEEP_PAUSE: Duration = Duration::from_millis(2);
+/// How often the retention is applied.
+pub const RETENTION_EVERY: Duration = Duration::from_secs(60);
+/// How long a deleted execution is known as deleted, and its id cannot be used again.
+pub const TOMBSTONE_KEPT: Duration = Duration::from_secs(7 * 86_400);
 /// Largest metadata that an activity reports with one attempt, as JSON text.
 pub const ACTIVITY_METADATA_BYTES_MAX: usize = 4 << 10;
 /// Longest schema of the input of an activity that the prompt for authors repeats.

@@ -11,29 +11,34 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::Context;
-use crate::{Shared, value_lookup::ValueLookup};
+use super::{BoxFuture, Context};
 use midex_domain::{
-    Execution, JsonText,
+    JsonText,
     check::check_memory_name,
     error::Result,
-    execution::{AttemptId, AttemptNotes, OperationFailure},
+    execution::{AttemptNotes, OperationFailure},
     limits,
-    view::{LoadedValues, ProgressView, ValueRequest},
+    view::ProgressView,
 };
 
 /// The class of the failure if an activity writes something that memory or the history does not take.
 const REPORT_INVALID: &str = "report_invalid";
+
+/// What a running attempt asks of the engine.
+pub(crate) trait AttemptHost: Send + Sync {
+    /// What `memory.NAME` was when the attempt began.
+    fn load_memory<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Value>>>;
+
+    /// Shows how far the attempt has come.
+    fn set_progress(&self, progress: ProgressView);
+}
 
 /// The connection of a running attempt to its execution. Clones share it.
 #[derive(Clone)]
 pub(crate) struct AttemptHandle(Arc<HandleState>);
 
 struct HandleState {
-    shared: Arc<Shared>,
-    /// The execution when the attempt began.
-    execution: Arc<Execution>,
-    attempt_id: AttemptId,
+    host: Box<dyn AttemptHost>,
     started_at: Instant,
     notes: Mutex<WrittenNotes>,
 }
@@ -46,33 +51,18 @@ struct WrittenNotes {
 
 impl fmt::Debug for AttemptHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AttemptHandle({:?})", self.0.attempt_id)
+        write!(f, "AttemptHandle(since {:?})", self.0.started_at)
     }
 }
 
 impl AttemptHandle {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        execution: Arc<Execution>,
-        attempt_id: AttemptId,
-    ) -> Self {
-        let (started_at, notes) = (Instant::now(), Mutex::default());
-        Self(Arc::new(HandleState { shared, execution, attempt_id, started_at, notes }))
+    pub(crate) fn new(host: impl AttemptHost + 'static) -> Self {
+        let (host, started_at, notes) = (Box::new(host), Instant::now(), Mutex::default());
+        Self(Arc::new(HandleState { host, started_at, notes }))
     }
 
     fn lock_notes(&self) -> MutexGuard<'_, WrittenNotes> {
         self.0.notes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn load_memory(&self, name: &str) -> Result<Option<Value>> {
-        let HandleState { shared, execution, .. } = &*self.0;
-        let Some(need) = execution.find_memory_reference(name) else {
-            return Ok(None);
-        };
-        let mut lookup = ValueLookup::new(shared, execution.id(), None, LoadedValues::default());
-        lookup.look_up([ValueRequest::from(need)].into()).await?;
-        let value = lookup.found_values.values.remove(&need.digest);
-        Ok(value.map(Arc::unwrap_or_clone))
     }
 
     /// Takes what the activity wrote, with the time that its run took.
@@ -97,7 +87,7 @@ impl Context {
         if let Some(written) = self.handle.lock_notes().memory.get(name) {
             return Ok(Some(written.clone()));
         }
-        self.handle.load_memory(name).await.map_err(|error| {
+        self.handle.0.host.load_memory(name).await.map_err(|error| {
             let message = format!("`memory.{name}` cannot be read: {}", error.message());
             OperationFailure::new(error.code().as_str(), message).as_retryable()
         })
@@ -157,9 +147,7 @@ impl Context {
     /// known. The text is cut at [`limits::PROGRESS_TEXT_BYTES_MAX`] bytes.
     pub fn report_progress(&self, done: u64, total: Option<u64>, text: &str) {
         let text = text[..text.floor_char_boundary(limits::PROGRESS_TEXT_BYTES_MAX)].to_owned();
-        let progress = ProgressView { done, total, text };
-        let HandleState { shared, execution, attempt_id, .. } = &*self.handle.0;
-        shared.runner.set_progress(execution.id(), attempt_id, progress);
+        self.handle.0.host.set_progress(ProgressView { done, total, text });
     }
 
     /// The time until the limit of the attempt; `None` if it has no limit.

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::handle::AttemptHandle;
+pub(crate) use self::handle::{AttemptHandle, AttemptHost};
 pub use self::{
     middleware::{Middleware, NextRun},
     typed::{TypedActivity, activity},

@@ -1,5 +1,7 @@
 //! One batch inside one write transaction: a compare-and-set for each request.
 
+mod removal;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -9,8 +11,9 @@ use redb::{
     ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction,
 };
 
+pub(super) use self::removal::apply_removal;
 use super::{
-    PastChange, RefusedCall,
+    Deletion, PastChange, RefusedCall,
     changes::{ChangeBuffer, LogChange},
     check_next_revision,
     digest_search::DigestSearch,
@@ -38,6 +41,12 @@ pub(super) const OPEN_TABLE: TableDefinition<'_, &str, Option<i64>> =
 /// The id of a forked execution, the id of its fork.
 pub(super) const FORKS_TABLE: TableDefinition<'_, (&str, &str), ()> =
     TableDefinition::new("forks.v1");
+/// The id of a deleted execution → the time of its deletion, in milliseconds.
+pub(super) const TOMBSTONES_TABLE: TableDefinition<'_, &str, i64> =
+    TableDefinition::new("tombstones.v1");
+/// The digests of contents that a deleted execution named, until a sweep has examined them.
+pub(super) const CANDIDATES_TABLE: TableDefinition<'_, &[u8; 32], ()> =
+    TableDefinition::new("candidates.v1");
 /// Digest → content.
 pub(super) const CONTENT_TABLE: TableDefinition<'_, &[u8; 32], &[u8]> =
     TableDefinition::new("content.v1");
@@ -50,6 +59,10 @@ pub(super) const META_TABLE: TableDefinition<'_, &str, &[u8]> = TableDefinition:
 /// The entry of `meta.v1` with a journal key below which snapshots cover every row, little-endian. Each row holds such
 /// a key as of its own time, and the larger one counts. The entry may be missing.
 pub(super) const REPLAY_FROM_KEY: &str = "replay_from";
+
+/// The entry of `meta.v1` with a key that no row has, little-endian: the next key after the last deletion. The rows alone do
+/// not tell which keys were used, because a deletion removes rows. The entry may be missing.
+pub(super) const NEXT_KEY_KEY: &str = "next_key";
 
 /// The entry of `meta.v1` that holds the name of the format. Until the first release, each change of a record renames
 /// this entry, and the old name joins those that an opening refuses.
@@ -99,6 +112,19 @@ pub(super) enum WriteRequest {
         /// The encoded snapshot.
         snapshot: Vec<u8>,
     },
+    /// Remove an execution.
+    Delete(Deletion),
+    /// Free those of the contents that no row from this key on names, and forget the other candidates.
+    Free {
+        /// The contents.
+        unnamed: Vec<Digest>,
+        /// Candidates that a row names.
+        named: Vec<Digest>,
+        /// The rows before this key were searched.
+        searched_before: u64,
+        /// Tombstones of deletions before this instant are removed.
+        tombstones_before: Timestamp,
+    },
 }
 
 /// A [`PastChange`] whose rows are encoded.
@@ -142,6 +168,8 @@ impl WriteRequest {
                 row_bytes.len() + snapshot.as_ref().map_or(0, Vec::len) + past_bytes
             }
             Self::Checkpoint { snapshot, .. } => snapshot.len(),
+            Self::Delete(deletion) => deletion.contents.len() * 32,
+            Self::Free { .. } => 0,
         }
     }
 
@@ -154,7 +182,7 @@ impl WriteRequest {
     pub(super) fn contents(&self) -> &[(Digest, Arc<[u8]>)] {
         match self {
             Self::Transition { contents, .. } => contents,
-            Self::Checkpoint { .. } => &[],
+            _ => &[],
         }
     }
 }
@@ -286,7 +314,23 @@ impl Batch<'_> {
             WriteRequest::Checkpoint { id, revision, snapshot } => {
                 self.write_checkpoint(id, *revision, snapshot)
             }
+            WriteRequest::Delete(deletion) => self.delete_execution(deletion),
+            WriteRequest::Free { unnamed, named, searched_before, tombstones_before } => {
+                self.free_contents(unnamed, named, *searched_before)?;
+                self.remove_tombstones(*tombstones_before)?;
+                Ok(Ok(Sequence(self.ledger.next_key)))
+            }
         }
+    }
+
+    /// Those of the contents that a row from this key on names.
+    fn find_named_from(&self, key: u64, contents: &BTreeSet<Digest>) -> Result<BTreeSet<Digest>> {
+        let search = DigestSearch::new(contents);
+        let mut named = BTreeSet::new();
+        for entry in self.journal.range(key..).map_err(redb_error)? {
+            named.extend(search.find_in(entry.map_err(redb_error)?.1.value()));
+        }
+        Ok(named)
     }
 
     /// Stores earlier rows of an execution anew under their keys, and removes the content that no row names any more. The
@@ -312,15 +356,8 @@ impl Batch<'_> {
         if !past.rows.is_empty() {
             return Err(missing_row_error());
         }
-        let mut released = past.released.clone();
-        let search = DigestSearch::new(&past.released);
-        for entry in self.journal.range(past.searched_before..).map_err(redb_error)? {
-            let (_, bytes) = entry.map_err(redb_error)?;
-            for digest in search.find_in(bytes.value()) {
-                released.remove(&digest);
-            }
-        }
-        for digest in &released {
+        let named = self.find_named_from(past.searched_before, &past.released)?;
+        for digest in past.released.difference(&named) {
             self.content.remove(digest.as_bytes()).map_err(redb_error)?;
         }
         Ok(())

@@ -23,6 +23,49 @@ pub(super) enum LogChange<'a> {
     Fork(&'a str, &'a str),
     /// A refusal at its key. The oldest refusals beyond the limit are removed.
     Refusal(u64, &'a [u8]),
+    /// An execution was deleted, with the rows at these keys, at this time.
+    Deleted(&'a str, DeletedRows<'a>),
+    /// A fork was deleted: the execution that it was made of, and its id.
+    ForkDeleted(&'a str, &'a str),
+    /// A content became a candidate for a sweep.
+    Candidate(&'a [u8; 32]),
+    /// A candidate was examined. Whether its content was freed.
+    Swept(&'a [u8; 32], bool),
+    /// A tombstone was removed.
+    TombstoneRemoved(&'a str),
+}
+
+/// The rows of a deleted execution, encoded: the time of the deletion in milliseconds, the first key that no row had then, and
+/// the keys of the rows, each of eight bytes. The keys are listed, so that a repeated removal finds them without the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DeletedRows<'a>(&'a [u8]);
+
+impl<'a> DeletedRows<'a> {
+    pub(super) fn encode(at: i64, next_key: u64, keys: &[u64]) -> Vec<u8> {
+        let keys = keys.iter().flat_map(|key| key.to_le_bytes());
+        at.to_le_bytes().into_iter().chain(next_key.to_le_bytes()).chain(keys).collect()
+    }
+
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Self> {
+        let is_valid = bytes.len() >= 16 && bytes.len() % 8 == 0;
+        is_valid.then_some(Self(bytes)).ok_or_else(unreadable_record_error)
+    }
+
+    fn numbers(self) -> impl Iterator<Item = u64> + 'a {
+        self.0.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+
+    pub(super) fn at(self) -> i64 {
+        self.numbers().next().unwrap_or_default().cast_signed()
+    }
+
+    pub(super) fn next_key(self) -> u64 {
+        self.numbers().nth(1).unwrap_or_default()
+    }
+
+    pub(super) fn keys(self) -> impl Iterator<Item = u64> + 'a {
+        self.numbers().skip(2)
+    }
 }
 
 const ROW_KIND: u8 = 1;
@@ -33,6 +76,11 @@ const OPEN_UNTIL_KIND: u8 = 5;
 const ENDED_KIND: u8 = 6;
 const REFUSAL_KIND: u8 = 7;
 const FORK_KIND: u8 = 8;
+const DELETED_KIND: u8 = 9;
+const FORK_DELETED_KIND: u8 = 10;
+const CANDIDATE_KIND: u8 = 11;
+const SWEPT_KIND: u8 = 12;
+const TOMBSTONE_REMOVED_KIND: u8 = 13;
 
 /// The encoded changes so far, as long as they fit into the log.
 #[derive(Debug)]
@@ -70,6 +118,19 @@ impl ChangeBuffer {
             LogChange::Ended(id) => self.append_encoded(ENDED_KIND, id.as_bytes(), &[]),
             LogChange::Refusal(key, value) => {
                 self.append_encoded(REFUSAL_KIND, &key.to_le_bytes(), value);
+            }
+            LogChange::Deleted(id, rows) => {
+                self.append_encoded(DELETED_KIND, id.as_bytes(), rows.0);
+            }
+            LogChange::ForkDeleted(source, fork) => {
+                self.append_encoded(FORK_DELETED_KIND, source.as_bytes(), fork.as_bytes());
+            }
+            LogChange::Candidate(digest) => self.append_encoded(CANDIDATE_KIND, digest, &[]),
+            LogChange::Swept(digest, is_freed) => {
+                self.append_encoded(SWEPT_KIND, digest, &[u8::from(is_freed)]);
+            }
+            LogChange::TombstoneRemoved(id) => {
+                self.append_encoded(TOMBSTONE_REMOVED_KIND, id.as_bytes(), &[]);
             }
         }
     }
@@ -122,19 +183,21 @@ fn decode_change(kind: u8, bytes: &[u8]) -> Result<(LogChange<'_>, &[u8])> {
 fn change_from_parts<'a>(kind: u8, key: &'a [u8], value: &'a [u8]) -> Result<LogChange<'a>> {
     let number = |bytes: &[u8]| bytes.try_into().map_err(|_| unreadable_record_error());
     let id = || std::str::from_utf8(key).map_err(|_| unreadable_record_error());
+    let other_id = || std::str::from_utf8(value).map_err(|_| unreadable_record_error());
+    let digest = || key.try_into().map_err(|_| unreadable_record_error());
     Ok(match kind {
         ROW_KIND => LogChange::Row(u64::from_le_bytes(number(key)?), value),
         SNAPSHOT_KIND => LogChange::Snapshot(id()?, value),
-        CONTENT_KIND => {
-            LogChange::Content(key.try_into().map_err(|_| unreadable_record_error())?, value)
-        }
+        CONTENT_KIND => LogChange::Content(digest()?, value),
         OPEN_KIND => LogChange::Open(id()?, None),
         OPEN_UNTIL_KIND => LogChange::Open(id()?, Some(i64::from_le_bytes(number(value)?))),
         ENDED_KIND => LogChange::Ended(id()?),
-        FORK_KIND => {
-            let fork = std::str::from_utf8(value).map_err(|_| unreadable_record_error())?;
-            LogChange::Fork(id()?, fork)
-        }
+        FORK_KIND => LogChange::Fork(id()?, other_id()?),
+        DELETED_KIND => LogChange::Deleted(id()?, DeletedRows::new(value)?),
+        FORK_DELETED_KIND => LogChange::ForkDeleted(id()?, other_id()?),
+        CANDIDATE_KIND => LogChange::Candidate(digest()?),
+        SWEPT_KIND => LogChange::Swept(digest()?, value == [1]),
+        TOMBSTONE_REMOVED_KIND => LogChange::TombstoneRemoved(id()?),
         REFUSAL_KIND => LogChange::Refusal(u64::from_le_bytes(number(key)?), value),
         later => return Err(unknown_change_kind_error(later)),
     })

@@ -8,9 +8,10 @@ use std::{
 };
 
 use super::{
-    BoxFuture, Commit, CommitReceipt, ContentHolders, DueExecution, ListPage, ListQuery,
-    LoadedExecution, PastChange, PlacedEntry, Position, RefusedCall, Store, TelemetryEntry,
-    TelemetryQuery, digest_search::DigestSearch, find_named_contents, merge, record,
+    BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution,
+    ListPage, ListQuery, LoadedExecution, PastChange, PlacedEntry, Position, RefusedCall, Store,
+    TelemetryEntry, TelemetryQuery, digest_search::DigestSearch, find_named_contents, merge,
+    record,
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, Row, Sequence, clock::Timestamp, error::Result,
@@ -29,6 +30,10 @@ struct MemoryState {
     row_keys: BTreeMap<(ExecutionId, u64), u64>,
     contents: BTreeMap<Digest, Arc<[u8]>>,
     refusals: BTreeMap<u64, RefusedCall>,
+    /// When executions were deleted.
+    tombstones: BTreeMap<ExecutionId, Timestamp>,
+    /// Contents that deleted executions named, until the next sweep.
+    candidates: BTreeSet<Digest>,
     /// The forks: a forked execution and its fork.
     forks: BTreeSet<(ExecutionId, ExecutionId)>,
     /// The last key of the sequence that rows and refusals share.
@@ -185,6 +190,24 @@ impl Store for MemoryStore {
         })
     }
 
+    fn delete(&self, deletion: Deletion) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.lock_open_state()?.delete(&deletion) })
+    }
+
+    fn load_tombstone<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+    ) -> BoxFuture<'a, Result<Option<Timestamp>>> {
+        Box::pin(async move { Ok(self.lock_open_state()?.tombstones.get(id).copied()) })
+    }
+
+    fn sweep(&self, sweep: ContentSweep) -> BoxFuture<'_, Result<ContentSweep>> {
+        Box::pin(async move {
+            self.lock_open_state()?.sweep(sweep.tombstones_before)?;
+            Ok(ContentSweep { is_done: true, ..sweep })
+        })
+    }
+
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             self.lock().is_closed = true;
@@ -236,6 +259,36 @@ impl MemoryState {
         let later_rows = self.journal.range(past.searched_before.0..).map(|(_, row)| &**row);
         let named = find_named_contents(later_rows, &past.released)?;
         for digest in past.released.difference(&named) {
+            self.contents.remove(digest);
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, deletion: &Deletion) -> Result<()> {
+        let Deletion { id, revision, at, fork_of, contents } = deletion;
+        let stored_revision = self.find_revision(id);
+        if stored_revision != *revision || stored_revision == 0 {
+            return Err(super::revision_conflict_error(id, *revision, stored_revision));
+        }
+        for revision in 1..=*revision {
+            if let Some(key) = self.row_keys.remove(&(id.clone(), revision)) {
+                self.journal.remove(&key);
+            }
+        }
+        self.executions.remove(id);
+        if let Some(source) = fork_of {
+            self.forks.remove(&(source.clone(), id.clone()));
+        }
+        self.tombstones.insert(id.clone(), *at);
+        self.candidates.extend(contents);
+        Ok(())
+    }
+
+    fn sweep(&mut self, tombstones_before: Timestamp) -> Result<()> {
+        self.tombstones.retain(|_, at| *at >= tombstones_before);
+        let candidates = std::mem::take(&mut self.candidates);
+        let named = find_named_contents(self.journal.values().map(|row| &**row), &candidates)?;
+        for digest in candidates.difference(&named) {
             self.contents.remove(digest);
         }
         Ok(())

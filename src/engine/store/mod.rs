@@ -8,6 +8,7 @@ mod backend;
 mod batch;
 mod changes;
 mod database;
+mod deletion;
 mod digest_search;
 mod dirty;
 mod examine;
@@ -29,6 +30,7 @@ mod redb_store;
 mod redo;
 mod rewrite;
 mod shared;
+mod sweep;
 mod writer;
 
 use std::{
@@ -40,10 +42,12 @@ use std::{
 pub(crate) use self::digest_search::find_named_contents;
 pub use self::{
     backend::{FileHook, FileOperation},
+    deletion::{Deletion, StoreStats, find_row_contents},
     memory::MemoryStore,
     options::Options,
     paths::{DAMAGED_SUFFIX, FILE_NAME},
     redb_store::{OwnedDirectory, RedbStore, StoreCounts},
+    sweep::ContentSweep,
 };
 pub use self::{fault::store_busy_error, holder::lock_holder_pid};
 pub use midex_domain::operation::BoxFuture;
@@ -52,6 +56,7 @@ use midex_domain::{
     clock::Timestamp,
     error::{Code, Error, Result},
     event::OwnerEpoch,
+    limits,
 };
 
 /// A store of executions. Every implementation keeps this contract, and one test suite checks them all.
@@ -137,6 +142,44 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn examine(&self, _from: ExaminationProgress) -> BoxFuture<'_, Result<ExaminedPortion>> {
         // Data in memory does not decay.
         Box::pin(async { Ok(ExaminedPortion::default()) })
+    }
+
+    /// Removes an execution that has ended, with its rows, and leaves a tombstone. All of it or nothing is removed. The
+    /// contents of `deletion` become candidates for the next sweep.
+    ///
+    /// # Errors
+    /// `REVISION_CONFLICT` where the stored revision is not `deletion.revision` (nothing is removed); otherwise as
+    /// [`Store::commit`].
+    fn delete(&self, deletion: Deletion) -> BoxFuture<'_, Result<()>>;
+
+    /// When the execution of this id was deleted; `None` where there is no tombstone.
+    fn load_tombstone<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+    ) -> BoxFuture<'a, Result<Option<Timestamp>>>;
+
+    /// Does a slice of a sweep, small enough not to delay other calls. A candidate is freed if no row names it, including
+    /// the rows that are stored during the sweep.
+    fn sweep(&self, sweep: ContentSweep) -> BoxFuture<'_, Result<ContentSweep>>;
+
+    /// How many executions there are, by workflow and state. An execution that moves during the count may be counted twice
+    /// or not at all.
+    fn stats(&self) -> BoxFuture<'_, Result<StoreStats>> {
+        Box::pin(async {
+            let mut stats = StoreStats::default();
+            let mut query = ListQuery { limit: limits::LIST_LIMIT_MAX, ..ListQuery::default() };
+            loop {
+                let page = self.list(query.clone()).await?;
+                for (_, execution) in page.executions {
+                    let key = (execution.workflow().clone(), execution.state());
+                    *stats.executions.entry(key).or_default() += 1;
+                }
+                if page.next_key.is_none() {
+                    return Ok(stats);
+                }
+                query.before = page.next_key;
+            }
+        })
     }
 
     /// Waits until every accepted request has been stored, then closes. Later calls answer `STORE_UNAVAILABLE`.

@@ -12,6 +12,7 @@ use super::{
     ContentHolders, LoadedExecution, PlacedEntry, Position, TelemetryEntry, TelemetryQuery,
     batch::{
         CONTENT_TABLE, EXECUTIONS_TABLE, FORKS_TABLE, JOURNAL_TABLE, OPEN_TABLE, REFUSALS_TABLE,
+        TOMBSTONES_TABLE,
     },
     digest_search::DigestSearch,
     fault::redb_error,
@@ -107,6 +108,21 @@ pub(super) fn read_forks(
         found.push(record::parse_indexed_id(fork)?);
     }
     Ok(found)
+}
+
+/// When an execution was deleted, in milliseconds; `None` where there is no tombstone.
+pub(super) fn read_tombstone(
+    transaction: &ReadTransaction,
+    id: &ExecutionId,
+) -> Result<Option<Timestamp>> {
+    let tombstones = match transaction.open_table(TOMBSTONES_TABLE) {
+        Ok(tombstones) => tombstones,
+        // Nothing was ever deleted here.
+        Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+        Err(error) => return Err(redb_error(error)),
+    };
+    let at = tombstones.get(id.as_str()).map_err(redb_error)?;
+    Ok(at.map(|at| Timestamp::from_milliseconds(at.value())))
 }
 
 /// The next deadline of an open execution.

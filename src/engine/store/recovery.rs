@@ -7,7 +7,8 @@ use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 
 use super::{
     batch::{
-        EXECUTIONS_TABLE, JOURNAL_TABLE, META_TABLE, REFUSALS_TABLE, REPLAY_FROM_KEY, WriterState,
+        EXECUTIONS_TABLE, JOURNAL_TABLE, META_TABLE, NEXT_KEY_KEY, REFUSALS_TABLE, REPLAY_FROM_KEY,
+        WriterState,
     },
     dirty::DirtySet,
     fault::redb_error,
@@ -33,10 +34,12 @@ pub(super) fn read_writer_state(database: &Database) -> Result<WriterState> {
         scan_from: 1,
         unfolded_log_bytes: None,
     };
+    let used_before = read_meta_key(&transaction, NEXT_KEY_KEY)?;
+    ledger.next_key = ledger.next_key.max(used_before);
     if let Some((key, bytes)) = journal.last().map_err(redb_error)? {
         let replay_from = record::decode_row_header(bytes.value())?.replay_from;
         ledger.next_key = ledger.next_key.max(key.value().saturating_add(1));
-        ledger.scan_from = replay_from.max(read_replay_start(&transaction)?);
+        ledger.scan_from = replay_from.max(read_meta_key(&transaction, REPLAY_FROM_KEY)?);
         if ledger.scan_from > ledger.next_key {
             return Err(damaged_database_error(
                 "the place from which to replay lies behind its last row",
@@ -47,15 +50,14 @@ pub(super) fn read_writer_state(database: &Database) -> Result<WriterState> {
     Ok(ledger)
 }
 
-/// The key from which the last [`checkpoint_all`] lets replay begin; 0 where it never ran.
-fn read_replay_start(transaction: &ReadTransaction) -> Result<u64> {
+/// The journal key in an entry of `meta.v1`; 0 where there is none.
+fn read_meta_key(transaction: &ReadTransaction, entry: &str) -> Result<u64> {
     let meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
-    let Some(mark) = meta.get(REPLAY_FROM_KEY).map_err(redb_error)? else {
+    let Some(key) = meta.get(entry).map_err(redb_error)? else {
         return Ok(0);
     };
-    let mark = mark.value().try_into();
-    mark.map(u64::from_le_bytes)
-        .map_err(|_| damaged_database_error("the place from which to replay cannot be read"))
+    let key = key.value().try_into().map(u64::from_le_bytes);
+    key.map_err(|_| damaged_database_error("a key of the journal that it names cannot be read"))
 }
 
 /// The disk space that [`checkpoint_all`] may need.

@@ -15,16 +15,16 @@ use redb::ReadTransaction;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    BoxFuture, Commit, CommitReceipt, ContentHolders, DueExecution, ExaminationProgress,
-    ExaminedPortion, ListPage, ListQuery, LoadedExecution, PlacedEntry, Position, RefusedCall,
-    Store, TelemetryQuery,
+    BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution,
+    ExaminationProgress, ExaminedPortion, ListPage, ListQuery, LoadedExecution, PlacedEntry,
+    Position, RefusedCall, Store, TelemetryQuery,
     batch::{EncodedPastChange, OpenIndexChange, WriteRequest},
     check_commit, examine, file, list,
     lock::DirectoryLock,
     options::Options,
     paths, reader, record,
     shared::SharedStore,
-    store_closed_error,
+    store_closed_error, sweep,
     writer::{QueuedRequest, Writer, WriterMessage},
 };
 use midex_domain::{
@@ -324,6 +324,28 @@ impl Store for RedbStore {
 
     fn find_holders(&self, contents: BTreeSet<Digest>) -> BoxFuture<'_, Result<ContentHolders>> {
         Box::pin(self.read_blocking(move |shared| reader::find_holders(shared, &contents)))
+    }
+
+    fn delete(&self, deletion: Deletion) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.send_write(WriteRequest::Delete(deletion)).await.map(drop) })
+    }
+
+    fn load_tombstone<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+    ) -> BoxFuture<'a, Result<Option<Timestamp>>> {
+        Box::pin(async move { self.read(|read| reader::read_tombstone(read, id)) })
+    }
+
+    fn sweep(&self, sweep: ContentSweep) -> BoxFuture<'_, Result<ContentSweep>> {
+        Box::pin(async move {
+            if !sweep.is_search_complete {
+                return self.read_blocking(|shared| sweep::search_slice(shared, sweep)).await;
+            }
+            let (sweep, request) = sweep::next_freeing(sweep);
+            self.send_write(request).await?;
+            Ok(sweep)
+        })
     }
 
     fn note_refusal(&self, refusal: RefusedCall) {

@@ -192,6 +192,6 @@ fn write_findings(page: &mut PromptText, manifest: &Manifest, findings: &[Findin
         finding_json["excerpt"] = json!(line);
         finding_json.to_string()
     });
-    let finding_lines: Vec<_> = finding_lines.take(midex_domain::limits::VIOLATIONS_MAX).collect();
+    let finding_lines: Vec<_> = finding_lines.take(limits::VIOLATIONS_MAX).collect();
     page.add_quoted_data(heading, "json", &finding_lines.join("\n"));
 }

@@ -144,7 +144,7 @@ impl Server {
             match self.read_session_task(&ExecutionId::parse(&row.execution_id)?, context).await {
                 Ok(task) => tasks.push(build_session_task(&task.task)),
                 // It was removed meanwhile.
-                Err(error) if error.code() == Code::ExecutionNotFound => {}
+                Err(error) if error.code().is_missing_execution() => {}
                 Err(error) => return Err(error),
             }
         }

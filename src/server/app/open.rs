@@ -129,6 +129,7 @@ impl App {
             middleware,
             operations,
             is_worker,
+            retention,
             store,
             store_options,
         } = self.shared.options.clone();
@@ -147,6 +148,7 @@ impl App {
             middleware,
             operations,
             is_worker,
+            retention,
             token_ttl: config.token_ttl,
             command_flags: self.command_flags().into(),
             environments: self.shared.environments.clone(),

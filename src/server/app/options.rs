@@ -11,6 +11,7 @@ use midex_domain::{
     operation::Operations,
 };
 use midex_engine::{
+    Retention,
     activity::{Activities, Middleware},
     store,
 };
@@ -32,6 +33,8 @@ pub struct Options {
     pub operations: Option<Arc<dyn Operations>>,
     /// Whether the process does background work: [`engine::Options::is_worker`](midex_engine::Options::is_worker).
     pub is_worker: bool,
+    /// How long executions are kept after their end. `None`: for ever.
+    pub retention: Option<Retention>,
     /// Where executions live. `None`: a [`RedbStore`](store::RedbStore) in the data directory, which is opened with
     /// `store_options`. A store of the program's own belongs to this process alone: nothing is read from the data directory,
     /// and no other process can be relayed to.
@@ -52,6 +55,7 @@ impl Options {
             middleware: Vec::new(),
             operations: None,
             is_worker: true,
+            retention: None,
             store: None,
             store_options: store::Options::default(),
         }

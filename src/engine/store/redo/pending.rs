@@ -258,28 +258,40 @@ impl PendingLog {
             let result = transaction.set_durability(Durability::None);
             result.map_err(redb_error)?;
         }
-        let mut open = transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
         let mut executions = transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
         let mut journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
         let mut contents = transaction.open_table(CONTENT_TABLE).map_err(redb_error)?;
         let mut refusals = transaction.open_table(REFUSALS_TABLE).map_err(redb_error)?;
-        let mut forks = transaction.open_table(FORKS_TABLE).map_err(redb_error)?;
         for body in &self.bodies {
             for change in changes::decode_changes(body)? {
                 match change {
                     LogChange::Row(key, row) => journal.insert(key, row).map(drop),
                     LogChange::Snapshot(id, snapshot) => executions.insert(id, snapshot).map(drop),
                     LogChange::Content(digest, bytes) => contents.insert(digest, bytes).map(drop),
-                    LogChange::Open(id, due) => open.insert(id, due).map(drop),
-                    LogChange::Fork(source, fork) => forks.insert((source, fork), ()).map(drop),
-                    LogChange::Ended(id) => open.remove(id).map(drop),
+                    LogChange::Open(id, due) => {
+                        let mut open = transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
+                        open.insert(id, due).map(drop)
+                    }
+                    LogChange::Fork(source, fork) => {
+                        let mut forks = transaction.open_table(FORKS_TABLE).map_err(redb_error)?;
+                        forks.insert((source, fork), ()).map(drop)
+                    }
+                    LogChange::Ended(id) => {
+                        let mut open = transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
+                        open.remove(id).map(drop)
+                    }
                     LogChange::Refusal(key, refusal) => refusals.insert(key, refusal).map(drop),
+                    removal => {
+                        let tables = (&mut executions, &mut journal, &mut contents);
+                        batch::apply_removal(&transaction, tables, removal)?;
+                        Ok(())
+                    }
                 }
                 .map_err(redb_error)?;
             }
             batch::remove_old_refusals(&mut refusals)?;
         }
-        drop((open, executions, journal, contents, refusals, forks));
+        drop((executions, journal, contents, refusals));
         record_following_log(&transaction, None)?;
         transaction.commit().map_err(redb_error)
     }

@@ -200,3 +200,22 @@ fn the_pause_names_what_a_person_does_next() {
     midex_test::says(&payload["suggested_action"], "execution.resume");
     midex_test::says(&payload["suggested_action"], "execution.abandon");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_family_is_deleted_together_once_all_of_it_has_ended() {
+    let family = Family::begin(PARENT, &[("announce", CHILD)]).await;
+    let child = family.child().await;
+    let refusal = async |id: &ExecutionId| {
+        let refused = family.engine.delete(id).await.expect_err("a refusal");
+        assert_eq!(refused.code(), Code::ExecutionStillOpen);
+        refused.message().to_owned()
+    };
+    family.does(&child, json!("hi")).await;
+    let refused = refusal(&child).await;
+    assert_has(&refused, &["its parent 'e' has not ended"]);
+    family.does(&id(), json!("done")).await;
+    assert_eq!(family.engine.delete(&id()).await.unwrap(), [id(), child.clone()]);
+    assert!(family.children().await.is_empty());
+    let gone = family.engine.status(&child).await.expect_err("it is gone");
+    assert_eq!(gone.code(), Code::ExecutionDeleted);
+}

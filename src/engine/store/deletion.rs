@@ -1,0 +1,77 @@
+//! Deletion of executions: what is removed with one.
+//!
+//! A deletion removes rows, snapshot and index entries in one transaction, so that no half of an execution is ever seen. The
+//! contents that the rows named may be shared with other executions. They are noted as candidates in the same transaction, and
+//! a sweep frees those that no row names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use midex_domain::{
+    Digest, ExecutionId, Row, State, WorkflowName,
+    clock::Timestamp,
+    error::{Error, Result},
+};
+
+/// The removal of one execution from the store.
+#[derive(Clone, Debug)]
+pub struct Deletion {
+    /// The execution.
+    pub id: ExecutionId,
+    /// Its revision. Nothing is removed if it has another one.
+    pub revision: u64,
+    /// The time of the deletion, which the tombstone keeps.
+    pub at: Timestamp,
+    /// The execution that it is a fork of.
+    pub fork_of: Option<ExecutionId>,
+    /// The contents that its rows name: [`find_row_contents`].
+    pub contents: BTreeSet<Digest>,
+}
+
+/// How many executions a store holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// The number of executions by workflow and state.
+    pub executions: BTreeMap<(WorkflowName, State), u64>,
+}
+
+impl StoreStats {
+    /// The number of all executions.
+    pub fn total(&self) -> u64 {
+        self.executions.values().sum()
+    }
+}
+
+/// The contents that these rows name.
+///
+/// # Errors
+/// `INTERNAL` where a row cannot be encoded.
+pub fn find_row_contents(rows: &[Row]) -> Result<BTreeSet<Digest>> {
+    let mut found = BTreeSet::new();
+    for row in rows {
+        let json = serde_json::to_value(row).map_err(|error| {
+            Error::internal("a row cannot be searched for contents").with_source(error)
+        })?;
+        collect_digests(&json, &mut found);
+    }
+    Ok(found)
+}
+
+/// Adds all digests in a serialised row: a digest is a list of 32 bytes. Other lists of this form do no harm, because only
+/// contents that exist are freed.
+fn collect_digests(json: &Value, found: &mut BTreeSet<Digest>) {
+    match json {
+        Value::Array(items) => {
+            let bytes =
+                items.iter().map(|item| item.as_u64().and_then(|byte| u8::try_from(byte).ok()));
+            let bytes: Option<Vec<u8>> = (items.len() == 32).then(|| bytes.collect()).flatten();
+            match bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok()) {
+                Some(bytes) => drop(found.insert(Digest::from_bytes(bytes))),
+                None => items.iter().for_each(|item| collect_digests(item, found)),
+            }
+        }
+        Value::Object(entries) => entries.values().for_each(|value| collect_digests(value, found)),
+        _ => {}
+    }
+}

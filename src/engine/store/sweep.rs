@@ -1,0 +1,106 @@
+//! Sweeps free the contents that no row names any more, in small slices between the commits.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use redb::{ReadTransaction, ReadableTable as _, TableError};
+
+use super::{
+    batch::{CANDIDATES_TABLE, JOURNAL_TABLE, WriteRequest},
+    digest_search::DigestSearch,
+    fault::redb_error,
+    shared::SharedStore,
+};
+use midex_domain::{Digest, clock::Timestamp, error::Result, limits};
+
+/// The progress of a sweep, which frees contents and removes old tombstones. Start with the default, and pass on what each
+/// call returns until [`ContentSweep::is_done`].
+#[derive(Clone, Debug)]
+pub struct ContentSweep {
+    /// Tombstones of deletions before this instant are removed.
+    pub(crate) tombstones_before: Timestamp,
+    /// The candidates that no row names, as far as the rows were searched.
+    pub(crate) unnamed: Option<Arc<BTreeSet<Digest>>>,
+    /// The candidates that a row names.
+    pub(crate) named: Arc<BTreeSet<Digest>>,
+    /// The rows before this key were searched.
+    pub(crate) searched_before: u64,
+    pub(crate) is_search_complete: bool,
+    pub(crate) is_done: bool,
+}
+
+impl ContentSweep {
+    /// A sweep that has not begun. It removes the tombstones of deletions before `tombstones_before`.
+    pub fn new(tombstones_before: Timestamp) -> Self {
+        Self {
+            tombstones_before,
+            unnamed: None,
+            named: Arc::default(),
+            searched_before: 0,
+            is_search_complete: false,
+            is_done: false,
+        }
+    }
+
+    /// Whether nothing is left to free.
+    pub fn is_done(&self) -> bool {
+        self.is_done
+    }
+}
+
+/// Searches the next slice of the journal for the candidates.
+pub(super) fn search_slice(shared: &SharedStore, mut sweep: ContentSweep) -> Result<ContentSweep> {
+    shared.read(|transaction| {
+        if sweep.unnamed.is_none() {
+            sweep.unnamed = Some(Arc::new(read_candidates(transaction)?));
+        }
+        let unnamed = sweep.unnamed.get_or_insert_default();
+        if unnamed.is_empty() {
+            sweep.is_search_complete = true;
+            return Ok(());
+        }
+        let search = DigestSearch::new(unnamed);
+        let mut named = BTreeSet::new();
+        let (mut bytes_left, mut is_complete) = (limits::SWEEP_SLICE_BYTES, true);
+        let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
+        for entry in journal.range(sweep.searched_before..).map_err(redb_error)? {
+            if bytes_left == 0 {
+                is_complete = false;
+                break;
+            }
+            let (key, bytes) = entry.map_err(redb_error)?;
+            named.extend(search.find_in(bytes.value()));
+            sweep.searched_before = key.value() + 1;
+            bytes_left = bytes_left.saturating_sub(bytes.value().len());
+        }
+        drop(search);
+        Arc::make_mut(unnamed).retain(|digest| !named.contains(digest));
+        Arc::make_mut(&mut sweep.named).extend(named);
+        sweep.is_search_complete = is_complete;
+        Ok(())
+    })?;
+    Ok(sweep)
+}
+
+/// The next transaction of a sweep that has searched all rows.
+pub(super) fn next_freeing(mut sweep: ContentSweep) -> (ContentSweep, WriteRequest) {
+    let mut rest = sweep.unnamed.take().map(Arc::unwrap_or_clone).unwrap_or_default();
+    let unnamed: Vec<_> =
+        std::iter::from_fn(|| rest.pop_first()).take(limits::SWEEP_FREED_TOGETHER_MAX).collect();
+    let named: Vec<_> = std::mem::take(&mut sweep.named).iter().copied().collect();
+    sweep.is_done = rest.is_empty();
+    sweep.unnamed = Some(Arc::new(rest));
+    let (searched_before, tombstones_before) = (sweep.searched_before, sweep.tombstones_before);
+    let request = WriteRequest::Free { unnamed, named, searched_before, tombstones_before };
+    (sweep, request)
+}
+
+fn read_candidates(transaction: &ReadTransaction) -> Result<BTreeSet<Digest>> {
+    let table = match transaction.open_table(CANDIDATES_TABLE) {
+        Ok(table) => table,
+        // Nothing was ever deleted here.
+        Err(TableError::TableDoesNotExist(_)) => return Ok(BTreeSet::new()),
+        Err(error) => return Err(redb_error(error)),
+    };
+    let candidates = table.iter().map_err(redb_error)?.take(limits::SWEEP_CANDIDATES_MAX);
+    candidates.map(|entry| Ok(Digest::from_bytes(*entry.map_err(redb_error)?.0.value()))).collect()
+}
