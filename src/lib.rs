@@ -6,7 +6,7 @@
 //!
 //! Without features the crate is the engine in process: [`App`] opens a data directory and has a method for each use case;
 //! [`engine::Engine`] is the same without files of definitions. `catalog` adds operations of HTTP services, `mcp` the server
-//! over MCP, and `cli` (on by default) the binary. The other crates of the workspace are internal, without a semver promise;
+//! over MCP, and `cli` (on by default) the binary; `testing` adds the suite of tests for stores. The other crates of the workspace are internal, without a semver promise;
 //! `ARCHITECTURE.md` tells what each of them holds.
 //!
 //! ## Invariants
@@ -63,9 +63,32 @@ pub mod operation {
     };
 }
 
-/// Where executions live.
+/// The stores of executions, and the types that an implementation of [`Store`](store::Store) needs.
 pub mod store {
-    pub use midex_engine::store::{MemoryStore, Options, RedbStore, Store};
+    pub use midex_domain::{
+        Digest, Execution, Row, Sequence, event::OwnerEpoch, operation::BoxFuture,
+        telemetry::EventType,
+    };
+    pub use midex_engine::store::{
+        Commit, CommitReceipt, ContentHolders, DueExecution, ExaminationProgress, ExaminedPortion,
+        ListPage, ListQuery, LoadedExecution, MemoryStore, Options, PastChange, PlacedEntry,
+        Position, RedbStore, RefusedCall, Store, TelemetryEntry, TelemetryQuery,
+        find_named_contents,
+    };
+
+    /// The suite of tests for implementers of [`Store`], and a store that fails on request.
+    ///
+    /// ```
+    /// # use std::{path::Path, sync::Arc};
+    /// # use midex::store::{MemoryStore, Store};
+    /// async fn open_store(_directory: &Path) -> Arc<dyn Store> {
+    ///     Arc::new(MemoryStore::new())
+    /// }
+    ///
+    /// midex::store::contract::suite!(open_store);
+    /// ```
+    #[cfg(feature = "testing")]
+    pub use midex_engine::store::contract;
 }
 
 /// What the use cases answer.

@@ -37,11 +37,10 @@ use midex_domain::{
 use midex_engine::{
     Engine, Options, Secrets, StartRequest,
     activity::{Activities, Activity, Context, Function, Outcome, function},
-    store::Store,
+    store::{Store, contract::FailingStore},
 };
 use midex_test::{
     EPOCH, TokioClock,
-    faulty::Faulty,
     play::{self, Calls, id as named},
 };
 use serde_json::{Value, json};
@@ -161,7 +160,7 @@ fn fails(class: &str) -> Outcome {
 
 /// An engine on a store of its own.
 async fn engine(log: &Log, activities: Activities) -> Engine {
-    engine_on(Arc::new(Faulty::default()), log.clock, activities).await
+    engine_on(Arc::new(FailingStore::default()), log.clock, activities).await
 }
 
 async fn engine_on(store: Arc<dyn Store>, clock: TokioClock, activities: Activities) -> Engine {

@@ -8,11 +8,10 @@ use midex_domain::{
 };
 use midex_engine::{
     Engine, StartRequest,
-    store::{MemoryStore, Store},
+    store::{MemoryStore, Store, contract::FailingStore},
 };
 use midex_test::{
     EPOCH, TokioClock, assert_has, engine,
-    faulty::Faulty,
     play::{Calls, change_to, defined, good, id, memory_engine, request, token},
     sequence,
 };
@@ -20,17 +19,17 @@ use serde_json::json;
 
 use super::start;
 
-async fn faulty() -> (Arc<Faulty>, Engine) {
-    let store = Arc::new(Faulty::default());
+async fn failing_engine() -> (Arc<FailingStore>, Engine) {
+    let store = Arc::new(FailingStore::default());
     let engine = engine(store.clone(), TokioClock::starting_at(EPOCH), 1).await;
     (store, engine)
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_a_failed_commit_the_next_call_starts_from_the_store() {
-    let (store, engine) = faulty().await;
+    let (store, engine) = failing_engine().await;
     let first = token(&start(&engine, "e").await);
-    store.refuses.store(1, Ordering::SeqCst);
+    store.commits_to_refuse.store(1, Ordering::SeqCst);
     let error = engine.refuse(&first, good("x")).await;
     assert_eq!(error.code(), Code::StoreUnavailable);
     assert!(error.code().retryable());
@@ -43,10 +42,10 @@ async fn after_a_failed_commit_the_next_call_starts_from_the_store() {
 /// of a refusal no revision is compared.
 #[tokio::test(start_paused = true)]
 async fn what_waits_behind_a_lost_acknowledgement_is_answered_from_the_store() {
-    let (store, engine) = faulty().await;
+    let (store, engine) = failing_engine().await;
     let first = token(&start(&engine, "e").await);
     engine.changed("e", LifecycleAction::Pause).await;
-    store.loses.store(1, Ordering::SeqCst);
+    store.commits_to_lose.store(1, Ordering::SeqCst);
     let (name, resume) = (id("e"), change_to(LifecycleAction::Resume));
     let (resumed, advanced) =
         tokio::join!(engine.apply_command(&name, resume), engine.advance(&first, good("x")));
@@ -57,9 +56,9 @@ async fn what_waits_behind_a_lost_acknowledgement_is_answered_from_the_store() {
 
 #[tokio::test(start_paused = true)]
 async fn while_the_disk_refuses_every_caller_hears_that_it_may_try_again() {
-    let (store, engine) = faulty().await;
+    let (store, engine) = failing_engine().await;
     let first = token(&start(&engine, "e").await);
-    store.refuses.store(usize::MAX, Ordering::SeqCst);
+    store.commits_to_refuse.store(usize::MAX, Ordering::SeqCst);
     let calls: Vec<_> = (0..50)
         .map(|_| {
             let (engine, first) = (engine.clone(), first.clone());
@@ -71,14 +70,14 @@ async fn while_the_disk_refuses_every_caller_hears_that_it_may_try_again() {
         assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
         assert_eq!(error.context("workflow_state"), Some(&json!("running")), "{error:?}");
     }
-    store.refuses.store(0, Ordering::SeqCst);
+    store.commits_to_refuse.store(0, Ordering::SeqCst);
     assert!(!engine.finish(&first, "x").await.replayed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_start_whose_acknowledgement_was_lost_makes_one_execution() {
-    let (store, engine) = faulty().await;
-    store.loses.store(1, Ordering::SeqCst);
+    let (store, engine) = failing_engine().await;
+    store.commits_to_lose.store(1, Ordering::SeqCst);
     let request = StartRequest { execution_id: None, ..request(sequence(), "e") };
     let answer = engine.start(request).await.expect("tried again under the same id");
     assert!(answer.replayed);
@@ -129,9 +128,9 @@ async fn an_output_that_several_steps_have_counts_each_time_that_a_history_shows
 
 #[tokio::test(start_paused = true)]
 async fn a_transition_whose_acknowledgement_was_lost_is_answered_not_repeated() {
-    let (store, engine) = faulty().await;
+    let (store, engine) = failing_engine().await;
     let first = token(&start(&engine, "e").await);
-    store.loses.store(1, Ordering::SeqCst);
+    store.commits_to_lose.store(1, Ordering::SeqCst);
     engine.refuse(&first, good("x")).await;
     let answer = engine.finish(&first, "x").await;
     assert!(answer.replayed);
@@ -157,14 +156,14 @@ async fn two_engines_on_one_store_never_both_move_an_execution() {
 
 #[tokio::test(start_paused = true)]
 async fn an_execution_that_cannot_be_woken_says_so_and_harms_no_other() {
-    let (store, engine) = faulty().await;
+    let (store, engine) = failing_engine().await;
     let first = token(&start(&engine, "e").await);
     tokio::time::sleep(limits::IDLE_MAX + 2 * limits::IDLE_SWEEP_EVERY).await;
     assert_eq!(engine.awake_count(), 0);
-    store.panics.store(true, Ordering::SeqCst);
+    store.panics_on_load.store(true, Ordering::SeqCst);
     let error = engine.refuse(&first, good("x")).await;
     assert_eq!(error.code(), Code::EngineFault, "{error:?}");
-    store.panics.store(false, Ordering::SeqCst);
+    store.panics_on_load.store(false, Ordering::SeqCst);
     start(&engine, "f").await;
     // It counts as paused, until somebody says that it may be tried again.
     let status = engine.status_now("e").await;
@@ -185,7 +184,7 @@ async fn an_execution_that_cannot_be_woken_says_so_and_harms_no_other() {
 /// What a transition made is at hand: its reply asks the store for nothing.
 #[tokio::test(start_paused = true)]
 async fn a_reply_is_made_without_the_store() {
-    let (store, engine) = faulty().await;
+    let (store, engine) = failing_engine().await;
     let definition = defined(
         "steps:
   - { id: look, guidance: 'Look at ${{ run.execution_id }}.', result: {} }
@@ -194,16 +193,16 @@ async fn a_reply_is_made_without_the_store() {
     );
     let started = engine.begin(definition, "e").await;
     assert_has(started.instructions.as_deref().unwrap(), &["Look at e."]);
-    store.forgets.store(true, Ordering::SeqCst);
+    store.hides_contents.store(true, Ordering::SeqCst);
     // Of so many digits that reading it as it comes misses it by a little.
     let output = json!({ "what": "all", "much": 0.300_000_000_000_000_04 });
     let report = Report::Output(output.clone());
     let told = engine.report(&token(&started), report.clone()).await;
     assert_has(told.instructions.as_deref().unwrap(), &["Tell of all."]);
     assert_eq!(told.previous[0].output, output);
-    assert_eq!(store.missed.load(Ordering::SeqCst), 0);
+    assert_eq!(store.hidden_content_count.load(Ordering::SeqCst), 0);
 
-    store.forgets.store(false, Ordering::SeqCst);
+    store.hides_contents.store(false, Ordering::SeqCst);
     let again = engine.report(&token(&started), report).await;
     assert!(again.replayed);
     assert_eq!(again, AdvanceReply { replayed: true, ..told }, "what is looked up says the same");

@@ -13,7 +13,7 @@ use midex_domain::{
 use midex_engine::store::{Options, RedbStore, Store};
 use redb::{Database, TableDefinition};
 
-use super::tale::{Tale, refusal};
+use super::script::{Script, build_refusal};
 
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta.v1");
 
@@ -22,8 +22,8 @@ async fn stored(steps: usize) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let options = Options { snapshot_every: 16, ..Options::default() };
     let store = RedbStore::open(directory.path(), options).unwrap();
-    Tale::new("one", steps).steps(&store, steps).await;
-    store.note_refusal(refusal(0, None));
+    Script::new("one", steps).commit_steps(&store, steps).await;
+    store.note_refusal(build_refusal(0, None));
     store.close().await.unwrap();
     let path = directory.path().join("executions.redb");
     (directory, path)
@@ -132,9 +132,9 @@ async fn survives(bytes: &[u8]) -> Result<(), Error> {
             return Err(error);
         }
     };
-    let history = store.load_history(&super::tale::id("one")).await.unwrap();
+    let history = store.load_history(&super::script::execution_id("one")).await.unwrap();
     assert_eq!(history.len(), 30);
-    let loaded = store.load(&super::tale::id("one")).await.unwrap().unwrap();
+    let loaded = store.load(&super::script::execution_id("one")).await.unwrap().unwrap();
     assert_eq!(loaded.execution.revision(), 30);
     Ok(())
 }
@@ -281,7 +281,7 @@ async fn damaged_records_are_seen_when_they_are_read() {
         Err(error) => assert_eq!(error.code(), Code::StoreCorrupt, "{error:?}"),
         Ok(store) => {
             for id in ["two", "three", "four"] {
-                let error = store.load(&super::tale::id(id)).await.unwrap_err();
+                let error = store.load(&super::script::execution_id(id)).await.unwrap_err();
                 assert_eq!(error.code(), Code::StoreCorrupt, "{error:?}");
                 assert!(error.context("path").is_some());
             }
@@ -295,7 +295,7 @@ async fn a_leftover_of_a_crashed_creation_is_no_store() {
     let half = directory.path().join("executions.redb.new-1-0");
     fs::write(&half, "half").unwrap();
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
-    Tale::new("one", 2).step(&store).await.unwrap();
+    Script::new("one", 2).commit_step(&store).await.unwrap();
     assert!(!half.exists(), "it is swept away");
 }
 
@@ -313,11 +313,11 @@ async fn a_damaged_header_is_put_back() {
 async fn damaged_content_is_seen_when_it_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
-    let mut tale = Tale::new("one", 2);
-    tale.step(&store).await.unwrap();
+    let mut tale = Script::new("one", 2);
+    tale.commit_step(&store).await.unwrap();
     let long = "x".repeat(limits::INLINE_BYTES_MAX);
-    let digest = tale.transition(&long).contents[0].0;
-    tale.say(&store, &long).await.unwrap();
+    let digest = tale.build_transition(&long).contents[0].0;
+    tale.commit_output(&store, &long).await.unwrap();
     store.close().await.unwrap();
     edit(&directory.path().join("executions.redb"), |transaction| {
         let content = TableDefinition::<&[u8; 32], &[u8]>::new("content.v1");

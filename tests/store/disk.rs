@@ -14,7 +14,7 @@ use midex_domain::{Digest, Execution, error::Code, limits};
 use midex_engine::store::{Commit, Options, RedbStore, Store, TelemetryQuery};
 use redb::{Database, TableDefinition};
 
-use super::tale::{Tale, definition, refusal};
+use super::script::{Script, build_definition, build_refusal};
 
 fn every(snapshot_every: u32) -> Options {
     Options { snapshot_every, ..Options::default() }
@@ -40,17 +40,17 @@ async fn what_was_closed_is_found_again() {
     for snapshot_every in [1, 3, 16] {
         let directory = tempfile::tempdir().unwrap();
         let store = RedbStore::open(directory.path(), every(snapshot_every)).unwrap();
-        let mut tale = Tale::new("one", 60);
-        tale.steps(&store, 20).await;
+        let mut tale = Script::new("one", 60);
+        tale.commit_steps(&store, 20).await;
         store.close().await.unwrap();
         let store = RedbStore::open(directory.path(), every(snapshot_every)).unwrap();
-        tale.check(&store).await;
-        tale.steps(&store, 20).await;
+        tale.check_store(&store).await;
+        tale.commit_steps(&store, 20).await;
         drop(store);
         let store = open(directory.path());
-        tale.check(&store).await;
-        tale.steps(&store, 21).await;
-        tale.check(&store).await;
+        tale.check_store(&store).await;
+        tale.commit_steps(&store, 21).await;
+        tale.check_store(&store).await;
         assert!(tale.execution.unwrap().state().is_final());
     }
 }
@@ -60,23 +60,23 @@ async fn a_crash_loses_nothing_that_was_answered() {
     for snapshot_every in [1, 3, 16] {
         let directory = tempfile::tempdir().unwrap();
         let store = RedbStore::open(directory.path(), every(snapshot_every)).unwrap();
-        let mut tales: Vec<_> = (0..5).map(|at| Tale::new(&format!("tale {at}"), 40)).collect();
+        let mut tales: Vec<_> = (0..5).map(|at| Script::new(&format!("tale {at}"), 40)).collect();
         for round in 1..=20 {
             for (at, tale) in tales.iter_mut().enumerate() {
-                tale.steps(&store, usize::from(round % (at + 1) == 0)).await;
+                tale.commit_steps(&store, usize::from(round % (at + 1) == 0)).await;
             }
-            store.note_refusal(refusal(round, None));
+            store.note_refusal(build_refusal(round, None));
             if round % 5 == 0 {
                 let crashed = crash(directory.path());
                 let survivor = open(crashed.path());
                 for tale in tales.iter().filter(|tale| tale.execution.is_some()) {
-                    tale.check(&survivor).await;
+                    tale.check_store(&survivor).await;
                 }
                 // Opening wrote fresh snapshots: the next opening finds the same.
                 drop(survivor);
                 let survivor = open(crashed.path());
                 for tale in tales.iter().filter(|tale| tale.execution.is_some()) {
-                    tale.check(&survivor).await;
+                    tale.check_store(&survivor).await;
                     let stored = survivor.load(&tale.id).await.unwrap().unwrap();
                     let next =
                         survivor.checkpoint(Arc::new(stored.execution), stored.position).await;
@@ -91,12 +91,12 @@ async fn a_crash_loses_nothing_that_was_answered() {
 async fn telemetry_ids_go_on_after_a_crash() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
-    let mut tale = Tale::new("one", 9);
-    tale.steps(&store, 3).await;
-    store.note_refusal(refusal(1, None));
+    let mut tale = Script::new("one", 9);
+    tale.commit_steps(&store, 3).await;
+    store.note_refusal(build_refusal(1, None));
     store.close().await.unwrap();
     let store = open(directory.path());
-    tale.steps(&store, 2).await;
+    tale.commit_steps(&store, 2).await;
     let query = TelemetryQuery { limit: 100, ..TelemetryQuery::default() };
     let told = store.load_telemetry(query).await.unwrap();
     assert_eq!(told.len(), 6);
@@ -108,8 +108,8 @@ async fn snapshots_are_as_many_as_asked_for() {
     for (snapshot_every, expected) in [(1, 13), (3, 5), (16, 2)] {
         let directory = tempfile::tempdir().unwrap();
         let store = RedbStore::open(directory.path(), every(snapshot_every)).unwrap();
-        let mut tale = Tale::new("one", 12);
-        tale.steps(&store, 13).await;
+        let mut tale = Script::new("one", 12);
+        tale.commit_steps(&store, 13).await;
         assert_eq!(store.counts().snapshots, expected, "every {snapshot_every}");
         assert_eq!(store.counts().transitions, 13);
         let stored = store.load(&tale.id).await.unwrap().unwrap();
@@ -121,12 +121,12 @@ async fn snapshots_are_as_many_as_asked_for() {
 async fn a_long_execution_writes_few_snapshots() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
-    let mut tale = Tale::new("long", limits::STEPS_MAX);
-    tale.steps(&store, limits::STEPS_MAX + 1).await;
+    let mut tale = Script::new("long", limits::STEPS_MAX);
+    tale.commit_steps(&store, limits::STEPS_MAX + 1).await;
     let counts = store.counts();
     assert_eq!(counts.transitions, 501);
     assert!((2..60).contains(&counts.snapshots), "{counts:?}");
-    tale.check(&store).await;
+    tale.check_store(&store).await;
     let bytes = fs::metadata(directory.path().join("executions.redb")).unwrap().len();
     assert!(bytes < 16 << 20, "{bytes}");
 }
@@ -135,9 +135,9 @@ async fn a_long_execution_writes_few_snapshots() {
 async fn a_loaded_position_is_the_one_last_answered() {
     let directory = tempfile::tempdir().unwrap();
     let store = RedbStore::open(directory.path(), every(7)).unwrap();
-    let mut tale = Tale::new("one", 100);
+    let mut tale = Script::new("one", 100);
     for _ in 0..100 {
-        tale.step(&store).await.unwrap();
+        tale.commit_step(&store).await.unwrap();
         let stored = store.load(&tale.id).await.unwrap().unwrap();
         assert_eq!(stored.position, tale.position);
     }
@@ -147,8 +147,8 @@ async fn a_loaded_position_is_the_one_last_answered() {
 async fn a_checkpoint_leaves_nothing_to_replay() {
     let directory = tempfile::tempdir().unwrap();
     let store = RedbStore::open(directory.path(), every(1024)).unwrap();
-    let mut tale = Tale::new("one", 50);
-    tale.steps(&store, 30).await;
+    let mut tale = Script::new("one", 50);
+    tale.commit_steps(&store, 30).await;
     assert_eq!(store.counts().snapshots, 1);
     let execution = Arc::new(tale.execution.clone().unwrap());
     tale.position = store.checkpoint(Arc::clone(&execution), tale.position).await.unwrap();
@@ -156,28 +156,28 @@ async fn a_checkpoint_leaves_nothing_to_replay() {
     let before = store.counts();
     store.checkpoint(execution, tale.position).await.unwrap();
     assert_eq!(store.counts(), before, "it was current");
-    tale.check(&store).await;
-    tale.step(&store).await.unwrap();
-    tale.check(&store).await;
+    tale.check_store(&store).await;
+    tale.commit_step(&store).await.unwrap();
+    tale.check_store(&store).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_callers_share_a_commit() {
     let directory = tempfile::tempdir().unwrap();
     let store = Arc::new(open(directory.path()));
-    let definition = definition(4);
+    let definition = build_definition(4);
     let callers: Vec<_> = (0..256)
         .map(|at| {
             let (store, definition) = (Arc::clone(&store), Arc::clone(&definition));
             tokio::spawn(async move {
-                let mut tale = Tale::with(&format!("tale {at}"), definition);
-                tale.steps(&*store, 5).await;
+                let mut tale = Script::with_definition(&format!("tale {at}"), definition);
+                tale.commit_steps(&*store, 5).await;
                 tale
             })
         })
         .collect();
     for caller in callers {
-        caller.await.unwrap().check(&*store).await;
+        caller.await.unwrap().check_store(&*store).await;
     }
     let counts = store.counts();
     assert_eq!(counts.transitions, 5 * 256);
@@ -192,7 +192,9 @@ async fn a_batch_of_one_is_a_commit_each() {
     let callers: Vec<_> = (0..16)
         .map(|at| {
             let store = Arc::clone(&store);
-            tokio::spawn(async move { Tale::new(&format!("tale {at}"), 2).step(&*store).await })
+            tokio::spawn(
+                async move { Script::new(&format!("tale {at}"), 2).commit_step(&*store).await },
+            )
         })
         .collect();
     for caller in callers {
@@ -206,14 +208,14 @@ async fn two_commits_of_one_execution_in_one_batch_are_both_right() {
     for snapshot_every in [1, 16] {
         let directory = tempfile::tempdir().unwrap();
         let store = RedbStore::open(directory.path(), every(snapshot_every)).unwrap();
-        let mut tale = Tale::new("one", 5);
-        tale.steps(&store, 2).await;
+        let mut tale = Script::new("one", 5);
+        tale.commit_steps(&store, 2).await;
         let before = store.counts().commits;
-        let first = tale.transition("first");
-        let mut ahead = Tale::new("one", 5);
+        let first = tale.build_transition("first");
+        let mut ahead = Script::new("one", 5);
         ahead.execution = Some(first.execution.clone());
-        let second = ahead.transition("second");
-        let (first, second) = (tale.commit_of(first), tale.commit_of(second));
+        let second = ahead.build_transition("second");
+        let (first, second) = (tale.build_commit(first), tale.build_commit(second));
         let expected: Execution = (*second.execution).clone();
         let (one, two, again) =
             tokio::join!(store.commit(first.clone()), store.commit(second), store.commit(first));
@@ -238,7 +240,7 @@ async fn a_second_opener_is_told_that_the_store_is_busy() {
         RedbStore::open(directory.path(), Options::default()).unwrap_err().code(),
         Code::StoreBusy
     );
-    Tale::new("one", 2).step(&store).await.unwrap();
+    Script::new("one", 2).commit_step(&store).await.unwrap();
     store.close().await.unwrap();
     open(directory.path());
 }
@@ -300,7 +302,7 @@ async fn refusals_reach_the_disk_without_a_commit() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
     for number in 0..3 {
-        store.note_refusal(refusal(number, None));
+        store.note_refusal(build_refusal(number, None));
     }
     store.close().await.unwrap();
     let store = open(directory.path());
@@ -325,8 +327,8 @@ fn spoil_row(directory: &Path, key: u64) {
 async fn what_was_folded_once_is_not_scanned_again() {
     let directory = tempfile::tempdir().unwrap();
     let store = RedbStore::open(directory.path(), every(16)).unwrap();
-    let mut tale = Tale::new("one", 40);
-    tale.steps(&store, 10).await;
+    let mut tale = Script::new("one", 40);
+    tale.commit_steps(&store, 10).await;
     store.close().await.unwrap();
     // The last row still names the low-water mark of its time; this opening covers all of them.
     open(directory.path()).close().await.unwrap();
@@ -339,7 +341,7 @@ async fn what_was_folded_once_is_not_scanned_again() {
     // Rows that come after it are found.
     let stored = store.load(&tale.id).await.unwrap().unwrap();
     tale.position = stored.position;
-    tale.steps(&store, 5).await;
+    tale.commit_steps(&store, 5).await;
     let survivor = open(crash(directory.path()).path());
     let stored = survivor.load(&tale.id).await.unwrap().unwrap();
     assert_eq!(Some(stored.execution), tale.execution);
@@ -350,11 +352,11 @@ async fn what_was_folded_once_is_not_scanned_again() {
 async fn a_large_file_that_was_closed_is_not_read_through() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
-    let mut tale = Tale::new("one", 40);
-    tale.step(&store).await.unwrap();
+    let mut tale = Script::new("one", 40);
+    tale.commit_step(&store).await.unwrap();
     for number in 0..3 {
         let text = format!("{number}{}", "x".repeat(3 << 20));
-        tale.say(&store, &text).await.unwrap();
+        tale.commit_output(&store, &text).await.unwrap();
     }
     store.close().await.unwrap();
     let path = directory.path().join("executions.redb");
@@ -363,14 +365,14 @@ async fn a_large_file_that_was_closed_is_not_read_through() {
     let content = bytes.windows(64).position(|bytes| bytes == [b'x'; 64]);
     bytes[content.unwrap()] = b'y';
     fs::write(&path, bytes).unwrap();
-    tale.check(&open(directory.path())).await;
+    tale.check_store(&open(directory.path())).await;
 }
 
 /// The start of an execution that brings `content` with it.
 fn start_with(name: &str, content: &Arc<[u8]>) -> Commit {
-    let mut tale = Tale::new(name, 2);
-    let transition = tale.transition("start");
-    let mut commit = tale.commit_of(transition);
+    let mut tale = Script::new(name, 2);
+    let transition = tale.build_transition("start");
+    let mut commit = tale.build_commit(transition);
     let content = (Digest::compute(content), Arc::clone(content));
     commit.contents.push(content);
     commit
@@ -399,7 +401,7 @@ async fn room_is_kept_for_content_once() {
     assert!(blocks() < 48 << 20, "{}", blocks());
     // And what is stored needs none.
     store.commit(start_with("before", &content)).await.unwrap();
-    Tale::new("between", 1).step(&*store).await.unwrap();
+    Script::new("between", 1).commit_step(&*store).await.unwrap();
     let before = blocks();
     store.close().await.unwrap();
     let store = open(directory.path());
@@ -411,10 +413,10 @@ async fn room_is_kept_for_content_once() {
 async fn telemetry_is_found_beyond_one_portion() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
-    let mut tale = Tale::new("one", 450);
-    tale.steps(&store, 300).await;
-    store.note_refusal(refusal(1, None));
-    tale.steps(&store, 300 - 149).await;
+    let mut tale = Script::new("one", 450);
+    tale.commit_steps(&store, 300).await;
+    store.note_refusal(build_refusal(1, None));
+    tale.commit_steps(&store, 300 - 149).await;
     let query =
         |event_type, limit| TelemetryQuery { event_type, limit, ..TelemetryQuery::default() };
     let all = store.load_telemetry(query(None, 10_000)).await.unwrap();
@@ -454,7 +456,7 @@ async fn a_killed_process_loses_nothing_that_it_answered() {
         let store = open(directory.path());
         assert_eq!(answered.len(), 3);
         for (name, revision) in answered {
-            let id = super::tale::id(&name);
+            let id = super::script::execution_id(&name);
             let stored = store.load(&id).await.unwrap().unwrap();
             assert!(stored.execution.revision() >= revision, "{name}");
             let history = store.load_history(&id).await.unwrap();
@@ -471,10 +473,10 @@ async fn the_child_that_is_killed() {
         return;
     };
     let store = RedbStore::open(Path::new(&directory), every(5)).unwrap();
-    let mut tales: Vec<_> = (0..3).map(|at| Tale::new(&format!("tale {at}"), 450)).collect();
+    let mut tales: Vec<_> = (0..3).map(|at| Script::new(&format!("tale {at}"), 450)).collect();
     for _ in 0..450 {
         for tale in &mut tales {
-            tale.step(&store).await.unwrap();
+            tale.commit_step(&store).await.unwrap();
             let mut out = std::io::stdout().lock();
             writeln!(out, "answered {}/{}", tale.id, tale.rows.len()).unwrap();
         }

@@ -10,7 +10,7 @@ use midex_domain::{
 use midex_engine::store::{ExaminationProgress, Options, RedbStore, Store};
 use redb::{Database, Key, ReadableTable, Table, TableDefinition};
 
-use super::{index::open_ids, listing::started, tale::Tale};
+use super::{index::open_ids, pages::start_scripts, script::Script};
 
 /// Examines all of a store: how many entries there are, and the open executions.
 async fn examined(store: &dyn Store) -> Result<(u64, Vec<Execution>)> {
@@ -31,17 +31,17 @@ fn open(directory: &Path, snapshot_every: u32) -> RedbStore {
     RedbStore::open(directory, options).unwrap()
 }
 
-async fn tales(store: &RedbStore, count: usize) -> Vec<Tale> {
-    let mut tales = started(store, count).await;
+async fn tales(store: &RedbStore, count: usize) -> Vec<Script> {
+    let mut tales = start_scripts(store, count).await;
     for (at, tale) in tales.iter_mut().enumerate() {
-        tale.steps(store, 1 + at % 7).await;
+        tale.commit_steps(store, 1 + at % 7).await;
         if at < 4 {
             // Too long for its row.
-            tale.say(store, &format!("{at}").repeat(20_000)).await.unwrap();
+            tale.commit_output(store, &format!("{at}").repeat(20_000)).await.unwrap();
         }
     }
     for tale in tales.iter_mut().step_by(3) {
-        tale.turn(store, State::Failed).await.unwrap();
+        tale.commit_state(store, State::Failed).await.unwrap();
     }
     tales
 }
@@ -79,10 +79,10 @@ async fn what_moves_meanwhile_holds_together() {
     while let Some(from) = next {
         next = store.examine(from).await.unwrap().next_progress;
         for at in [1, 2, 4] {
-            tales[at].step(&store).await.unwrap();
+            tales[at].commit_step(&store).await.unwrap();
         }
         let ends = &mut tales[ends.next().unwrap()];
-        ends.turn(&store, State::Failed).await.unwrap();
+        ends.commit_state(&store, State::Failed).await.unwrap();
     }
     store.close().await.unwrap();
 }

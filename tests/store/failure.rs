@@ -13,7 +13,7 @@ use std::{
 use midex_domain::error::Code;
 use midex_engine::store::{FileHook, FileOperation, Options, RedbStore, Store};
 
-use super::tale::{Tale, refusal};
+use super::script::{Script, build_refusal};
 
 /// Fails the operations of one kind from the k-th after it is armed, as many as it is told.
 #[derive(Clone, Default)]
@@ -71,7 +71,7 @@ fn writes(operation: FileOperation<'_>) -> bool {
 }
 
 /// Until the store answers again: it opens its file in its own time.
-pub(super) async fn back(store: &RedbStore, tale: &Tale) {
+pub(super) async fn back(store: &RedbStore, tale: &Script) {
     let back = async {
         while store.load(&tale.id).await.is_err() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -88,13 +88,13 @@ async fn a_failed_commit_is_refused_and_the_store_comes_back() {
             let saboteur = Saboteur::default();
             let store =
                 open(directory.path(), saboteur.hook(writes, io::ErrorKind::Other), snapshot_every);
-            let mut tale = Tale::new("one", 90);
-            tale.steps(&store, 5).await;
+            let mut tale = Script::new("one", 90);
+            tale.commit_steps(&store, 5).await;
             saboteur.arm(k, 1);
             // Many operations lie in one commit: the k-th is met within a few of them.
             let mut refused = None;
             while saboteur.failed() == 0 {
-                if let Err(error) = tale.step(&store).await {
+                if let Err(error) = tale.commit_step(&store).await {
                     refused = Some(error);
                 }
             }
@@ -108,11 +108,11 @@ async fn a_failed_commit_is_refused_and_the_store_comes_back() {
             tale.rows = store.load_history(&tale.id).await.unwrap();
             tale.execution = Some(stored.execution);
             tale.position = stored.position;
-            tale.check(&store).await;
-            tale.steps(&store, 5).await;
-            tale.check(&store).await;
+            tale.check_store(&store).await;
+            tale.commit_steps(&store, 5).await;
+            tale.check_store(&store).await;
             store.close().await.unwrap();
-            tale.check(&RedbStore::open(directory.path(), Options::default()).unwrap()).await;
+            tale.check_store(&RedbStore::open(directory.path(), Options::default()).unwrap()).await;
         }
     }
 }
@@ -124,17 +124,17 @@ async fn a_store_that_stays_broken_comes_back_with_its_disk() {
     // All but setting blocks aside: where that fails the batch is refused, and nothing is broken.
     let all = |operation: FileOperation<'_>| !matches!(operation, FileOperation::Reserve(_));
     let store = open(directory.path(), saboteur.hook(all, io::ErrorKind::Other), 16);
-    let mut tale = Tale::new("one", 9);
-    tale.steps(&store, 3).await;
-    store.note_refusal(refusal(0, None));
-    tale.steps(&store, 1).await;
+    let mut tale = Script::new("one", 9);
+    tale.commit_steps(&store, 3).await;
+    store.note_refusal(build_refusal(0, None));
+    tale.commit_steps(&store, 1).await;
     // The refusal goes with a batch that fails, and whether it was stored is not known for long.
     saboteur.arm(0, i64::MAX);
-    store.note_refusal(refusal(1, None));
-    tale.step(&store).await.unwrap_err();
+    store.note_refusal(build_refusal(1, None));
+    tale.commit_step(&store).await.unwrap_err();
     let failed = saboteur.failed();
     for _ in 0..3 {
-        let error = tale.step(&store).await.unwrap_err();
+        let error = tale.commit_step(&store).await.unwrap_err();
         assert!(error.code().retryable(), "{error:?}");
     }
     let error = store.load(&tale.id).await.unwrap_err();
@@ -146,8 +146,8 @@ async fn a_store_that_stays_broken_comes_back_with_its_disk() {
     assert_eq!(error.code(), Code::StoreBusy, "{error:?}");
     saboteur.disarm();
     back(&store, &tale).await;
-    tale.step(&store).await.unwrap();
-    tale.check(&store).await;
+    tale.commit_step(&store).await.unwrap();
+    tale.check_store(&store).await;
     let query = midex_engine::store::TelemetryQuery {
         event_type: Some(midex_domain::telemetry::EventType::TokenExpired),
         limit: 10,
@@ -169,17 +169,17 @@ async fn a_failed_read_heals_without_a_write() {
             ..Options::default()
         };
         let store = RedbStore::open(directory.path(), options).unwrap();
-        let mut tale = Tale::new("one", 90);
-        tale.steps(&store, 50).await;
+        let mut tale = Script::new("one", 90);
+        tale.commit_steps(&store, 50).await;
         saboteur.arm(0, 1);
         store.load(&tale.id).await.unwrap_err();
         assert_eq!(saboteur.failed(), 1);
         back(&store, &tale).await;
-        tale.check(&store).await;
+        tale.check_store(&store).await;
         let counts = store.counts();
         assert_eq!((counts.transitions, counts.reopenings), (50, 1));
-        tale.step(&store).await.unwrap();
-        tale.check(&store).await;
+        tale.commit_step(&store).await.unwrap();
+        tale.check_store(&store).await;
     }
 }
 
@@ -188,13 +188,13 @@ async fn a_broken_store_comes_back_without_being_asked_to_write() {
     let directory = tempfile::tempdir().unwrap();
     let saboteur = Saboteur::default();
     let store = open(directory.path(), saboteur.hook(|_| true, io::ErrorKind::Other), 1);
-    let mut tale = Tale::new("one", 9);
-    tale.steps(&store, 3).await;
+    let mut tale = Script::new("one", 9);
+    tale.commit_steps(&store, 3).await;
     saboteur.arm(0, i64::MAX);
-    tale.step(&store).await.unwrap_err();
+    tale.commit_step(&store).await.unwrap_err();
     saboteur.disarm();
     back(&store, &tale).await;
-    tale.check(&store).await;
+    tale.check_store(&store).await;
 }
 
 #[tokio::test]
@@ -211,13 +211,13 @@ async fn a_full_disk_changes_nothing_and_is_met_before_the_database() {
         })
     };
     let store = open(directory.path(), hook, 1);
-    let mut tale = Tale::new("one", 400);
-    tale.steps(&store, 2).await;
+    let mut tale = Script::new("one", 400);
+    tale.commit_steps(&store, 2).await;
     full.store(true, Ordering::SeqCst);
     // What was set aside before still serves.
-    tale.step(&store).await.unwrap();
+    tale.commit_step(&store).await.unwrap();
     let text = "x".repeat(2 << 20);
-    let error = tale.say(&store, &text).await.unwrap_err();
+    let error = tale.commit_output(&store, &text).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreFull);
     assert!(error.code().retryable());
     let action = error.suggested_action();
@@ -226,15 +226,15 @@ async fn a_full_disk_changes_nothing_and_is_met_before_the_database() {
         assert!(action.contains(part), "{action}");
     }
     let commits = store.counts().commits;
-    tale.check(&store).await;
-    let error = tale.say(&store, &text).await.unwrap_err();
+    tale.check_store(&store).await;
+    let error = tale.commit_output(&store, &text).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreFull);
-    tale.check(&store).await;
+    tale.check_store(&store).await;
     full.store(false, Ordering::SeqCst);
-    tale.say(&store, &text).await.unwrap();
+    tale.commit_output(&store, &text).await.unwrap();
     let counts = store.counts();
     assert_eq!((counts.commits, counts.reopenings), (commits + 1, 0));
-    tale.check(&store).await;
+    tale.check_store(&store).await;
 }
 
 /// Where no room can be set aside the database itself meets the full disk: what it stored is not known then.
@@ -250,10 +250,10 @@ async fn a_full_disk_that_the_database_meets_is_named_too() {
         };
         let hook = saboteur.hook(wanted, io::ErrorKind::StorageFull);
         let store = open(directory.path(), hook, 1);
-        let mut tale = Tale::new("one", 9);
-        tale.steps(&store, 2).await;
+        let mut tale = Script::new("one", 9);
+        tale.commit_steps(&store, 2).await;
         saboteur.arm(0, 1);
-        let error = tale.step(&store).await.unwrap_err();
+        let error = tale.commit_step(&store).await.unwrap_err();
         assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
         let action = error.suggested_action();
         assert!(action.contains("free at least 16 MiB"), "{action}");
@@ -270,18 +270,18 @@ async fn refusals_outlive_a_failed_batch() {
         saboteur.hook(|operation| operation == FileOperation::Sync, io::ErrorKind::Other),
         1,
     );
-    let mut tale = Tale::new("one", 9);
-    tale.steps(&store, 2).await;
+    let mut tale = Script::new("one", 9);
+    tale.commit_steps(&store, 2).await;
     saboteur.arm(0, 1);
-    store.note_refusal(refusal(1, None));
+    store.note_refusal(build_refusal(1, None));
     while saboteur.failed() == 0 {
-        let _ = tale.step(&store).await;
+        let _ = tale.commit_step(&store).await;
     }
     back(&store, &tale).await;
     let stored = store.load(&tale.id).await.unwrap().unwrap();
     tale.execution = Some(stored.execution);
     tale.position = stored.position;
-    tale.step(&store).await.unwrap();
+    tale.commit_step(&store).await.unwrap();
     let query = midex_engine::store::TelemetryQuery {
         event_type: Some(midex_domain::telemetry::EventType::TokenExpired),
         limit: 10,
@@ -307,7 +307,7 @@ async fn a_slow_disk_gathers_its_callers() {
         .map(|at| {
             let store = Arc::clone(&store);
             tokio::spawn(async move {
-                Tale::new(&format!("tale {at}"), 30).steps(&*store, 30).await;
+                Script::new(&format!("tale {at}"), 30).commit_steps(&*store, 30).await;
             })
         })
         .collect();

@@ -13,7 +13,7 @@ use std::{
 
 use midex_engine::store::{FileHook, FileOperation, Options, RedbStore, Store};
 
-use super::{disk::crash, tale::Tale};
+use super::{disk::crash, script::Script};
 use midex_test::long;
 
 /// Steps of each of the two processes of the script.
@@ -108,7 +108,7 @@ fn open(directory: &Path, options: &Options) -> RedbStore {
 }
 
 /// The execution as the store has it, as soon as it answers.
-async fn learn(tale: &mut Tale, store: &RedbStore, acknowledged: usize) {
+async fn learn(tale: &mut Script, store: &RedbStore, acknowledged: usize) {
     let asked = async {
         loop {
             let stored = store.load(&tale.id).await;
@@ -127,7 +127,7 @@ async fn learn(tale: &mut Tale, store: &RedbStore, acknowledged: usize) {
         history.len()
     );
     assert_eq!(history[..acknowledged], tale.rows[..acknowledged]);
-    tale.take(history, stored);
+    tale.adopt_stored(history, stored);
 }
 
 /// Plays the script with one fault; how many operations it has.
@@ -135,13 +135,13 @@ async fn play(at: u64, fault: Fault) -> u64 {
     let directory = tempfile::tempdir().unwrap();
     let saboteur = Arc::new(Saboteur::default());
     let options = saboteur.options(directory.path(), at, fault);
-    let mut tale = Tale::new("one", 90);
+    let mut tale = Script::new("one", 90);
     for _ in 0..2 {
         let store = open(directory.path(), &options);
         let acknowledged = tale.rows.len();
         learn(&mut tale, &store, acknowledged).await;
         for step in 0..STEPS {
-            if tale.say(&store, &"x".repeat(step * 700)).await.is_err() {
+            if tale.commit_output(&store, &"x".repeat(step * 700)).await.is_err() {
                 let acknowledged = tale.rows.len();
                 learn(&mut tale, &store, acknowledged).await;
             }
@@ -151,7 +151,7 @@ async fn play(at: u64, fault: Fault) -> u64 {
         let _ = store.close().await;
     }
     let met = saboteur.met.load(Ordering::SeqCst);
-    is_whole(directory.path(), &mut tale.again(), tale.rows.len()).await;
+    is_whole(directory.path(), &mut tale.duplicate(), tale.rows.len()).await;
     let left = saboteur.left.lock().unwrap().take();
     if let Some((acknowledged, left)) = left {
         is_whole(left.path(), &mut tale, acknowledged).await;
@@ -160,11 +160,11 @@ async fn play(at: u64, fault: Fault) -> u64 {
 }
 
 /// The store opens, has every acknowledged transition, and takes another one.
-async fn is_whole(directory: &Path, tale: &mut Tale, acknowledged: usize) {
+async fn is_whole(directory: &Path, tale: &mut Script, acknowledged: usize) {
     let store = RedbStore::open(directory, Options::default()).unwrap();
     learn(tale, &store, acknowledged).await;
-    tale.step(&store).await.unwrap();
-    tale.check(&store).await;
+    tale.commit_step(&store).await.unwrap();
+    tale.check_store(&store).await;
     store.close().await.unwrap();
 }
 

@@ -11,7 +11,7 @@ use std::{
 use midex_domain::limits;
 use midex_engine::store::{FileHook, FileOperation, Options, RedbStore, Store};
 
-use super::tale::Tale;
+use super::script::Script;
 use midex_test::long::{self, Dice};
 
 /// What a disk writes at once.
@@ -213,7 +213,7 @@ impl Forgetful {
 
 /// The execution as the store has it; of the transition that was refused nothing is known but what it says.
 /// Not while the power is cut.
-async fn learn(tale: &mut Tale, store: &RedbStore, disk: &Forgetful) {
+async fn learn(tale: &mut Script, store: &RedbStore, disk: &Forgetful) {
     while !disk.is_cut() {
         if let Ok(stored) = store.load(&tale.id).await
             && let Ok(history) = store.load_history(&tale.id).await
@@ -227,14 +227,14 @@ async fn learn(tale: &mut Tale, store: &RedbStore, disk: &Forgetful) {
 
 /// Everything that was acknowledged is there, and at most the one transition that was refused.
 fn become_as_stored(
-    tale: &mut Tale,
+    tale: &mut Script,
     stored: Option<midex_engine::store::LoadedExecution>,
     history: Vec<midex_domain::Row>,
 ) {
     let known = tale.rows.len();
     assert!(history.len() == known || history.len() == known + 1);
     assert_eq!(history[..known], tale.rows, "acknowledged rows are lost");
-    tale.take(history, stored);
+    tale.adopt_stored(history, stored);
 }
 
 /// Works until the power is cut; how many syncs failed.
@@ -242,7 +242,7 @@ async fn round(seed: u64) -> u64 {
     let disk = Forgetful::new(seed);
     let directory = tempfile::tempdir().unwrap();
     let store = RedbStore::open(directory.path(), disk.options(seed)).unwrap();
-    let mut tales: Vec<_> = (0..4).map(|at| Tale::new(&format!("tale {at}"), 400)).collect();
+    let mut tales: Vec<_> = (0..4).map(|at| Script::new(&format!("tale {at}"), 400)).collect();
     let mut dice = Dice(seed ^ 0x5eed);
     {
         let mut disk = disk.disk();
@@ -252,7 +252,7 @@ async fn round(seed: u64) -> u64 {
     while !disk.is_cut() {
         let tale = &mut tales[usize::try_from(dice.roll(4)).unwrap()];
         let text = "x".repeat(usize::try_from(dice.roll(9_000)).unwrap());
-        if tale.say(&store, &text).await.is_err() {
+        if tale.commit_output(&store, &text).await.is_err() {
             learn(tale, &store, &disk).await;
         }
     }
@@ -263,7 +263,7 @@ async fn round(seed: u64) -> u64 {
 }
 
 /// What the power cut left is whole, has all that was acknowledged, and goes on.
-async fn is_sound(survivor: &Survivor, tales: &mut [Tale]) {
+async fn is_sound(survivor: &Survivor, tales: &mut [Script]) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("executions.redb");
     fs::write(&path, &survivor.data).unwrap();
@@ -275,8 +275,8 @@ async fn is_sound(survivor: &Survivor, tales: &mut [Tale]) {
         let stored = store.load(&tale.id).await.unwrap();
         let history = store.load_history(&tale.id).await.unwrap();
         become_as_stored(tale, stored, history);
-        tale.step(&store).await.unwrap();
-        tale.check(&store).await;
+        tale.commit_step(&store).await.unwrap();
+        tale.check_store(&store).await;
     }
     store.close().await.unwrap();
     let mut database = redb::Database::open(&path).unwrap();

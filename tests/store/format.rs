@@ -18,7 +18,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use super::tale::{Tale, refusal};
+use super::script::{Script, build_refusal};
 
 fn hex(bytes: &[u8]) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
@@ -37,9 +37,9 @@ fn stored<K: Key + 'static>(path: &Path, table: &str, key: K::SelfType<'_>) -> S
 async fn the_bytes_of_a_record_do_not_change() {
     let directory = tempfile::tempdir().unwrap();
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
-    let mut tale = Tale::new("one", 2);
-    tale.steps(&store, 2).await;
-    store.note_refusal(refusal(3, Some(&tale.id)));
+    let mut tale = Script::new("one", 2);
+    tale.commit_steps(&store, 2).await;
+    store.note_refusal(build_refusal(3, Some(&tale.id)));
     store.close().await.unwrap();
     let path = directory.path().join("executions.redb");
     let meta = |key: &str| stored::<&str>(&path, "meta.v1", key);
@@ -178,13 +178,13 @@ fn a_variant_that_is_added_leaves_the_bytes_of_the_others_as_they_are() {
 #[tokio::test]
 async fn each_opening_after_a_transition_is_a_later_owner() {
     let directory = tempfile::tempdir().unwrap();
-    let mut tale = Tale::new("one", 9);
+    let mut tale = Script::new("one", 9);
     let mut before = OwnerEpoch::default();
     for _ in 0..3 {
         let store = RedbStore::open(directory.path(), Options::default()).unwrap();
         assert!(store.owner() > before);
         before = store.owner();
-        tale.step(&store).await.unwrap();
+        tale.commit_step(&store).await.unwrap();
         assert_eq!(store.owner(), before);
         store.close().await.unwrap();
     }
@@ -205,8 +205,8 @@ async fn snapshots_of_the_versions_before_are_read() {
 async fn a_first_snapshot_refers_to_the_first_row() {
     let directory = tempfile::tempdir().unwrap();
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
-    let mut tale = Tale::new("one", 2);
-    tale.steps(&store, 1).await;
+    let mut tale = Script::new("one", 2);
+    tale.commit_steps(&store, 1).await;
     let now = store.load(&tale.id).await.unwrap().unwrap();
     assert_eq!(now.execution.revision(), 1);
     store.close().await.unwrap();
@@ -217,7 +217,7 @@ async fn a_first_snapshot_refers_to_the_first_row() {
     change_snapshot(directory.path(), |bytes| bytes[0] = 4);
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
     assert_eq!(store.load(&tale.id).await.unwrap().unwrap().execution, now.execution);
-    tale.steps(&store, 1).await;
+    tale.commit_steps(&store, 1).await;
     assert_eq!(store.load(&tale.id).await.unwrap().unwrap().execution.revision(), 2);
     store.close().await.unwrap();
 }
@@ -225,8 +225,8 @@ async fn a_first_snapshot_refers_to_the_first_row() {
 async fn reads_snapshot_of_version(version: u8) {
     let directory = tempfile::tempdir().unwrap();
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
-    let mut tale = Tale::new("one", 2);
-    tale.steps(&store, 2).await;
+    let mut tale = Script::new("one", 2);
+    tale.commit_steps(&store, 2).await;
     let now = store.load(&tale.id).await.unwrap().unwrap();
     store.close().await.unwrap();
     change_snapshot(directory.path(), |bytes| {

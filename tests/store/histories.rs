@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use super::{
     disk::crash,
     index::{index, open_ids},
-    listing::{expected, present, to_the_end, up_to},
-    tale::{Tale, definition_of},
+    pages::{list_stored, query_all, read_pages, select_expected},
+    script::{Script, build_named_definition},
 };
 
 const WORKFLOWS: [&str; 2] = ["one", "other"];
@@ -48,7 +48,7 @@ impl Asked {
             workflow: (self.workflow).map(|at| WorkflowName::parse(WORKFLOWS[at]).unwrap()),
             project: self.project.and_then(|at| PROJECTS[at]).map(str::to_owned),
             before: self.before.map(midex_domain::Sequence),
-            ..up_to(self.limit)
+            ..query_all(self.limit)
         }
     }
 }
@@ -90,12 +90,12 @@ struct World {
     options: Options,
     store: Option<RedbStore>,
     definitions: Vec<Arc<Definition>>,
-    tales: Vec<Tale>,
+    tales: Vec<Script>,
 }
 
 impl World {
     fn new(options: Options) -> Self {
-        let definitions = WORKFLOWS.map(|name| definition_of(name, 4));
+        let definitions = WORKFLOWS.map(|name| build_named_definition(name, 4));
         let mut world = Self {
             directory: tempfile::tempdir().unwrap(),
             options,
@@ -118,9 +118,9 @@ impl World {
         match act {
             Act::Start { workflow, project } => {
                 let definition = Arc::clone(&self.definitions[*workflow]);
-                let tale = Tale::with(&format!("tale {count}"), definition);
-                let mut tale = tale.of(PROJECTS[*project]);
-                tale.step(store).await.unwrap();
+                let tale = Script::with_definition(&format!("tale {count}"), definition);
+                let mut tale = tale.with_project(PROJECTS[*project]);
+                tale.commit_step(store).await.unwrap();
                 self.tales.push(tale);
             }
             Act::List(asked) => self.list(&asked.query()).await,
@@ -159,19 +159,19 @@ impl World {
 
     async fn list(&self, query: &ListQuery) {
         let store = self.store.as_ref().unwrap();
-        let (listed, _) = to_the_end(store, query.clone()).await;
-        assert_eq!(listed, expected(present(&self.tales), query), "{query:?}");
+        let (listed, _) = read_pages(store, query.clone()).await;
+        assert_eq!(listed, select_expected(list_stored(&self.tales), query), "{query:?}");
     }
 }
 
-async fn move_on(store: &RedbStore, tale: &mut Tale, act: &Act) {
+async fn move_on(store: &RedbStore, tale: &mut Script, act: &Act) {
     let execution = tale.execution.clone().unwrap();
     match act {
         Act::Step { .. } if execution.state() == State::Running => {
-            tale.step(store).await.unwrap();
+            tale.commit_step(store).await.unwrap();
         }
         Act::Turn { to, .. } if execution.state().can_become(State::ALL[*to]) => {
-            tale.turn(store, State::ALL[*to]).await.unwrap();
+            tale.commit_state(store, State::ALL[*to]).await.unwrap();
         }
         Act::Checkpoint { .. } => {
             let position = store.checkpoint(Arc::new(execution), tale.position).await;
@@ -197,8 +197,8 @@ proptest! {
             for act in &acts {
                 world.act(act).await;
             }
-            world.list(&up_to(3)).await;
-            world.list(&ListQuery { open_only: true, ..up_to(3) }).await;
+            world.list(&query_all(3)).await;
+            world.list(&ListQuery { open_only: true, ..query_all(3) }).await;
         });
     }
 }

@@ -8,10 +8,12 @@ use redb::{Database, ReadableDatabase, TableDefinition};
 
 use super::{
     disk::crash,
-    listing::{
-        all, expected, names, narrow, open_up_to, page, present, started, to_the_end, up_to,
+    listing::narrow,
+    pages::{
+        list_ids, list_stored, query_all, query_open, read_all, read_page, read_pages,
+        select_expected, start_scripts,
     },
-    tale::{Tale, id},
+    script::{Script, execution_id},
 };
 
 /// What the index on the disk holds.
@@ -24,8 +26,8 @@ pub(super) fn index(directory: &Path) -> BTreeSet<String> {
     ids.map(|entry| entry.unwrap().0.value().to_owned()).collect()
 }
 
-pub(super) fn open_ids(tales: &[Tale]) -> BTreeSet<String> {
-    present(tales)
+pub(super) fn open_ids(tales: &[Script]) -> BTreeSet<String> {
+    list_stored(tales)
         .map(|(_, one)| one)
         .filter(|one| !one.state().is_final())
         .map(|one| one.id().to_string())
@@ -38,26 +40,26 @@ async fn the_index_is_right_after_a_crash() {
         let directory = tempfile::tempdir().unwrap();
         let options = Options { snapshot_every, ..Options::default() };
         let store = RedbStore::open(directory.path(), options.clone()).unwrap();
-        let mut tales = started(&store, 6).await;
+        let mut tales = start_scripts(&store, 6).await;
         for round in 0..5 {
             // Each ends with rows behind it that no snapshot covers.
             for tale in &mut tales[round..] {
-                tale.steps(&store, 2 + round).await;
+                tale.commit_steps(&store, 2 + round).await;
             }
-            tales[round].turn(&store, State::Failed).await.unwrap();
+            tales[round].commit_state(&store, State::Failed).await.unwrap();
             let crashed = crash(directory.path());
             let copy = crash(directory.path());
             // The redo log holds some of it until the file is opened.
             drop(RedbStore::open(copy.path(), options.clone()).unwrap());
             assert_eq!(index(copy.path()), open_ids(&tales));
             let survivor = RedbStore::open(crashed.path(), options.clone()).unwrap();
-            for query in [up_to(4), open_up_to(4)] {
-                let listed = all(&survivor, query.clone()).await;
-                assert_eq!(listed, expected(present(&tales), &query));
+            for query in [query_all(4), query_open(4)] {
+                let listed = read_all(&survivor, query.clone()).await;
+                assert_eq!(listed, select_expected(list_stored(&tales), &query));
             }
             // What is written after the crash is indexed as well.
-            let mut later = Tale::new("later", 3);
-            later.step(&survivor).await.unwrap();
+            let mut later = Script::new("later", 3);
+            later.commit_step(&survivor).await.unwrap();
             drop(survivor);
             let mut expected = open_ids(&tales);
             expected.insert("later".into());
@@ -72,35 +74,35 @@ async fn the_index_is_right_after_a_crash() {
 async fn an_answer_looks_at_so_many_rows_and_no_more() {
     let directory = tempfile::tempdir().unwrap();
     let store = narrow(directory.path(), 10);
-    let mut tales = started(&store, 2).await;
-    let mut noise = Tale::new("noise", 90);
-    noise.steps(&store, 50).await;
+    let mut tales = start_scripts(&store, 2).await;
+    let mut noise = Script::new("noise", 90);
+    noise.commit_steps(&store, 50).await;
     // 52 rows: the page ends where the tenth was looked at, and the next goes on behind it.
-    let first = page(&store, &up_to(5)).await;
-    assert_eq!(names(&first.executions), ["noise"]);
-    assert_eq!(first.next, Some(Sequence(43)));
-    let mut query = up_to(5);
-    query.before = first.next;
-    let second = page(&store, &query).await;
+    let first = read_page(&store, &query_all(5)).await;
+    assert_eq!(list_ids(&first.executions), ["noise"]);
+    assert_eq!(first.next_key, Some(Sequence(43)));
+    let mut query = query_all(5);
+    query.before = first.next_key;
+    let second = read_page(&store, &query).await;
     assert_eq!(second.executions.len(), 0);
-    assert_eq!(second.next, Some(Sequence(33)));
-    let (listed, pages) = to_the_end(&store, up_to(5)).await;
-    assert_eq!(names(&listed), ["noise", "tale 1", "tale 0"]);
+    assert_eq!(second.next_key, Some(Sequence(33)));
+    let (listed, pages) = read_pages(&store, query_all(5)).await;
+    assert_eq!(list_ids(&listed), ["noise", "tale 1", "tale 0"]);
     assert_eq!(pages, 6);
     // So few open ones are found by their index, in one answer.
-    let (listed, pages) = to_the_end(&store, open_up_to(5)).await;
+    let (listed, pages) = read_pages(&store, query_open(5)).await;
     assert_eq!((listed.len(), pages), (3, 1));
     // As many as may be looked at are, and one more are looked for in the journal.
     for at in 0..7 {
-        tales.push(Tale::new(&format!("more {at}"), 3));
-        tales[at + 2].step(&store).await.unwrap();
+        tales.push(Script::new(&format!("more {at}"), 3));
+        tales[at + 2].commit_step(&store).await.unwrap();
     }
-    let (listed, pages) = to_the_end(&store, open_up_to(50)).await;
+    let (listed, pages) = read_pages(&store, query_open(50)).await;
     assert_eq!((listed.len(), pages), (10, 1));
-    Tale::new("too many", 3).step(&store).await.unwrap();
-    let (listed, pages) = to_the_end(&store, open_up_to(50)).await;
+    Script::new("too many", 3).commit_step(&store).await.unwrap();
+    let (listed, pages) = read_pages(&store, query_open(50)).await;
     assert_eq!((listed.len(), pages), (11, 7));
-    let anew = all(&store, up_to(50)).await;
+    let anew = read_all(&store, query_all(50)).await;
     assert_eq!(anew, listed);
 }
 
@@ -126,9 +128,12 @@ async fn an_index_that_names_nobody_is_damage() {
     transaction.commit().unwrap();
     drop(database);
     let store = narrow(directory.path(), 10);
-    let error = store.list(open_up_to(1)).await.unwrap_err();
+    let error = store.list(query_open(1)).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreCorrupt);
-    assert_eq!(error.context("execution_id").unwrap().as_str(), Some(id("nobody").as_str()));
+    assert_eq!(
+        error.context("execution_id").unwrap().as_str(),
+        Some(execution_id("nobody").as_str())
+    );
     assert!(error.context("path").is_some());
-    assert_eq!(all(&store, up_to(1)).await, []);
+    assert_eq!(read_all(&store, query_all(1)).await, []);
 }

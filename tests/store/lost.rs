@@ -11,12 +11,12 @@ use std::{
 use midex_domain::error::{Code, Error};
 use midex_engine::store::{FileHook, FileOperation, Options, RedbStore, Store};
 
-use super::{failure::Saboteur, tale::Tale};
+use super::{failure::Saboteur, script::Script};
 
 struct Scene {
     directory: tempfile::TempDir,
     store: RedbStore,
-    tale: Tale,
+    tale: Script,
 }
 
 impl Scene {
@@ -27,8 +27,8 @@ impl Scene {
     async fn with(options: Options) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = RedbStore::open(directory.path(), options).unwrap();
-        let mut tale = Tale::new("one", 90);
-        tale.steps(&store, 3).await;
+        let mut tale = Script::new("one", 90);
+        tale.commit_steps(&store, 3).await;
         Self { directory, store, tale }
     }
 
@@ -42,10 +42,10 @@ impl Scene {
 
     /// The next transition is refused for what happened to the file at `path`, and so is all that follows.
     async fn is_lost(&mut self, path: &Path, what: &str) {
-        let error = self.tale.step(&self.store).await.unwrap_err();
+        let error = self.tale.commit_step(&self.store).await.unwrap_err();
         is_lost(&error, path, what);
         let commits = self.store.counts().commits;
-        is_lost(&self.tale.step(&self.store).await.unwrap_err(), path, what);
+        is_lost(&self.tale.commit_step(&self.store).await.unwrap_err(), path, what);
         is_lost(&self.store.load(&self.tale.id).await.unwrap_err(), path, what);
         assert_eq!(self.store.counts().commits, commits);
     }
@@ -85,7 +85,7 @@ async fn a_file_that_was_moved_away_can_be_moved_back() {
     assert!(fs::read(&aside).unwrap() == before, "nothing is written to it");
     fs::rename(&aside, scene.data()).unwrap();
     let store = RedbStore::open(scene.directory.path(), Options::default()).unwrap();
-    scene.tale.check(&store).await;
+    scene.tale.check_store(&store).await;
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn a_file_that_was_replaced_is_another() {
     scene.store.close().await.unwrap();
     assert!(fs::read(scene.data()).unwrap() == before);
     let store = RedbStore::open(scene.directory.path(), Options::default()).unwrap();
-    scene.tale.check(&store).await;
+    scene.tale.check_store(&store).await;
 }
 
 #[tokio::test]
@@ -122,8 +122,8 @@ async fn a_file_with_something_behind_its_end_is_the_same() {
     let bytes = fs::metadata(scene.data()).unwrap().len();
     let file = fs::OpenOptions::new().write(true).open(scene.data()).unwrap();
     file.write_all_at(b"x", bytes + 4095).unwrap();
-    scene.tale.step(&scene.store).await.unwrap();
-    scene.tale.check(&scene.store).await;
+    scene.tale.commit_step(&scene.store).await.unwrap();
+    scene.tale.check_store(&scene.store).await;
 }
 
 /// Without the lock file another server may own another store by now.
@@ -136,12 +136,12 @@ async fn a_server_whose_lock_was_removed_owns_nothing() {
     fs::remove_file(scene.lock()).unwrap();
     fs::remove_file(scene.data()).unwrap();
     let second = RedbStore::open(scene.directory.path(), Options::default()).unwrap();
-    let mut other = Tale::new("other", 9);
-    other.steps(&second, 2).await;
+    let mut other = Script::new("other", 9);
+    other.commit_steps(&second, 2).await;
     scene.is_lost(&scene.data(), "was replaced").await;
     scene.store.close().await.unwrap();
-    other.steps(&second, 2).await;
-    other.check(&second).await;
+    other.commit_steps(&second, 2).await;
+    other.check_store(&second).await;
 }
 
 /// What a commit wrote into a file that lost its name meanwhile is stored nowhere.
@@ -176,11 +176,11 @@ async fn another_file_is_not_opened_after_a_failure() {
     let copy = scene.directory.path().join("copy");
     fs::copy(scene.data(), &copy).unwrap();
     saboteur.arm(0, i64::MAX);
-    let error = scene.tale.step(&scene.store).await.unwrap_err();
+    let error = scene.tale.commit_step(&scene.store).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
     fs::rename(&copy, scene.data()).unwrap();
     saboteur.disarm();
-    while scene.tale.step(&scene.store).await.unwrap_err().code() != Code::StoreLost {
+    while scene.tale.commit_step(&scene.store).await.unwrap_err().code() != Code::StoreLost {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     scene.is_lost(&scene.data(), "was replaced").await;

@@ -15,9 +15,11 @@ mod histories;
 mod index;
 mod listing;
 mod lost;
+mod lying;
 mod opening;
 mod power;
 mod purge;
 mod redo;
 mod rewrite;
-mod tale;
+
+use midex_engine::store::contract::{pages, script};

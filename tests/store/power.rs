@@ -15,7 +15,7 @@ use std::{
 use midex_domain::Row;
 use midex_engine::store::{FileHook, FileOperation, Options, RedbStore, Store};
 
-use super::tale::Tale;
+use super::script::Script;
 use midex_test::long::{self, Dice};
 
 /// What a disk writes at once.
@@ -267,7 +267,7 @@ fn write(left: &[Option<Vec<u8>>; 2], directory: &Path) {
 
 /// Takes the execution from the store. It must have every acknowledged transition, and at most one more.
 async fn learn(
-    tale: &mut Tale,
+    tale: &mut Script,
     store: &RedbStore,
     known: &[Row],
     most: usize,
@@ -278,7 +278,7 @@ async fn learn(
         return Err(format!("{stored} transitions are stored, {acknowledged} were acknowledged"));
     }
     let stored = store.load(&tale.id).await.map_err(|error| format!("{error:?}"))?;
-    tale.take(history, stored);
+    tale.adopt_stored(history, stored);
     Ok(())
 }
 
@@ -295,7 +295,7 @@ async fn chain(seed: u64, processes: u64, ignores_syncs: bool) -> Result<u64, St
         let options = recorder.options(&mut dice);
         let store = RedbStore::open(directory.path(), options)
             .map_err(|error| format!("refused: {error:?}"))?;
-        let mut tale = Tale::seeded("one", 130, process + 1);
+        let mut tale = Script::with_seed("one", 130, process + 1);
         learn(&mut tale, &store, &known, most).await?;
         let opened = tale.rows.len();
         // What an opening has shown stays.
@@ -304,7 +304,7 @@ async fn chain(seed: u64, processes: u64, ignores_syncs: bool) -> Result<u64, St
         let steps = [24, 6, 0, 9][usize::try_from(process.min(1) * dice.roll(4)).unwrap()];
         for _ in 0..steps {
             let text = "x".repeat(usize::try_from(dice.roll(9_000)).unwrap());
-            tale.say(&store, &text).await.map_err(|error| format!("{error:?}"))?;
+            tale.commit_output(&store, &text).await.map_err(|error| format!("{error:?}"))?;
             recorder.acknowledged.store(tale.rows.len(), Ordering::SeqCst);
         }
         store.close().await.map_err(|error| format!("{error:?}"))?;

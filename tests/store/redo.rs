@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     disk::crash,
     failure::{Saboteur, back},
-    tale::{Tale, refusal},
+    script::{Script, build_refusal},
 };
 use midex_test::long;
 
@@ -52,37 +52,37 @@ fn redo(directory: &Path) -> PathBuf {
 }
 
 /// A store with a log that holds all but the first of `steps` transitions; it stays open.
-async fn logged(steps: usize) -> (tempfile::TempDir, RedbStore, Tale) {
+async fn logged(steps: usize) -> (tempfile::TempDir, RedbStore, Script) {
     let directory = tempfile::tempdir().unwrap();
     let store = RedbStore::open(directory.path(), at_once()).unwrap();
-    let mut tale = Tale::new("one", 90);
-    tale.steps(&store, steps).await;
+    let mut tale = Script::new("one", 90);
+    tale.commit_steps(&store, steps).await;
     (directory, store, tale)
 }
 
 /// What a crash leaves of such a store.
-async fn crashed(steps: usize) -> (tempfile::TempDir, Tale) {
+async fn crashed(steps: usize) -> (tempfile::TempDir, Script) {
     let (directory, _store, tale) = logged(steps).await;
     (crash(directory.path()), tale)
 }
 
 /// The execution as the store has it: nothing acknowledged is missing, and at most one transition more is there.
-async fn learn(tale: &mut Tale, store: &RedbStore) {
+async fn learn(tale: &mut Script, store: &RedbStore) {
     let history = store.load_history(&tale.id).await.unwrap();
     let known = tale.rows.len();
     assert!((known..=known + 1).contains(&history.len()), "{known}");
     assert_eq!(history[..known], tale.rows);
     let stored = store.load(&tale.id).await.unwrap();
-    tale.take(history, stored);
+    tale.adopt_stored(history, stored);
 }
 
 /// The store opens, has everything, goes on, and leaves a data file that needs no log.
-async fn is_whole(directory: &Path, tale: &mut Tale) {
+async fn is_whole(directory: &Path, tale: &mut Script) {
     let store = RedbStore::open(directory, Options::default()).unwrap();
     assert!(!redo(directory).exists());
     learn(tale, &store).await;
-    tale.step(&store).await.unwrap();
-    tale.check(&store).await;
+    tale.commit_step(&store).await.unwrap();
+    tale.check_store(&store).await;
     store.close().await.unwrap();
     let mut database = Database::open(data(directory)).unwrap();
     assert!(database.check_integrity().unwrap());
@@ -108,7 +108,7 @@ fn refused(directory: &Path, code: Code, what: &str) -> Error {
 async fn may_be_dropped(directory: &Path, rows: usize) {
     fs::write(redo(directory), "dropped\n").unwrap();
     let store = RedbStore::open(directory, Options::default()).unwrap();
-    let history = store.load_history(&super::tale::id("one")).await.unwrap();
+    let history = store.load_history(&super::script::execution_id("one")).await.unwrap();
     assert_eq!(history.len(), rows);
     store.close().await.unwrap();
     assert!(!redo(directory).exists());
@@ -156,12 +156,12 @@ async fn a_commit_is_one_write_and_one_sync() {
     let directory = tempfile::tempdir().unwrap();
     let counted = Counted::default();
     let store = RedbStore::open(directory.path(), hooked(at_once(), counted.hook())).unwrap();
-    let mut tale = Tale::new("one", 90);
-    tale.step(&store).await.unwrap();
+    let mut tale = Script::new("one", 90);
+    tale.commit_step(&store).await.unwrap();
     *counted.0.lock().unwrap() = [0; 4];
-    tale.steps(&store, 40).await;
+    tale.commit_steps(&store, 40).await;
     assert_eq!(*counted.0.lock().unwrap(), [0, 0, 40, 40]);
-    tale.check(&store).await;
+    tale.check_store(&store).await;
     store.close().await.unwrap();
 }
 
@@ -169,11 +169,11 @@ async fn a_commit_is_one_write_and_one_sync() {
 async fn a_process_that_stores_little_needs_no_log() {
     let directory = tempfile::tempdir().unwrap();
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
-    let mut tale = Tale::new("one", 90);
+    let mut tale = Script::new("one", 90);
     let few = usize::try_from(limits::REDO_AFTER_COMMITS).unwrap();
-    tale.steps(&store, few).await;
+    tale.commit_steps(&store, few).await;
     assert!(!redo(directory.path()).exists());
-    tale.step(&store).await.unwrap();
+    tale.commit_step(&store).await.unwrap();
     assert_eq!(fs::metadata(redo(directory.path())).unwrap().len(), limits::REDO_BYTES_MIN);
     let mode = fs::metadata(redo(directory.path())).unwrap().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -187,20 +187,20 @@ async fn a_log_grows_up_to_its_limit_and_begins_anew() {
     let directory = tempfile::tempdir().unwrap();
     let options = Options { redo_bytes: 3 << 20, ..at_once() };
     let store = RedbStore::open(directory.path(), options).unwrap();
-    let mut tale = Tale::new("one", 90);
+    let mut tale = Script::new("one", 90);
     let mut lengths = Vec::new();
     for at in 0..30 {
         let text = format!("{at}{}", "x".repeat(300_000));
-        tale.say(&store, &text).await.unwrap();
+        tale.commit_output(&store, &text).await.unwrap();
         lengths.push(fs::metadata(redo(directory.path())).unwrap().len() >> 20);
     }
     lengths.dedup();
     assert_eq!(lengths, [1, 3]);
     // One that does not fit at all goes to the data file.
-    tale.say(&store, &"x".repeat(4_000_000)).await.unwrap();
-    tale.check(&store).await;
+    tale.commit_output(&store, &"x".repeat(4_000_000)).await.unwrap();
+    tale.check_store(&store).await;
     let copy = crash(directory.path());
-    is_whole(copy.path(), &mut tale.again()).await;
+    is_whole(copy.path(), &mut tale.duplicate()).await;
 }
 
 #[tokio::test]
@@ -210,17 +210,17 @@ async fn a_crash_loses_nothing_of_the_log() {
         let directory = tempfile::tempdir().unwrap();
         let options = Options { snapshot_every, ..options };
         let store = RedbStore::open(directory.path(), options.clone()).unwrap();
-        let mut tale = Tale::new("one", 60);
+        let mut tale = Script::new("one", 60);
         for at in 0..30 {
-            tale.say(&store, &"x".repeat(at * 333)).await.unwrap();
-            store.note_refusal(refusal(at, None));
+            tale.commit_output(&store, &"x".repeat(at * 333)).await.unwrap();
+            store.note_refusal(build_refusal(at, None));
             if at % 3 == 0 {
                 let crashed = crash(directory.path());
                 // Again in the midst of what the next process does.
                 let survivor = RedbStore::open(crashed.path(), options.clone()).unwrap();
-                let mut again = tale.again();
+                let mut again = tale.duplicate();
                 learn(&mut again, &survivor).await;
-                again.steps(&survivor, 2).await;
+                again.commit_steps(&survivor, 2).await;
                 let crashed = crash(crashed.path());
                 is_whole(crashed.path(), &mut again).await;
             }
@@ -238,13 +238,13 @@ async fn what_is_there_already_may_be_put_again() {
     let hook = saboteur.hook(|operation| operation == FileOperation::Read, io::ErrorKind::Other);
     let options = Options { cache_bytes: 0, ..hooked(at_once(), hook) };
     let store = RedbStore::open(directory.path(), options).unwrap();
-    let mut tale = Tale::new("one", 90);
-    tale.steps(&store, 20).await;
+    let mut tale = Script::new("one", 90);
+    tale.commit_steps(&store, 20).await;
     saboteur.arm(0, 1);
     store.load(&tale.id).await.unwrap_err();
     back(&store, &tale).await;
-    tale.check(&store).await;
-    tale.steps(&store, 5).await;
+    tale.check_store(&store).await;
+    tale.commit_steps(&store, 5).await;
     let copy = crash(directory.path());
     is_whole(copy.path(), &mut tale).await;
 }
@@ -335,7 +335,7 @@ async fn a_file_restored_alone_is_not_mixed_with_the_log_of_another_moment() {
     store.close().await.unwrap();
     let closed = crash(directory.path());
     let store = RedbStore::open(directory.path(), small()).unwrap();
-    tale.steps(&store, 20).await;
+    tale.commit_steps(&store, 20).await;
     let late = crash(directory.path());
     for backup in [early, closed] {
         fs::copy(redo(late.path()), redo(backup.path())).unwrap();
@@ -464,9 +464,9 @@ async fn a_process_may_end_at_each_operation() {
         })
     };
     let store = RedbStore::open(directory.path(), hooked(small(), hook)).unwrap();
-    let mut tale = Tale::new("one", 90);
+    let mut tale = Script::new("one", 90);
     for _ in 0..30 {
-        tale.step(&store).await.unwrap();
+        tale.commit_step(&store).await.unwrap();
         *acknowledged.lock().unwrap() += 1;
     }
     store.close().await.unwrap();
@@ -502,19 +502,19 @@ async fn each_operation_may_fail() {
             let directory = tempfile::tempdir().unwrap();
             let (saboteur, hook) = fails(all, kind);
             let store = RedbStore::open(directory.path(), hooked(small(), hook)).unwrap();
-            let mut tale = Tale::new("one", 90);
+            let mut tale = Script::new("one", 90);
             saboteur.arm(at, 1);
             for _ in 0..14 {
-                if tale.step(&store).await.is_err() {
+                if tale.commit_step(&store).await.is_err() {
                     while store.load(&tale.id).await.is_err() {
                         tokio::time::sleep(Duration::from_millis(5)).await;
                     }
                     learn(&mut tale, &store).await;
                 }
             }
-            tale.check(&store).await;
+            tale.check_store(&store).await;
             let copy = crash(directory.path());
-            is_whole(copy.path(), &mut tale.again()).await;
+            is_whole(copy.path(), &mut tale.duplicate()).await;
             drop(store);
             is_whole(directory.path(), &mut tale).await;
         }
@@ -527,16 +527,16 @@ async fn a_failed_sync_of_the_log_leaves_the_data_file_in_its_place() {
     let (saboteur, hook) =
         fails(|operation| operation == FileOperation::SyncLog, io::ErrorKind::Other);
     let store = RedbStore::open(directory.path(), hooked(at_once(), hook)).unwrap();
-    let mut tale = Tale::new("one", 90);
-    tale.steps(&store, 8).await;
+    let mut tale = Script::new("one", 90);
+    tale.commit_steps(&store, 8).await;
     let inode = fs::metadata(data(directory.path())).unwrap().ino();
     saboteur.arm(0, 1);
-    let error = tale.step(&store).await.unwrap_err();
+    let error = tale.commit_step(&store).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
     assert!(!redo(directory.path()).exists(), "it was put into the data file");
     learn(&mut tale, &store).await;
-    tale.steps(&store, 8).await;
-    tale.check(&store).await;
+    tale.commit_steps(&store, 8).await;
+    tale.check_store(&store).await;
     assert_eq!(fs::metadata(data(directory.path())).unwrap().ino(), inode);
     is_whole(crash(directory.path()).path(), &mut tale).await;
 }
@@ -561,17 +561,17 @@ async fn once_nothing_is_to_do_the_data_file_is_whole() {
     let directory = tempfile::tempdir().unwrap();
     let options = Options { redo_after: 2, ..hasty() };
     let store = RedbStore::open(directory.path(), options).unwrap();
-    let mut tale = Tale::new("one", 90);
-    tale.steps(&store, 12).await;
+    let mut tale = Script::new("one", 90);
+    tale.commit_steps(&store, 12).await;
     settled(directory.path()).await;
     let copy = crash(directory.path());
     assert_eq!(format(copy.path()), "midex-1");
-    is_whole(copy.path(), &mut tale.again()).await;
+    is_whole(copy.path(), &mut tale.duplicate()).await;
     // Whoever comes back now and then is spared the making of a log each time.
-    tale.steps(&store, 2).await;
+    tale.commit_steps(&store, 2).await;
     assert!(!redo(directory.path()).exists());
-    tale.steps(&store, 12).await;
-    tale.check(&store).await;
+    tale.commit_steps(&store, 12).await;
+    tale.check_store(&store).await;
     store.close().await.unwrap();
 }
 
@@ -584,15 +584,15 @@ async fn a_log_that_cannot_be_put_into_the_data_file_is_not_lost() {
             kind,
         );
         let store = RedbStore::open(directory.path(), hooked(hasty(), hook)).unwrap();
-        let mut tale = Tale::new("one", 90);
-        tale.step(&store).await.unwrap();
+        let mut tale = Script::new("one", 90);
+        tale.commit_step(&store).await.unwrap();
         saboteur.arm(0, 1);
-        tale.steps(&store, 3).await;
+        tale.commit_steps(&store, 3).await;
         settled(directory.path()).await;
         assert_eq!(saboteur.failed(), 1);
         back(&store, &tale).await;
-        tale.check(&store).await;
-        tale.steps(&store, 3).await;
+        tale.check_store(&store).await;
+        tale.commit_steps(&store, 3).await;
         is_whole(crash(directory.path()).path(), &mut tale).await;
     }
 }
@@ -603,13 +603,13 @@ async fn where_no_log_can_be_begun_the_data_file_takes_everything() {
         let directory = tempfile::tempdir().unwrap();
         let (saboteur, hook) = fails(writes_log, kind);
         let store = RedbStore::open(directory.path(), hooked(at_once(), hook)).unwrap();
-        let mut tale = Tale::new("one", 90);
+        let mut tale = Script::new("one", 90);
         saboteur.arm(0, i64::MAX);
-        tale.steps(&store, 8).await;
+        tale.commit_steps(&store, 8).await;
         assert!(!redo(directory.path()).exists());
         saboteur.disarm();
         let more = usize::try_from(limits::REDO_AFTER_COMMITS).unwrap();
-        tale.steps(&store, more).await;
+        tale.commit_steps(&store, more).await;
         assert!(redo(directory.path()).exists(), "it is tried again");
         is_whole(crash(directory.path()).path(), &mut tale).await;
     }
@@ -620,16 +620,16 @@ async fn a_full_disk_at_an_append_refuses_the_batch() {
     let directory = tempfile::tempdir().unwrap();
     let (saboteur, hook) = fails(writes_log, io::ErrorKind::StorageFull);
     let store = RedbStore::open(directory.path(), hooked(at_once(), hook)).unwrap();
-    let mut tale = Tale::new("one", 90);
-    tale.steps(&store, 8).await;
+    let mut tale = Script::new("one", 90);
+    tale.commit_steps(&store, 8).await;
     saboteur.arm(0, 1);
-    let error = tale.step(&store).await.unwrap_err();
+    let error = tale.commit_step(&store).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
     let action = error.suggested_action();
     assert!(action.contains("free at least"), "{action}");
     back(&store, &tale).await;
-    tale.check(&store).await;
-    tale.steps(&store, 8).await;
+    tale.check_store(&store).await;
+    tale.commit_steps(&store, 8).await;
     is_whole(crash(directory.path()).path(), &mut tale).await;
 }
 
@@ -649,20 +649,20 @@ async fn a_store_on_a_full_disk_is_read_until_there_is_room() {
     };
     let store = RedbStore::open(directory.path(), hooked(hasty(), hook.clone())).unwrap();
     for _ in 0..2 {
-        tale.check(&store).await;
-        let error = tale.step(&store).await.unwrap_err();
+        tale.check_store(&store).await;
+        let error = tale.commit_step(&store).await.unwrap_err();
         assert_eq!(error.code(), Code::StoreFull, "{error:?}");
     }
     assert!(redo(directory.path()).exists());
-    is_whole(crash(directory.path()).path(), &mut tale.again()).await;
+    is_whole(crash(directory.path()).path(), &mut tale.duplicate()).await;
     store.close().await.unwrap();
     let store = RedbStore::open(directory.path(), hooked(hasty(), hook)).unwrap();
-    tale.check(&store).await;
+    tale.check_store(&store).await;
     full.store(false, Ordering::SeqCst);
     settled(directory.path()).await;
-    tale.steps(&store, 8).await;
-    tale.check(&store).await;
-    is_whole(crash(directory.path()).path(), &mut tale.again()).await;
+    tale.commit_steps(&store, 8).await;
+    tale.check_store(&store).await;
+    is_whole(crash(directory.path()).path(), &mut tale.duplicate()).await;
     store.close().await.unwrap();
     is_whole(directory.path(), &mut tale).await;
 }
@@ -672,10 +672,10 @@ async fn a_store_on_a_full_disk_is_read_until_there_is_room() {
 async fn a_disk_with_little_room_takes_what_fits() {
     let directory = tempfile::tempdir().unwrap();
     let store = RedbStore::open(directory.path(), at_once()).unwrap();
-    let mut tale = Tale::new("one", 90);
+    let mut tale = Script::new("one", 90);
     for at in 0..3 {
         let text = format!("{at}{}", "x".repeat(4_000_000));
-        tale.say(&store, &text).await.unwrap();
+        tale.commit_output(&store, &text).await.unwrap();
     }
     store.close().await.unwrap();
     let bytes = fs::metadata(data(directory.path())).unwrap().len();
@@ -685,12 +685,12 @@ async fn a_disk_with_little_room_takes_what_fits() {
         _ => Ok(()),
     });
     let store = RedbStore::open(directory.path(), hooked(at_once(), hook)).unwrap();
-    tale.steps(&store, 20).await;
+    tale.commit_steps(&store, 20).await;
     assert!(!redo(directory.path()).exists(), "a log takes room of its own");
-    let error = tale.say(&store, &"y".repeat(4_000_000)).await.unwrap_err();
+    let error = tale.commit_output(&store, &"y".repeat(4_000_000)).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreFull, "{error:?}");
-    tale.steps(&store, 2).await;
-    tale.check(&store).await;
+    tale.commit_steps(&store, 2).await;
+    tale.check_store(&store).await;
     store.close().await.unwrap();
     is_whole(directory.path(), &mut tale).await;
 }
@@ -699,7 +699,7 @@ async fn a_disk_with_little_room_takes_what_fits() {
 /// nothing refused. Nor where the log comes back that was removed.
 #[tokio::test]
 async fn a_log_of_before_is_removed_whatever_comes_between() {
-    let (directory, mut tale) = (tempfile::tempdir().unwrap(), Tale::new("one", 90));
+    let (directory, mut tale) = (tempfile::tempdir().unwrap(), Script::new("one", 90));
     let begun = Arc::new(Mutex::new(Vec::new()));
     let at_each = |wanted: fn(FileOperation<'_>) -> bool, here: &Path| {
         let (here, begun) = (here.to_owned(), Arc::clone(&begun));
@@ -715,7 +715,7 @@ async fn a_log_of_before_is_removed_whatever_comes_between() {
     };
     let hook = at_each(first, directory.path());
     let store = RedbStore::open(directory.path(), hooked(small(), hook)).unwrap();
-    tale.steps(&store, 40).await;
+    tale.commit_steps(&store, 40).await;
     store.close().await.unwrap();
     // The first two make room and begin the file.
     let killed: Vec<_> = begun.lock().unwrap().drain(..).skip(2).collect();
@@ -755,7 +755,7 @@ async fn a_record_at_the_place_of_another_one_is_found() {
     }
     assert!(!aside(directory.path()).is_empty());
     fs::write(redo(directory.path()), &whole).unwrap();
-    is_whole(directory.path(), &mut tale.again()).await;
+    is_whole(directory.path(), &mut tale.duplicate()).await;
 }
 
 #[tokio::test]
@@ -800,18 +800,18 @@ async fn a_log_of_zeros_is_refused_and_kept() {
 async fn a_log_that_was_removed_costs_nothing() {
     let (directory, store, mut tale) = logged(8).await;
     fs::remove_file(redo(directory.path())).unwrap();
-    tale.step(&store).await.unwrap();
-    is_whole(crash(directory.path()).path(), &mut tale.again()).await;
-    tale.steps(&store, 20).await;
+    tale.commit_step(&store).await.unwrap();
+    is_whole(crash(directory.path()).path(), &mut tale.duplicate()).await;
+    tale.commit_steps(&store, 20).await;
     // One that was cut is no better.
     assert!(redo(directory.path()).exists(), "another was begun");
     fs::write(redo(directory.path()), "cut").unwrap();
-    tale.step(&store).await.unwrap();
-    is_whole(crash(directory.path()).path(), &mut tale.again()).await;
+    tale.commit_step(&store).await.unwrap();
+    is_whole(crash(directory.path()).path(), &mut tale.duplicate()).await;
     // Another file in its place is left alone, and no log is begun meanwhile.
     fs::write(redo(directory.path()), "notes").unwrap();
-    tale.steps(&store, 20).await;
-    tale.check(&store).await;
+    tale.commit_steps(&store, 20).await;
+    tale.check_store(&store).await;
     store.close().await.unwrap();
     assert_eq!(fs::read(redo(directory.path())).unwrap(), b"notes");
     refused(directory.path(), Code::StoreCorrupt, "does not begin");

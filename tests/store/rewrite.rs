@@ -15,7 +15,7 @@ use midex_engine::store::{FileHook, FileOperation, Options, RedbStore, Store};
 
 use super::{
     failure::{Saboteur, back, open},
-    tale::Tale,
+    script::Script,
 };
 
 fn syncs(operation: FileOperation<'_>) -> bool {
@@ -46,7 +46,7 @@ fn listed(directory: &Path) -> Vec<String> {
 }
 
 /// Whether the transition that was refused was stored is not known: the store says.
-async fn learn(tale: &mut Tale, store: &RedbStore) {
+async fn learn(tale: &mut Script, store: &RedbStore) {
     let stored = store.load(&tale.id).await.unwrap().unwrap();
     let known = tale.rows.len();
     let history = store.load_history(&tale.id).await.unwrap();
@@ -58,11 +58,11 @@ async fn learn(tale: &mut Tale, store: &RedbStore) {
 }
 
 /// A store of three steps on which the next sync fails.
-async fn failing(directory: &Path) -> (RedbStore, Saboteur, Tale) {
+async fn failing(directory: &Path) -> (RedbStore, Saboteur, Script) {
     let saboteur = Saboteur::default();
     let store = open(directory, saboteur.hook(syncs, io::ErrorKind::Other), 1);
-    let mut tale = Tale::new("one", 90);
-    tale.steps(&store, 3).await;
+    let mut tale = Script::new("one", 90);
+    tale.commit_steps(&store, 3).await;
     (store, saboteur, tale)
 }
 
@@ -75,11 +75,11 @@ async fn another_file_takes_the_place_of_one_that_failed_to_sync() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     let before = inode(&path);
     saboteur.arm(0, 1);
-    let error = tale.step(&store).await.unwrap_err();
+    let error = tale.commit_step(&store).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreUnavailable);
     learn(&mut tale, &store).await;
-    tale.step(&store).await.unwrap();
-    tale.check(&store).await;
+    tale.commit_step(&store).await.unwrap();
+    tale.check_store(&store).await;
     assert_ne!(inode(&path), before);
     assert_eq!(said(directory.path()), names(&path), "the lock names the new one");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
@@ -89,7 +89,7 @@ async fn another_file_takes_the_place_of_one_that_failed_to_sync() {
     assert_eq!(other.code(), Code::StoreBusy);
     store.close().await.unwrap();
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
-    tale.check(&store).await;
+    tale.check_store(&store).await;
 }
 
 #[tokio::test]
@@ -100,14 +100,14 @@ async fn a_write_that_fails_needs_no_other_file() {
     let writes = |operation: FileOperation<'_>| matches!(operation, FileOperation::Write { .. });
     let hook = saboteur.hook(writes, io::ErrorKind::Other);
     let store = open(directory.path(), hook, 1);
-    let mut tale = Tale::new("one", 9);
-    tale.steps(&store, 3).await;
+    let mut tale = Script::new("one", 9);
+    tale.commit_steps(&store, 3).await;
     let before = inode(&path);
     saboteur.arm(0, 1);
-    tale.step(&store).await.unwrap_err();
+    tale.commit_step(&store).await.unwrap_err();
     back(&store, &tale).await;
     learn(&mut tale, &store).await;
-    tale.step(&store).await.unwrap();
+    tale.commit_step(&store).await.unwrap();
     assert_eq!(inode(&path), before);
 }
 
@@ -119,8 +119,8 @@ async fn a_failed_sync_is_known_to_the_next_process() {
     let (store, saboteur, mut tale) = failing(directory.path()).await;
     let before = inode(&path);
     saboteur.arm(0, i64::MAX);
-    tale.step(&store).await.unwrap_err();
-    let error = tale.step(&store).await.unwrap_err();
+    tale.commit_step(&store).await.unwrap_err();
+    let error = tale.commit_step(&store).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreUnavailable);
     for part in ["written anew", path.to_str().unwrap()] {
         assert!(error.message().contains(part), "{error:?}");
@@ -135,12 +135,12 @@ async fn a_failed_sync_is_known_to_the_next_process() {
     assert_ne!(inode(&path), before);
     assert_eq!(said(directory.path()), names(&path));
     learn(&mut tale, &store).await;
-    tale.step(&store).await.unwrap();
+    tale.commit_step(&store).await.unwrap();
     drop(store);
     let after = inode(&path);
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
     assert_eq!(inode(&path), after, "once is enough");
-    tale.check(&store).await;
+    tale.check_store(&store).await;
 }
 
 /// What stands in the directory before each thing that is done after a sync has failed: what a process that is killed
@@ -167,10 +167,10 @@ async fn a_process_may_end_at_each_step() {
         })
     };
     let store = open(&here, hook, 16);
-    let mut tale = Tale::new("one", 90);
-    tale.steps(&store, 20).await;
+    let mut tale = Script::new("one", 90);
+    tale.commit_steps(&store, 20).await;
     armed.store(true, Ordering::SeqCst);
-    tale.step(&store).await.unwrap_err();
+    tale.commit_step(&store).await.unwrap_err();
     back(&store, &tale).await;
     drop(store);
     let states = std::mem::take(&mut *states.lock().unwrap());
@@ -179,11 +179,11 @@ async fn a_process_may_end_at_each_step() {
     let mut files = [0, 0];
     for state in states {
         files[usize::from(state.inode == renamed)] += 1;
-        let mut tale = tale.again();
+        let mut tale = tale.duplicate();
         let store = RedbStore::open(state.directory.path(), Options::default()).unwrap();
         learn(&mut tale, &store).await;
-        tale.step(&store).await.unwrap();
-        tale.check(&store).await;
+        tale.commit_step(&store).await.unwrap();
+        tale.check_store(&store).await;
         store.close().await.unwrap();
         let left = listed(state.directory.path());
         assert_eq!(left, ["executions.lock", "executions.redb"]);
@@ -232,18 +232,18 @@ async fn each_step_may_fail() {
             })
         };
         let store = open(directory.path(), hook, 1);
-        let mut tale = Tale::new("one", 90);
-        tale.steps(&store, 3).await;
+        let mut tale = Script::new("one", 90);
+        tale.commit_steps(&store, 3).await;
         armed.store(true, Ordering::SeqCst);
-        tale.step(&store).await.unwrap_err();
+        tale.commit_step(&store).await.unwrap_err();
         back(&store, &tale).await;
         if count.load(Ordering::SeqCst) <= at {
             assert!(at > 8, "{at}");
             return;
         }
         learn(&mut tale, &store).await;
-        tale.step(&store).await.unwrap();
-        tale.check(&store).await;
+        tale.commit_step(&store).await.unwrap();
+        tale.check_store(&store).await;
         drop(store);
         assert_eq!(listed(directory.path()), ["executions.lock", "executions.redb"]);
     }
@@ -259,7 +259,7 @@ async fn through_a_link_the_file_itself_is_written_anew() {
     let before = inode(&file);
     let (store, saboteur, mut tale) = failing(directory.path()).await;
     saboteur.arm(0, 1);
-    tale.step(&store).await.unwrap_err();
+    tale.commit_step(&store).await.unwrap_err();
     learn(&mut tale, &store).await;
     assert_ne!(inode(&file), before);
     assert!(link.is_symlink());
@@ -273,7 +273,7 @@ async fn content_that_is_damaged_is_not_put_in_place() {
     let path = directory.path().join("executions.redb");
     let (store, saboteur, mut tale) = failing(directory.path()).await;
     saboteur.arm(0, i64::MAX);
-    tale.step(&store).await.unwrap_err();
+    tale.commit_step(&store).await.unwrap_err();
     drop(store);
     let mut bytes = fs::read(&path).unwrap();
     bytes[4096..].fill(0xaa);

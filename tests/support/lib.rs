@@ -1,5 +1,5 @@
-//! What tests share (internal: no semver promise): definitions, an engine under paused time, a store that fails; and with
-//! the feature `process` the real binary, raw clients of it, and services on loopback.
+//! What tests share (internal: no semver promise): definitions, an engine under paused time; and with the
+//! feature `process` the real binary, raw clients of it, and services on loopback.
 #![allow(
     missing_docs,
     missing_debug_implementations,
@@ -12,7 +12,6 @@
 
 mod checks;
 pub mod clock;
-pub mod faulty;
 pub mod long;
 pub mod play;
 pub mod sample;

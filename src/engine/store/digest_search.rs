@@ -38,11 +38,11 @@ fn prefix_of(bytes: &[u8; 32]) -> usize {
     usize::from(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
-/// Those of the contents that these rows name.
+/// Those of the contents that these rows name: what [`Store::find_holders`](super::Store::find_holders) looks for.
 ///
 /// # Errors
 /// `INTERNAL` where a row cannot be encoded.
-pub(crate) fn find_named_contents<'a>(
+pub fn find_named_contents<'a>(
     rows: impl IntoIterator<Item = &'a Row>,
     contents: &BTreeSet<Digest>,
 ) -> Result<BTreeSet<Digest>> {

@@ -228,9 +228,8 @@ impl MemoryState {
     }
 
     fn commit(&mut self, commit: &Commit) -> Result<CommitReceipt> {
-        super::check_commit(commit)?;
         let (id, row) = (commit.execution.id(), &commit.row);
-        super::check_next_revision(row, self.find_revision(id))?;
+        commit.check(self.find_revision(id))?;
         let key = self.next_key();
         let stored =
             StoredExecution { execution: commit.execution.clone(), last_key: key, due: commit.due };

@@ -7,6 +7,8 @@
 mod backend;
 mod batch;
 mod changes;
+#[cfg(feature = "testing")]
+pub mod contract;
 mod database;
 mod deletion;
 mod digest_search;
@@ -39,10 +41,10 @@ use std::{
     sync::Arc,
 };
 
-pub(crate) use self::digest_search::find_named_contents;
 pub use self::{
     backend::{FileHook, FileOperation},
     deletion::{Deletion, StoreStats, find_row_contents},
+    digest_search::find_named_contents,
     memory::MemoryStore,
     options::Options,
     paths::{DAMAGED_SUFFIX, FILE_NAME},
@@ -59,7 +61,8 @@ use midex_domain::{
     limits,
 };
 
-/// A store of executions. Every implementation keeps this contract, and one test suite checks them all.
+/// A store of executions. Every implementation keeps this contract, and one test suite checks them all: the module
+/// `contract`, with the feature `testing`.
 pub trait Store: fmt::Debug + Send + Sync {
     /// Identifies this opening of the store. An engine marks the attempts that it begins with it. A later opening of
     /// the store returns a larger value.
@@ -70,6 +73,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// # Errors
     /// `REVISION_CONFLICT` where the stored revision is not the one before `commit.row.revision`
     /// (nothing is stored); `STORE_FULL` where there is no room for it (nothing is stored);
+    /// `INTERNAL` where [`Commit::check`] finds that row and execution are not of one transition (nothing is stored);
     /// `STORE_LOST` where the file is not the one that was opened; `STORE_UNAVAILABLE` where the disk refuses (it is
     /// then unknown whether the transition was stored, until the execution is loaded again). Dropping the future does
     /// not undo the commit.
@@ -77,6 +81,9 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Writes a snapshot of an execution that is not moving, so that loading it needs no journal row.
     /// Does nothing where the stored snapshot is current.
+    ///
+    /// # Errors
+    /// `REVISION_CONFLICT` where the execution is not the one that is stored.
     fn checkpoint(
         &self,
         execution: Arc<Execution>,
@@ -110,7 +117,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn find_holders(&self, contents: BTreeSet<Digest>) -> BoxFuture<'_, Result<ContentHolders>>;
 
     /// Queues a refused call for telemetry. It is written soon, the queue is bounded, and no reply waits for it. If too
-    /// many refusals arrive, the latest are dropped.
+    /// many refusals arrive, the latest are dropped. The last [`midex_domain::limits::REFUSALS_KEPT_MAX`] are kept.
     fn note_refusal(&self, refusal: RefusedCall);
 
     /// The latest telemetry entries, oldest first, at most `limit`, among the latest
@@ -208,7 +215,7 @@ pub struct Commit {
 }
 
 /// A change of rows that an execution has already, in the transaction of a later row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct PastChange {
     /// The rows to store in place of those with the same revisions.
     pub rows: Vec<Row>,
@@ -228,6 +235,16 @@ pub struct ContentHolders {
 }
 
 impl Commit {
+    /// Checks that this commit follows the stored revision of its execution, which is 0 if the execution is new. A store
+    /// calls this in the transaction that stores the commit.
+    ///
+    /// # Errors
+    /// Those of [`Store::commit`].
+    pub fn check(&self, stored_revision: u64) -> Result<()> {
+        check_commit(self)?;
+        check_next_revision(&self.row, stored_revision)
+    }
+
     /// The encoded bytes of the row and of a full snapshot, for benchmarks of another database with the same records.
     ///
     /// # Errors
@@ -384,12 +401,12 @@ impl ListQuery {
     }
 
     /// Whether the query admits an execution whose last transition has this key.
-    fn admits_last_key(&self, last: Sequence) -> bool {
+    pub fn admits_last_key(&self, last: Sequence) -> bool {
         self.before.is_none_or(|before| last < before)
     }
 
     /// Whether the query admits this execution, wherever its last transition lies.
-    fn admits_execution(&self, execution: &Execution) -> bool {
+    pub fn admits_execution(&self, execution: &Execution) -> bool {
         let is_of_project = |project| execution.project() == Some(project);
         self.state.is_none_or(|state| execution.state() == state)
             && !(self.open_only && execution.state().is_final())

@@ -166,7 +166,7 @@ async fn w9_no_execution_makes_room_for_another() {
 /// It wrote what a step changed in four writes, and kept nothing over its process.
 #[tokio::test(start_paused = true)]
 async fn w10_a_step_and_all_that_it_changes_is_one_write_and_stays() {
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let clock = TokioClock::starting_at(EPOCH);
     let engine = engine_on(store.clone(), clock, Activities::default()).await;
     let lines = "memory: { n: 0 }
@@ -177,10 +177,10 @@ steps:
 ";
     let begun = engine.begin(play::defined(lines), "e").await;
     let before = engine.status_now("e").await;
-    *store.refused.lock().unwrap() = Some(id());
+    *store.refused_execution.lock().unwrap() = Some(id());
     let lost = engine.advance(&token(&begun), good("done")).await;
     assert!(lost.is_err());
-    *store.refused.lock().unwrap() = None;
+    *store.refused_execution.lock().unwrap() = None;
     assert_eq!(engine.status_now("e").await, before);
     engine.finish(&token(&begun), "done").await;
     let again = engine_on(store, clock, Activities::default()).await;

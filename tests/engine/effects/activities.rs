@@ -156,7 +156,7 @@ async fn an_operation_that_there_is_not_fails_by_its_name() {
 #[tokio::test(start_paused = true)]
 async fn what_this_process_has_not_waits_for_one_that_has_it() {
     let log = Log::new();
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let without = engine_on(store.clone(), log.clock, Activities::default()).await;
     let steps = json!([
         activity("send", None, json!({})),
@@ -179,7 +179,7 @@ async fn what_this_process_has_not_waits_for_one_that_has_it() {
 }
 
 /// An engine that knows the secret `KEY`.
-async fn engine_with_key(store: Arc<Faulty>, activities: Activities, log: &Log) -> Engine {
+async fn engine_with_key(store: Arc<FailingStore>, activities: Activities, log: &Log) -> Engine {
     let key = ("KEY".to_owned(), "hunter2-hunter2".to_owned());
     let options = Options {
         activities,
@@ -270,7 +270,7 @@ async fn a_secret_that_is_gone_fails_before_anything_is_done() {
             "max_attempts": 2, "backoff": "1h", "max_backoff": "1h", "jitter": false, "on": ["network"] } })
         ),
     ]);
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let list = seen.clone();
     let send = function("send", move |context: Context| {
         list.lock().expect("a list").push(context);

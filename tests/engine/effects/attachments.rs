@@ -39,7 +39,7 @@ impl Operations for Camera {
     }
 }
 
-async fn started(store: Arc<Faulty>, whole: bool, more: Value) -> Engine {
+async fn started(store: Arc<FailingStore>, whole: bool, more: Value) -> Engine {
     let clock = TokioClock::starting_at(EPOCH);
     let engine = operating(store, clock, Camera::default()).await;
     let mut step = json!({
@@ -71,7 +71,7 @@ async fn the_row_that_ends_the_visit_stores_the_artifact_and_its_content_is_ther
         (false, json!({ "artifact": named(1) })),
         (true, json!({ "status_code": 200, "artifact": named(1) })),
     ] {
-        let store = Arc::new(Faulty::default());
+        let store = Arc::new(FailingStore::default());
         let engine = started(store.clone(), whole, json!({})).await;
         let status = until(&engine, |status| status.state == "completed").await;
         assert_eq!(output_of(&engine, "shot").await, output);

@@ -58,7 +58,7 @@ impl Workflows for Known {
 /// A parent under way.
 struct Family {
     log: Log,
-    store: Arc<Faulty>,
+    store: Arc<FailingStore>,
     known: Arc<Known>,
     engine: Engine,
 }
@@ -70,7 +70,8 @@ impl Family {
 
     /// The same where it takes so long to find the definition of a child.
     async fn begin_slowly(parent: &str, workflows: &[(&str, &str)], takes: Duration) -> Self {
-        let (log, store, known) = (Log::new(), Arc::new(Faulty::default()), Known::of(workflows));
+        let (log, store, known) =
+            (Log::new(), Arc::new(FailingStore::default()), Known::of(workflows));
         *known.takes.lock().unwrap() = takes;
         let engine = engine_of(&log, store.clone(), known.clone()).await;
         let definition = play::defined_with(parent, &["work", "undo"]);
@@ -83,7 +84,7 @@ impl Family {
     /// The process ends and another one begins.
     async fn restart(&mut self) {
         self.engine.stop().await.unwrap();
-        *self.store.refused.lock().unwrap() = None;
+        *self.store.refused_execution.lock().unwrap() = None;
         self.engine = engine_of(&self.log, self.store.clone(), self.known.clone()).await;
     }
 
@@ -122,7 +123,7 @@ impl Family {
 /// How many executions may be open below one root here.
 const OPEN_MAX: usize = 12;
 
-async fn engine_of(log: &Log, store: Arc<Faulty>, known: Arc<Known>) -> Engine {
+async fn engine_of(log: &Log, store: Arc<FailingStore>, known: Arc<Known>) -> Engine {
     let work = log.activity("work", seconds(1), |context| Ok(json!({ "did": context.input })));
     let undo = log.activity("undo", seconds(1), |_| Ok(json!(1)));
     let options = Options {
@@ -316,7 +317,7 @@ async fn a_parent_is_told_of_the_end_of_its_child_after_a_restart() {
         let child = family.child().await;
         if ends_before {
             // The child's end is durable, and the parent was never told.
-            *family.store.refused.lock().unwrap() = Some(id());
+            *family.store.refused_execution.lock().unwrap() = Some(id());
             family.does(&child, json!("hi")).await;
         }
         family.restart().await;
@@ -438,12 +439,12 @@ async fn a_pause_reaches_a_child_that_begins_after_it() {
 async fn a_child_is_told_in_order() {
     let family = Family::begin(PARENT, &[("announce", CHILD)]).await;
     let child = family.child().await;
-    *family.store.refused.lock().unwrap() = Some(child.clone());
+    *family.store.refused_execution.lock().unwrap() = Some(child.clone());
     family.engine.changed("e", LifecycleAction::Pause).await;
     family.settled().await;
     family.engine.changed("e", LifecycleAction::Resume).await;
     family.settled().await;
-    *family.store.refused.lock().unwrap() = None;
+    *family.store.refused_execution.lock().unwrap() = None;
     tokio::time::sleep(seconds(120)).await;
     assert_eq!(family.state(&child).await, "running");
     family.engine.changed("e", LifecycleAction::Pause).await;
@@ -466,7 +467,7 @@ steps:
     assert_eq!(ending.ending.as_deref(), Some("abandoned"));
     family.settled().await;
     let child = family.child().await;
-    *family.store.refused.lock().unwrap() = Some(child.clone());
+    *family.store.refused_execution.lock().unwrap() = Some(child.clone());
     let ended = family.engine.changed("e", LifecycleAction::Abandon).await;
     assert_eq!(ended.state, "abandoned");
     family.settled().await;

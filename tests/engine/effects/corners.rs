@@ -330,7 +330,7 @@ fn cut_off<F: Future<Output = ()>>(
     then: impl FnOnce(Engine, Log) -> F,
 ) {
     const NAMES: [&str; 6] = ["a", "back", "look", "good", "bad", "whole"];
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let all = |log: &Log| only(NAMES.map(|name| log.activity(name, seconds(10), |_| Ok(json!(1)))));
     let process_one = process();
     process_one.block_on(async {

@@ -19,7 +19,7 @@ pub(super) fn process() -> Runtime {
 /// Runs a workflow of `first` and then `second` until `first` is in work, ends the process there, and answers what the
 /// next one makes of it.
 fn crashed_in_first(is_idempotent: bool, more: Value) -> (Vec<String>, String, Vec<PauseReason>) {
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let steps =
         json!([activity("first", None, more), activity("second", Some("first"), json!({}))]);
     let process_one = process();
@@ -69,7 +69,7 @@ fn of_anything_else_a_person_must_find_out_and_it_is_never_done_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn what_another_engine_works_on_is_not_declared_lost() {
-    let (store, log) = (Arc::new(Faulty::default()), Log::new());
+    let (store, log) = (Arc::new(FailingStore::default()), Log::new());
     let older = engine_on(store.clone(), log.clock, two(&log, false)).await;
     let newer = engine_on(store, log.clock, two(&log, false)).await;
     let steps = json!([activity("first", None, json!({}))]);
@@ -84,9 +84,9 @@ async fn what_another_engine_works_on_is_not_declared_lost() {
 /// An actor that is sent away while its commit is on its way has still to begin what that says.
 #[tokio::test(start_paused = true)]
 async fn nobody_takes_up_what_a_leaving_actor_is_about_to_begin() {
-    let (store, log) = (Arc::new(Faulty::default()), Log::new());
+    let (store, log) = (Arc::new(FailingStore::default()), Log::new());
     let engine = engine_on(store.clone(), log.clock, two(&log, false)).await;
-    store.late.store(1, Ordering::SeqCst);
+    store.commits_to_delay.store(1, Ordering::SeqCst);
     let steps = json!([activity("first", None, json!({}))]);
     let begun = tokio::spawn({
         let engine = engine.clone();
@@ -113,7 +113,7 @@ fn the_step_has_the_last_word_on_whether_it_may_be_done_twice() {
 
 #[test]
 fn what_was_in_work_while_a_pause_held_is_taken_up_when_it_goes_on() {
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let steps = json!([activity("first", None, json!({}))]);
     let process_one = process();
     process_one.block_on(async {
@@ -139,7 +139,7 @@ fn what_was_in_work_while_a_pause_held_is_taken_up_when_it_goes_on() {
 
 #[test]
 fn a_start_does_not_wait_for_the_list_and_the_list_is_asked_for_again() {
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let steps = json!([activity("first", None, json!({}))]);
     let process_one = process();
     process_one.block_on(async {
@@ -148,7 +148,7 @@ fn a_start_does_not_wait_for_the_list_and_the_list_is_asked_for_again() {
         begin(&engine, defined(steps, json!({})), json!({})).await;
     });
     drop(process_one);
-    store.hides.store(3, Ordering::SeqCst);
+    store.due_searches_to_fail.store(3, Ordering::SeqCst);
     process().block_on(async {
         let log = Log::new();
         let engine = engine_on(store, log.clock, two(&log, true)).await;
@@ -163,8 +163,8 @@ async fn begun() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-async fn on_a_flaky_disk() -> (Arc<Faulty>, Log, Engine) {
-    let (store, log) = (Arc::new(Faulty::default()), Log::new());
+async fn on_a_flaky_disk() -> (Arc<FailingStore>, Log, Engine) {
+    let (store, log) = (Arc::new(FailingStore::default()), Log::new());
     let engine = engine_on(store.clone(), log.clock, two(&log, false)).await;
     let steps =
         json!([activity("first", None, json!({})), activity("second", Some("first"), json!({}))]);
@@ -175,9 +175,9 @@ async fn on_a_flaky_disk() -> (Arc<Faulty>, Log, Engine) {
 #[tokio::test(start_paused = true)]
 async fn an_outcome_that_the_disk_refuses_arrives_once_it_takes_it() {
     let (store, log, engine) = on_a_flaky_disk().await;
-    store.refuses.store(12, Ordering::SeqCst);
+    store.commits_to_refuse.store(12, Ordering::SeqCst);
     let status = until_state(&engine, "completed").await;
-    assert_eq!(store.refuses.load(Ordering::SeqCst), 0);
+    assert_eq!(store.commits_to_refuse.load(Ordering::SeqCst), 0);
     assert_eq!(log.lines(), ["first 1", "second 1"], "each once");
     assert_eq!(output_of(&engine, "first").await, json!(1));
     assert_eq!(status.revision, 3, "nothing else happened");
@@ -187,9 +187,9 @@ async fn an_outcome_that_the_disk_refuses_arrives_once_it_takes_it() {
 async fn an_outcome_whose_commit_was_not_acknowledged_is_not_taken_twice_and_what_follows_it_begins()
  {
     let (store, log, engine) = on_a_flaky_disk().await;
-    store.loses.store(1, Ordering::SeqCst);
+    store.commits_to_lose.store(1, Ordering::SeqCst);
     let status = until_state(&engine, "completed").await;
-    assert_eq!(store.loses.load(Ordering::SeqCst), 0);
+    assert_eq!(store.commits_to_lose.load(Ordering::SeqCst), 0);
     // What followed was never begun: that is known, for this is the process that would have.
     assert_eq!(log.lines(), ["first 1", "second 1"], "each once");
     assert_eq!(status.revision, 3);
@@ -197,13 +197,13 @@ async fn an_outcome_whose_commit_was_not_acknowledged_is_not_taken_twice_and_wha
 
 #[tokio::test(start_paused = true)]
 async fn what_a_commit_without_acknowledgement_asks_for_is_done_though_nobody_asks_again() {
-    let (store, log) = (Arc::new(Faulty::default()), Log::new());
+    let (store, log) = (Arc::new(FailingStore::default()), Log::new());
     let engine = engine_on(store.clone(), log.clock, two(&log, false)).await;
     let signal = json!({ "wait": { "signal": "go" } });
     let steps =
         json!([step("wait", None, signal, json!({})), activity("first", Some("wait"), json!({}))]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
-    store.loses.store(1, Ordering::SeqCst);
+    store.commits_to_lose.store(1, Ordering::SeqCst);
     let signalled = engine.apply_command(&id(), SignalRequest::new("go", json!(1))).await;
     assert_eq!(signalled.expect_err("not known").code(), Code::StoreUnavailable);
     until_state(&engine, "completed").await;
@@ -215,7 +215,7 @@ async fn what_a_commit_without_acknowledgement_asks_for_is_done_though_nobody_as
 async fn the_actor_may_sleep_while_its_execution_is_worked_on() {
     let log = Log::new();
     let slow = log.activity("first", seconds(3600), |_| Ok(json!(1)));
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let activities = only([slow]);
     let engine = engine_on(store, log.clock, activities).await;
     let steps = json!([activity("first", None, json!({}))]);
@@ -230,7 +230,7 @@ async fn the_actor_may_sleep_while_its_execution_is_worked_on() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_lets_work_in_hand_come_to_its_end_and_begins_nothing_new() {
     let log = Log::new();
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let quick = || {
         let first = log.activity("first", seconds(1), |_| Ok(json!(1)));
         let second = log.activity("second", seconds(1), |_| Ok(json!(2)));
@@ -252,7 +252,7 @@ async fn a_stop_lets_work_in_hand_come_to_its_end_and_begins_nothing_new() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_breaks_off_what_takes_longer_than_its_grace() {
     let log = Log::new();
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let engine = engine_on(store.clone(), log.clock, two(&log, true)).await;
     let steps = json!([activity("first", None, json!({}))]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
@@ -269,7 +269,7 @@ async fn a_stop_breaks_off_what_takes_longer_than_its_grace() {
 #[tokio::test(start_paused = true)]
 async fn those_that_waited_for_their_turn_at_a_stop_begin_at_the_next_start() {
     let log = Log::new();
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let activities = || {
         let log = log.clone();
         let one = function("one", move |context| {
@@ -301,7 +301,7 @@ async fn those_that_waited_for_their_turn_at_a_stop_begin_at_the_next_start() {
 #[tokio::test(start_paused = true)]
 async fn an_outcome_that_can_never_be_taken_in_is_a_failure_of_its_step() {
     let log = Log::new();
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     // Too large to lie in a row, or to be kept at hand.
     let large = "x".repeat(limits::INLINE_BYTES_MAX + 1);
     let first = log.activity("first", seconds(1), move |_| Ok(json!({ "text": large })));
@@ -316,7 +316,7 @@ async fn an_outcome_that_can_never_be_taken_in_is_a_failure_of_its_step() {
     ]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
     tokio::time::sleep(seconds(5)).await;
-    store.forgets.store(true, Ordering::SeqCst);
+    store.hides_contents.store(true, Ordering::SeqCst);
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "INTERNAL");
     let error = format!("{:?}", status.error);

@@ -61,7 +61,7 @@ fn run(id: &str, after: Option<&str>, more: Value) -> Value {
 /// An engine whose operations are these.
 async fn echoing() -> (Engine, Echo) {
     let (echo, clock) = (Echo::default(), TokioClock::starting_at(EPOCH));
-    let store = Arc::<Faulty>::default();
+    let store = Arc::<FailingStore>::default();
     (operating(store, clock, echo.clone()).await, echo)
 }
 

@@ -34,7 +34,7 @@ impl Operations for Shop {
     }
 }
 
-async fn engine(store: Arc<Faulty>, clock: TokioClock, shop: &Shop) -> Engine {
+async fn engine(store: Arc<FailingStore>, clock: TokioClock, shop: &Shop) -> Engine {
     operating(store, clock, shop.clone()).await
 }
 
@@ -69,7 +69,7 @@ async fn an_operation_is_given_its_arguments_its_body_and_its_time() {
 
 /// How often an operation is called where the process ends in the midst of it, and what becomes of the execution.
 fn crashed_in(operation: &str) -> (Vec<String>, String, Vec<PauseReason>) {
-    let (store, shop) = (Arc::new(Faulty::default()), Shop::default());
+    let (store, shop) = (Arc::new(FailingStore::default()), Shop::default());
     process().block_on(async {
         let clock = TokioClock::starting_at(EPOCH);
         let engine = engine(store.clone(), clock, &shop).await;
@@ -118,7 +118,7 @@ impl Operations for Closing {
     }
 }
 
-async fn closing(store: Arc<Faulty>, operations: &Arc<Closing>, at: Timestamp) -> Engine {
+async fn closing(store: Arc<FailingStore>, operations: &Arc<Closing>, at: Timestamp) -> Engine {
     let options =
         Options { operations: operations.clone(), ..options(store, TokioClock::starting_at(at)) };
     Engine::new(options).await.expect("an engine")
@@ -131,7 +131,7 @@ fn order() -> Arc<Definition> {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_waits_for_its_catalog_and_goes_on_by_itself() {
-    let (store, closed) = (Arc::<Faulty>::default(), Arc::<Closing>::default());
+    let (store, closed) = (Arc::<FailingStore>::default(), Arc::<Closing>::default());
     let engine = closing(store.clone(), &closed, EPOCH).await;
     begin(&engine, order(), json!({})).await;
     let status = until(&engine, |status| status.state == "paused").await;
@@ -162,7 +162,7 @@ async fn a_step_waits_for_its_catalog_and_goes_on_by_itself() {
 
 #[test]
 fn a_catalog_that_came_while_no_server_ran_is_found_by_the_next_start() {
-    let (store, closed) = (Arc::<Faulty>::default(), Arc::<Closing>::default());
+    let (store, closed) = (Arc::<FailingStore>::default(), Arc::<Closing>::default());
     process().block_on(async {
         let engine = closing(store.clone(), &closed, EPOCH).await;
         begin(&engine, order(), json!({})).await;
@@ -178,7 +178,7 @@ fn a_catalog_that_came_while_no_server_ran_is_found_by_the_next_start() {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_that_waits_for_its_catalog_fails_by_its_own_time_limit() {
-    let (store, closed) = (Arc::<Faulty>::default(), Arc::<Closing>::default());
+    let (store, closed) = (Arc::<FailingStore>::default(), Arc::<Closing>::default());
     let engine = closing(store, &closed, EPOCH).await;
     let kind = json!({ "run": { "catalog": "shop", "operation": "orders.create" } });
     let steps = json!([step("call", None, kind, json!({ "timeout": "1m" }))]);
@@ -191,7 +191,7 @@ async fn a_step_that_waits_for_its_catalog_fails_by_its_own_time_limit() {
 /// Also at the end of an execution: what is to be taken back is not forgotten because a catalog was removed.
 #[tokio::test(start_paused = true)]
 async fn a_compensation_waits_for_its_catalog() {
-    let (store, closed) = (Arc::<Faulty>::default(), Arc::<Closing>::default());
+    let (store, closed) = (Arc::<FailingStore>::default(), Arc::<Closing>::default());
     let engine = closing(store, &closed, EPOCH).await;
     let undo = step(
         "set",

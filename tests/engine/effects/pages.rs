@@ -80,7 +80,7 @@ impl Operations for Book {
     }
 }
 
-async fn engine(store: Arc<Faulty>, at: Timestamp, book: &Book) -> Engine {
+async fn engine(store: Arc<FailingStore>, at: Timestamp, book: &Book) -> Engine {
     let options = Options {
         operations: Arc::new(book.clone()),
         secrets: Secrets::from_iter([("KEY".to_owned(), "hunter2-hunter2".to_owned())]),
@@ -136,7 +136,7 @@ fn after_a_crash_a_list_goes_on_at_its_next_page() {
     for (ends_after, asked) in
         [(5, vec![1, 1, 2, 3]), (15, vec![1, 2, 2, 3]), (25, vec![1, 2, 3, 3])]
     {
-        let (store, book) = (Arc::new(Faulty::default()), Book::of(3));
+        let (store, book) = (Arc::new(FailingStore::default()), Book::of(3));
         process().block_on(async {
             let engine = engine(store.clone(), EPOCH, &book).await;
             begin(&engine, listing(9, json!({}), json!({})), json!({})).await;
@@ -192,7 +192,7 @@ async fn while_a_person_pauses_no_further_page_is_asked_for() {
 
 /// The bytes of all rows and of all content that a list of so many pages stores.
 fn stored_for(pages: u64) -> usize {
-    let (store, book) = (Arc::new(Faulty::default()), Book::of(pages));
+    let (store, book) = (Arc::new(FailingStore::default()), Book::of(pages));
     process().block_on(async {
         let engine = engine(store.clone(), EPOCH, &book).await;
         let max_pages = u32::try_from(pages).unwrap();
@@ -202,7 +202,7 @@ fn stored_for(pages: u64) -> usize {
         }
         let rows = store.load_history(&id()).await.expect("the rows");
         let sizes = rows.iter().map(|row| postcard::to_stdvec(row).unwrap().len());
-        sizes.sum::<usize>() + store.content_bytes.load(Ordering::SeqCst)
+        sizes.sum::<usize>() + store.committed_content_bytes.load(Ordering::SeqCst)
     })
 }
 
@@ -216,7 +216,7 @@ fn twice_as_many_pages_store_twice_as_many_bytes() {
 /// Earlier versions kept the pages in the input of the visit, with the marks of all of them in the cursor.
 #[test]
 fn a_list_that_an_earlier_version_began_goes_on_at_its_next_page() {
-    let (store, book) = (Arc::new(Faulty::default()), Book::of(4));
+    let (store, book) = (Arc::new(FailingStore::default()), Book::of(4));
     let definition = listing(9, json!({}), json!({}));
     process().block_on(async {
         let engine = engine(store.clone(), EPOCH, &book).await;

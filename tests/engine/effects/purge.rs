@@ -75,7 +75,7 @@ async fn holds_together(store: &dyn Store, name: &str, absent: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_reads_a_purged_value_any_more() {
-    let store: Arc<dyn Store> = Arc::new(Faulty::default());
+    let store: Arc<dyn Store> = Arc::new(FailingStore::default());
     let log = Log::new();
     let engine = engine_on(store.clone(), log.clock, Activities::default()).await;
     failed_deploy(&engine, "e", "secret-token").await;
@@ -141,7 +141,7 @@ async fn what_others_need_stays() {
         json!({ "token": word.repeat(1100) })
     };
     let log = Log::new();
-    let store: Arc<dyn Store> = Arc::new(Faulty::default());
+    let store: Arc<dyn Store> = Arc::new(FailingStore::default());
     let echo = log.activity("echo", seconds(0), |context| Ok(context.input.clone()));
     let engine = engine_on(store.clone(), log.clock, only([echo])).await;
     let definition = play::defined_with(ECHO, &["echo"]);
@@ -275,17 +275,17 @@ async fn an_undeclared_input_is_needed_anew() {
 #[tokio::test(start_paused = true)]
 async fn the_same_call_finishes_what_was_interrupted() {
     let log = Log::new();
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let engine = engine_on(store.clone(), log.clock, Activities::default()).await;
     for name in ["one", "two", "three"] {
         failed_deploy(&engine, name, "the same").await;
     }
     let digest = store.load(&named("one")).await.unwrap().unwrap().execution.inputs().unwrap();
-    *store.refused.lock().unwrap() = Some(named("two"));
+    *store.refused_execution.lock().unwrap() = Some(named("two"));
     let error = engine.purge_inputs(&keys(&["token"])).await.expect_err("a fault");
     assert_eq!(error.code(), Code::StoreUnavailable);
     assert!(store.load_content(digest).await.unwrap().is_some(), "two executions need it");
-    *store.refused.lock().unwrap() = None;
+    *store.refused_execution.lock().unwrap() = None;
     assert_eq!(purge(&engine, &keys(&["token"])).await, removed(2, 2));
     assert!(store.load_content(digest).await.unwrap().is_none());
     for name in ["one", "two", "three"] {

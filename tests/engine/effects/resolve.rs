@@ -22,7 +22,7 @@ async fn resolved(engine: &Engine, verdict: Verdict) -> Result<StatusView, Error
 
 /// A workflow that was cut off in `first`, which may not be done twice, before `second`, and then what `then` does.
 fn cut_off<F: Future<Output = ()>>(steps: Value, then: impl FnOnce(Engine, Log) -> F) {
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let process_one = process();
     process_one.block_on(async {
         let log = Log::new();

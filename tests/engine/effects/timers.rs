@@ -27,7 +27,7 @@ async fn a_timer_fires_at_its_instant_and_its_actor_may_sleep_until_then() {
 
 #[tokio::test(start_paused = true)]
 async fn a_timer_survives_a_restart_and_fires_at_once_where_it_is_overdue() {
-    let (log, store) = (Log::new(), Arc::new(Faulty::default()));
+    let (log, store) = (Log::new(), Arc::new(FailingStore::default()));
     let one = engine_on(store.clone(), log.clock, Activities::default()).await;
     begin(&one, defined(wait("10s"), json!({})), json!({})).await;
     begin_as(&one, "late", defined(wait("1h"), json!({})), json!({})).await;
@@ -101,24 +101,24 @@ async fn more_than_may_move_at_once_all_move() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_the_disk_refuses_is_tried_again() {
-    let (log, store) = (Log::new(), Arc::new(Faulty::default()));
+    let (log, store) = (Log::new(), Arc::new(FailingStore::default()));
     let engine = engine_on(store.clone(), log.clock, Activities::default()).await;
     begin(&engine, defined(wait("10s"), json!({})), json!({})).await;
-    store.refuses.store(3, Ordering::SeqCst);
+    store.commits_to_refuse.store(3, Ordering::SeqCst);
     let status = until_state(&engine, "completed").await;
-    assert_eq!(store.refuses.load(Ordering::SeqCst), 0);
+    assert_eq!(store.commits_to_refuse.load(Ordering::SeqCst), 0);
     // The pauses between attempts are 1 s, 2 s and 4 s.
     assert_eq!(status.duration_ms, Some(17_000));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_sleeping_execution_that_cannot_be_read_when_it_is_due_is_tried_again() {
-    let (log, store) = (Log::new(), Arc::new(Faulty::default()));
+    let (log, store) = (Log::new(), Arc::new(FailingStore::default()));
     let engine = engine_on(store.clone(), log.clock, Activities::default()).await;
     begin(&engine, defined(wait("1h"), json!({})), json!({})).await;
     tokio::time::sleep(seconds(3500)).await;
     assert_eq!(engine.awake_count(), 0);
-    store.unreadable.store(2, Ordering::SeqCst);
+    store.loads_to_fail.store(2, Ordering::SeqCst);
     tokio::time::sleep(seconds(110)).await;
     let status = engine.status_now("e").await;
     assert_eq!(status.duration_ms, Some(3_603_000), "after 1 s and 2 s");
@@ -126,7 +126,7 @@ async fn a_sleeping_execution_that_cannot_be_read_when_it_is_due_is_tried_again(
 
 #[tokio::test(start_paused = true)]
 async fn what_is_due_and_cannot_be_done_is_not_tried_without_a_pause() {
-    let (log, store) = (Log::new(), Arc::new(Faulty::default()));
+    let (log, store) = (Log::new(), Arc::new(FailingStore::default()));
     let flaky = log.activity("flaky", seconds(0), |context| match context.attempt {
         1 => fails("network"),
         _ => Ok(json!(1)),
@@ -144,11 +144,11 @@ async fn what_is_due_and_cannot_be_done_is_not_tried_without_a_pause() {
     let engine = engine_on(store.clone(), log.clock, activities).await;
     change(&engine, LifecycleAction::Pause).await;
     change(&engine, LifecycleAction::Resume).await;
-    store.forgets.store(true, Ordering::SeqCst);
+    store.hides_contents.store(true, Ordering::SeqCst);
     tokio::time::sleep(seconds(10 + 6)).await;
-    let missed = store.missed.load(Ordering::SeqCst);
+    let missed = store.hidden_content_count.load(Ordering::SeqCst);
     assert_eq!(missed, 3, "at once, after 1 s, and after 2 s");
-    store.forgets.store(false, Ordering::SeqCst);
+    store.hides_contents.store(false, Ordering::SeqCst);
     until_state(&engine, "completed").await;
     assert_eq!(log.at(), [0.0, 17.0]);
 }
@@ -167,7 +167,7 @@ impl Clock for SetClock {
 async fn a_clock_that_is_set_forward_is_noticed() {
     let slept = Arc::new(Mutex::default());
     let clock = Arc::new(SetClock(TokioClock::starting_at(EPOCH), slept.clone()));
-    let options = Options::new(Arc::<Faulty>::default(), clock, Arc::new(SeededIds::new(1)));
+    let options = Options::new(Arc::<FailingStore>::default(), clock, Arc::new(SeededIds::new(1)));
     let engine = Engine::new(options).await.expect("an engine");
     begin(&engine, defined(wait("10h"), json!({})), json!({})).await;
     tokio::time::sleep(seconds(1)).await;
@@ -185,7 +185,11 @@ fn steady(wall: &Arc<Mutex<Duration>>) -> Arc<SteadyClock> {
     Arc::new(SteadyClock::from_clocks(wall, passed))
 }
 
-fn on_steady(store: &Arc<Faulty>, clock: Arc<SteadyClock>, activities: Activities) -> Options {
+fn on_steady(
+    store: &Arc<FailingStore>,
+    clock: Arc<SteadyClock>,
+    activities: Activities,
+) -> Options {
     Options { activities, ..Options::new(store.clone(), clock, Arc::new(SeededIds::new(1))) }
 }
 
@@ -199,7 +203,7 @@ async fn a_clock_that_is_set_back_delays_neither_timers_nor_retries_nor_deadline
     let slow = log.activity("slow", seconds(3600), |_| Ok(json!(1)));
     let activities =
         Activities::default().with_activity(flaky).and_then(|all| all.with_activity(slow));
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let engine = Engine::new(on_steady(&store, steady(&wall), activities.expect("both")))
         .await
         .expect("an engine");
@@ -221,7 +225,7 @@ async fn a_clock_that_is_set_back_delays_neither_timers_nor_retries_nor_deadline
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_was_set_back_between_two_lives_delays_nothing_either() {
     let (log, wall) = (Log::new(), Arc::new(Mutex::new(seconds(3600))));
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let options = on_steady(&store, steady(&wall), Activities::default());
     let one = Engine::new(options).await.expect("an engine");
     begin(&one, defined(wait("30s"), json!({})), json!({})).await;
@@ -247,7 +251,7 @@ async fn a_clock_that_was_wrong_for_a_moment_moves_no_later_time() {
     let (right, wrong) = (seconds(0), seconds(250 * 365 * 86_400));
     let wall = Arc::new(Mutex::new(right));
     let set = |to| *wall.lock().expect("a clock") = to;
-    let store = Arc::new(Faulty::default());
+    let store = Arc::new(FailingStore::default());
     let options = || on_steady(&store, steady(&wall), Activities::default());
     let passed = TokioClock::starting_at(EPOCH);
     let engine = Engine::new(options()).await.expect("an engine");

@@ -129,11 +129,11 @@ async fn nothing_is_begun_below_an_execution_that_ends() {
     let family = Family::begin(parent, &workflows).await;
     assert_eq!(family.children().await.len(), 2);
     let between = family.announced().await;
-    *family.store.refused.lock().unwrap() = Some(between);
+    *family.store.refused_execution.lock().unwrap() = Some(between);
     family.abandon().await;
     tokio::time::sleep(seconds(20)).await;
     assert_eq!(family.children().await.len(), 2);
-    *family.store.refused.lock().unwrap() = None;
+    *family.store.refused_execution.lock().unwrap() = None;
     until_state(&family.engine, "abandoned").await;
     tokio::time::sleep(seconds(20)).await;
     assert_eq!(family.open_below().await, []);

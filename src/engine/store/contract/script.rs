@@ -1,7 +1,10 @@
-//! Executions to store: a workflow of steps one after another, moved step by step.
+//! Executions to store: each follows a workflow of steps one after another.
 
 use std::{sync::Arc, time::Duration};
 
+use serde_json::{Value, json};
+
+use crate::store::{Commit, LoadedExecution, Position, RefusedCall, Store};
 use midex_domain::{
     Decision, DecisionContext, DefaultSources, Definition, Event, Execution, ExecutionId, Row,
     Sequence, State, Token, Transition, WaitCondition,
@@ -9,33 +12,38 @@ use midex_domain::{
     error::Result,
     execution::{Command, Report, StartArguments},
 };
-use midex_engine::store::{Commit, LoadedExecution, Position, RefusedCall, Store};
-use serde_json::{Value, json};
 
-/// An execution on its way, and the store's word on where it stands.
-pub(crate) struct Tale {
+/// A script that moves one execution, with everything that the store must hold of it.
+#[derive(Debug)]
+pub struct Script {
     definition: Arc<Definition>,
     ids: SeededIds,
     seconds: i64,
-    pub(crate) id: ExecutionId,
+    /// The id of the execution.
+    pub id: ExecutionId,
     project: Option<String>,
-    pub(crate) execution: Option<Execution>,
-    pub(crate) position: Position,
-    /// Every row stored, as it should be found.
-    pub(crate) rows: Vec<Row>,
-    /// Where they lie among those of all executions.
-    pub(crate) places: Vec<Sequence>,
+    /// The execution as last stored; `None` before its first commit.
+    pub execution: Option<Execution>,
+    /// The position that the store returned last.
+    pub position: Position,
+    /// Every row that was stored, oldest first.
+    pub rows: Vec<Row>,
+    /// The keys of these rows in the sequence of the store.
+    pub row_keys: Vec<Sequence>,
 }
 
-pub(crate) fn id(text: &str) -> ExecutionId {
+/// Parses the id of an execution.
+pub fn execution_id(text: &str) -> ExecutionId {
     ExecutionId::parse(text).unwrap()
 }
 
-pub(crate) fn definition(steps: usize) -> Arc<Definition> {
-    definition_of("tale", steps)
+/// A definition with this number of steps, one after another.
+pub fn build_definition(steps: usize) -> Arc<Definition> {
+    build_named_definition("tale", steps)
 }
 
-pub(crate) fn definition_of(workflow: &str, steps: usize) -> Arc<Definition> {
+/// Such a definition with the name `workflow`.
+pub fn build_named_definition(workflow: &str, steps: usize) -> Arc<Definition> {
     let step = |at: usize| {
         let before: Vec<_> = at.checked_sub(1).map(|at| format!("s{at}")).into_iter().collect();
         json!({ "id": format!("s{at}"), "depends_on": before, "kind": { "agent": { "agent": "writer" } } })
@@ -48,7 +56,8 @@ pub(crate) fn definition_of(workflow: &str, steps: usize) -> Arc<Definition> {
     Arc::new(Definition::decode(text.to_string().as_bytes()).unwrap())
 }
 
-pub(crate) fn refusal(number: usize, id: Option<&ExecutionId>) -> RefusedCall {
+/// A refused call whose message has this number.
+pub fn build_refusal(number: usize, id: Option<&ExecutionId>) -> RefusedCall {
     RefusedCall {
         at: Timestamp::from_milliseconds(7),
         execution_id: id.cloned(),
@@ -58,40 +67,43 @@ pub(crate) fn refusal(number: usize, id: Option<&ExecutionId>) -> RefusedCall {
     }
 }
 
-impl Tale {
-    /// Goes on from what a store has, after a process that was cut off.
-    pub(crate) fn take(&mut self, history: Vec<Row>, stored: Option<LoadedExecution>) {
+impl Script {
+    /// Continues with the state of a store, also if that was refused or unknown to this script.
+    pub fn adopt_stored(&mut self, history: Vec<Row>, stored: Option<LoadedExecution>) {
         self.rows = history;
         let position = stored.as_ref().map(|stored| stored.position);
         self.position = position.unwrap_or_default();
         self.execution = stored.map(|stored| stored.execution);
     }
 
-    pub(crate) fn new(name: &str, steps: usize) -> Self {
-        Self::with(name, definition(steps))
+    /// A script of an execution with this number of steps.
+    pub fn new(name: &str, steps: usize) -> Self {
+        Self::with_definition(name, build_definition(steps))
     }
 
-    pub(crate) fn with(name: &str, definition: Arc<Definition>) -> Self {
+    /// A script of an execution that follows `definition`.
+    pub fn with_definition(name: &str, definition: Arc<Definition>) -> Self {
         Self {
             definition,
             ids: SeededIds::new(1),
             seconds: 1_700_000_000,
-            id: id(name),
+            id: execution_id(name),
             project: None,
             execution: None,
             position: Position::default(),
             rows: Vec::new(),
-            places: Vec::new(),
+            row_keys: Vec::new(),
         }
     }
 
-    /// One whose ids are others than those of an earlier process.
-    pub(crate) fn seeded(name: &str, steps: usize, seed: u64) -> Self {
+    /// A script whose tokens and ids depend on `seed`.
+    pub fn with_seed(name: &str, steps: usize, seed: u64) -> Self {
         Self { ids: SeededIds::new(seed), ..Self::new(name, steps) }
     }
 
-    /// The same at the same place, to go on in another store.
-    pub(crate) fn again(&self) -> Self {
+    /// A script with the same progress, for a copy of the store.
+    #[must_use]
+    pub fn duplicate(&self) -> Self {
         Self {
             definition: Arc::clone(&self.definition),
             ids: SeededIds::new(2),
@@ -101,22 +113,23 @@ impl Tale {
             execution: self.execution.clone(),
             position: self.position,
             rows: self.rows.clone(),
-            places: self.places.clone(),
+            row_keys: self.row_keys.clone(),
         }
     }
 
-    /// One that is started for `project`.
-    pub(crate) fn of(mut self, project: Option<&str>) -> Self {
+    /// The same script, whose execution is started for `project`.
+    #[must_use]
+    pub fn with_project(mut self, project: Option<&str>) -> Self {
         self.project = project.map(str::to_owned);
         self
     }
 
-    fn facts(&self) -> DecisionContext<'_> {
+    fn build_context(&self) -> DecisionContext<'_> {
         DecisionContext::new(&self.definition, Duration::from_secs(86_400))
     }
 
-    /// The next transition: the start, or the open step done with `summary`.
-    pub(crate) fn transition(&mut self, summary: &str) -> Transition {
+    /// Decides the next transition: the start, or the completion of the open step with `summary`.
+    pub fn build_transition(&mut self, summary: &str) -> Transition {
         self.seconds += 1;
         let now = Timestamp::from_milliseconds(self.seconds * 1000);
         let Some(execution) = &self.execution else {
@@ -128,7 +141,7 @@ impl Tale {
                 parent: None,
                 lookup: None,
             };
-            return Execution::start(self.facts(), start, now, &self.ids).unwrap();
+            return Execution::start(self.build_context(), start, now, &self.ids).unwrap();
         };
         let (_, step, visit) = execution.open_visits().next().unwrap();
         let Some(WaitCondition::Model(grant)) = visit.awaiting else {
@@ -138,13 +151,14 @@ impl Tale {
             token: Token::new(self.id.clone(), step.id.clone(), grant),
             submission: Arc::new(Report::Output(json!({ "summary": summary })).into()),
         };
-        match execution.decide(self.facts(), &command, now, &self.ids) {
+        match execution.decide(self.build_context(), &command, now, &self.ids) {
             Ok(Decision::Transition(transition)) => *transition,
             other => panic!("{other:?}"),
         }
     }
 
-    pub(crate) fn commit_of(&self, transition: Transition) -> Commit {
+    /// The commit of a transition of this execution.
+    pub fn build_commit(&self, transition: Transition) -> Commit {
         Commit {
             execution: Arc::new(transition.execution),
             row: Arc::new(transition.row),
@@ -155,24 +169,26 @@ impl Tale {
         }
     }
 
-    /// Stores the next transition and becomes it.
-    pub(crate) async fn step(&mut self, store: &dyn Store) -> Result<Sequence> {
-        self.say(store, "done").await
+    /// Stores the next transition.
+    pub async fn commit_step(&mut self, store: &dyn Store) -> Result<Sequence> {
+        self.commit_output(store, "done").await
     }
 
-    pub(crate) async fn say(&mut self, store: &dyn Store, summary: &str) -> Result<Sequence> {
-        let transition = self.transition(summary);
-        let commit = self.commit_of(transition);
-        self.keep(store, commit).await
+    /// Stores the next transition, with `summary` as the output of a step.
+    pub async fn commit_output(&mut self, store: &dyn Store, summary: &str) -> Result<Sequence> {
+        let transition = self.build_transition(summary);
+        let commit = self.build_commit(transition);
+        self.store_commit(store, commit).await
     }
 
-    /// Stores a change of state that no command of the domain brings about yet.
-    pub(crate) async fn turn(&mut self, store: &dyn Store, to: State) -> Result<Sequence> {
-        let commit = self.turning(to);
-        self.keep(store, commit).await
+    /// Stores a change of the state of the execution, from any state to any other.
+    pub async fn commit_state(&mut self, store: &dyn Store, to: State) -> Result<Sequence> {
+        let commit = self.build_state_commit(to);
+        self.store_commit(store, commit).await
     }
 
-    pub(crate) fn turning(&mut self, to: State) -> Commit {
+    /// The commit of a change of the state of the execution.
+    pub fn build_state_commit(&mut self, to: State) -> Commit {
         self.seconds += 1;
         let before = self.execution.clone().unwrap();
         let row = Row {
@@ -196,25 +212,26 @@ impl Tale {
         }
     }
 
-    /// Stores `commit` and becomes what it says.
-    pub(crate) async fn keep(&mut self, store: &dyn Store, commit: Commit) -> Result<Sequence> {
+    /// Stores `commit`, and continues from it if the store accepts it.
+    pub async fn store_commit(&mut self, store: &dyn Store, commit: Commit) -> Result<Sequence> {
         let (next, row) = (commit.execution.clone(), commit.row.clone());
         let committed = store.commit(commit).await?;
         self.rows.push(Row::clone(&row));
-        self.places.push(committed.row);
+        self.row_keys.push(committed.row);
         self.execution = Some(Execution::clone(&next));
         self.position = committed.position;
         Ok(committed.row)
     }
 
-    pub(crate) async fn steps(&mut self, store: &dyn Store, count: usize) {
+    /// Stores this number of transitions.
+    pub async fn commit_steps(&mut self, store: &dyn Store, count: usize) {
         for _ in 0..count {
-            self.step(store).await.unwrap();
+            self.commit_step(store).await.unwrap();
         }
     }
 
-    /// The store holds what this tale says, by every way to ask.
-    pub(crate) async fn check(&self, store: &dyn Store) {
+    /// Checks that the store holds the execution and the rows of this script.
+    pub async fn check_store(&self, store: &dyn Store) {
         let stored = store.load(&self.id).await.unwrap().unwrap();
         assert_eq!(Some(&stored.execution), self.execution.as_ref(), "{}", self.id);
         let history = store.load_history(&self.id).await.unwrap();
