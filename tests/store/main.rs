@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "`json!` makes values that nobody else wants")]
 
 mod contract;
+mod custom;
 mod damage;
 mod directory;
 mod disk;
