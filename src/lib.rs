@@ -70,10 +70,10 @@ pub mod store {
         telemetry::EventType,
     };
     pub use midex_engine::store::{
-        Commit, CommitReceipt, ContentHolders, DueExecution, ExaminationProgress, ExaminedPortion,
-        ListPage, ListQuery, LoadedExecution, MemoryStore, Options, PastChange, PlacedEntry,
-        Position, RedbStore, RefusedCall, Store, TelemetryEntry, TelemetryQuery,
-        find_named_contents,
+        Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution,
+        ExaminationProgress, ExaminedPortion, ListPage, ListQuery, LoadedExecution, MemoryStore,
+        Options, PastChange, PlacedEntry, Position, RedbStore, RefusedCall, Store, StoreStats,
+        TelemetryEntry, TelemetryQuery, find_named_contents, find_row_contents,
     };
 
     /// The suite of tests for implementers of [`Store`], and a store that fails on request.

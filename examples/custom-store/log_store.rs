@@ -18,9 +18,9 @@ use std::{
 use midex::{
     Code, Error, ExecutionId, Result, Timestamp,
     store::{
-        BoxFuture, Commit, CommitReceipt, ContentHolders, Digest, DueExecution, Execution,
-        ListPage, ListQuery, LoadedExecution, MemoryStore, OwnerEpoch, PastChange, PlacedEntry,
-        Position, RefusedCall, Row, Store, TelemetryQuery,
+        BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, Digest,
+        DueExecution, Execution, ListPage, ListQuery, LoadedExecution, MemoryStore, OwnerEpoch,
+        PastChange, PlacedEntry, Position, RefusedCall, Row, Store, TelemetryQuery,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,7 @@ enum LogEntry {
         due: Option<Timestamp>,
         past: Option<Box<PastChange>>,
     },
+    Deleted(Deletion),
 }
 
 impl LogStore {
@@ -74,6 +75,7 @@ impl LogStore {
                     let commit = Commit { execution, row, contents, due, position, past };
                     memory.commit(commit).await?;
                 }
+                LogEntry::Deleted(deletion) => memory.delete(deletion).await?,
             }
         }
         if is_purged {
@@ -174,8 +176,9 @@ impl Log {
         let mut bytes = Vec::new();
         for mut entry in self.open()? {
             if let LogEntry::Committed { row, contents, past, .. } = &mut entry {
+                // The rows of an execution that was deleted stay as they are.
                 let stored = memory.load_rows(&row.execution_id, [row.revision].into()).await?;
-                *row = stored.into_iter().next().ok_or_else(corrupt_error)?;
+                *row = stored.into_iter().next().unwrap_or_else(|| row.clone());
                 *past = None;
                 for (digest, content) in std::mem::take(contents) {
                     if memory.load_content(digest).await?.is_some() {
@@ -227,6 +230,18 @@ impl Store for LogStore {
         Box::pin(self.store_commit(commit))
     }
 
+    fn delete(&self, deletion: Deletion) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let mut log = self.log.lock().await;
+            let stored = self.memory.load(&deletion.id).await?;
+            if stored.is_some_and(|stored| stored.execution.revision() == deletion.revision) {
+                self.append(&mut log, &LogEntry::Deleted(deletion.clone())).await?;
+            }
+            // Refuses another revision.
+            self.memory.delete(deletion).await
+        })
+    }
+
     fn note_refusal(&self, refusal: RefusedCall) {
         // A refusal that finds the queue full is dropped.
         let _ = self.refusals.try_send(refusal);
@@ -257,6 +272,8 @@ impl Store for LogStore {
         load_history(id: &'a ExecutionId) -> Vec<Row>;
         load_forks(source: &'a ExecutionId, limit: usize) -> Vec<ExecutionId>;
         load_content(digest: Digest) -> Option<Arc<[u8]>>;
+        sweep(sweep: ContentSweep) -> ContentSweep;
+        load_tombstone(id: &'a ExecutionId) -> Option<Timestamp>;
         find_holders(contents: BTreeSet<Digest>) -> ContentHolders;
         list(query: ListQuery) -> ListPage;
         due_executions(before: Timestamp, limit: usize) -> Vec<DueExecution>;

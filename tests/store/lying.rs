@@ -9,8 +9,9 @@ use midex_domain::{
     event::OwnerEpoch,
 };
 use midex_engine::store::{
-    BoxFuture, Commit, CommitReceipt, ContentHolders, DueExecution, ListPage, ListQuery,
-    LoadedExecution, MemoryStore, PlacedEntry, Position, RefusedCall, Store, TelemetryQuery,
+    BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution,
+    ListPage, ListQuery, LoadedExecution, MemoryStore, PlacedEntry, Position, RefusedCall, Store,
+    TelemetryQuery,
     contract::{PROMISES, Promise},
 };
 
@@ -57,6 +58,21 @@ impl Store for LyingStore {
 
     fn owner(&self) -> OwnerEpoch {
         self.inner.owner()
+    }
+
+    fn delete(&self, deletion: Deletion) -> BoxFuture<'_, Result<()>> {
+        self.inner.delete(deletion)
+    }
+
+    fn load_tombstone<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+    ) -> BoxFuture<'a, Result<Option<Timestamp>>> {
+        self.inner.load_tombstone(id)
+    }
+
+    fn sweep(&self, sweep: ContentSweep) -> BoxFuture<'_, Result<ContentSweep>> {
+        self.inner.sweep(sweep)
     }
 
     fn checkpoint(

@@ -15,7 +15,7 @@ use midex_domain::{
 };
 
 /// The removal of one execution from the store.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Deletion {
     /// The execution.
     pub id: ExecutionId,

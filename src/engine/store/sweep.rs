@@ -41,6 +41,11 @@ impl ContentSweep {
         }
     }
 
+    /// Tombstones of deletions before this instant are removed.
+    pub fn tombstones_before(&self) -> Timestamp {
+        self.tombstones_before
+    }
+
     /// Whether nothing is left to free.
     pub fn is_done(&self) -> bool {
         self.is_done

@@ -10,9 +10,9 @@ use std::{
 };
 
 use crate::store::{
-    BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution, ExaminationProgress,
-    ExaminedPortion, ListPage, ListQuery, LoadedExecution, MemoryStore, PlacedEntry, Position,
-    RefusedCall, Store, TelemetryQuery,
+    BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution,
+    ExaminationProgress, ExaminedPortion, ListPage, ListQuery, LoadedExecution, MemoryStore,
+    PlacedEntry, Position, RefusedCall, Store, TelemetryQuery,
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, Row,

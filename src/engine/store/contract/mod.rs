@@ -3,6 +3,7 @@
 //! This module needs the feature `testing`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a promise that is broken panics")]
 
+pub mod deletion;
 mod failing_store;
 mod listing;
 pub mod pages;
@@ -108,6 +109,9 @@ macro_rules! store_contract_suite {
             listing::moving_executions_are_listed_once
             purge::purged_content_is_removed_with_its_rows
             purge::content_that_another_row_names_is_kept
+            deletion::a_deleted_execution_leaves_a_tombstone_alone
+            deletion::an_execution_that_moved_is_not_deleted
+            deletion::a_sweep_frees_what_no_row_names
         }
     };
     (@promises [] $($module:ident::$promise:ident)*) => {

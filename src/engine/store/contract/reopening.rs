@@ -5,6 +5,7 @@ use std::{path::Path, sync::Arc};
 use serde_json::json;
 
 use super::{
+    deletion::{build_deletion, sweep_store},
     pages::{query_all, query_open, read_all},
     purge, run_in_directory,
     script::{Script, build_refusal, execution_id},
@@ -30,6 +31,8 @@ pub fn check_reopening(open_store: impl AsyncFn(&Path) -> Arc<dyn Store>) {
             }
             drop(store);
             store = open_store(directory).await;
+            // A store may forget that a sweep was done.
+            sweep_store(&*store, 0).await;
             assert_eq!(read_answers(&*store).await, before);
             assert!(store.owner() > owner, "a later opening has a larger owner");
             owner = store.owner();
@@ -42,7 +45,8 @@ pub fn check_reopening(open_store: impl AsyncFn(&Path) -> Arc<dyn Store>) {
     });
 }
 
-/// Stores two open executions, one of them with content, a due time and a refusal, and an ended one with a purge.
+/// Stores two open executions, one of them with content, a due time and a refusal, an ended one with a purge, and one that is
+/// deleted last.
 async fn store_scripts(store: &dyn Store) -> [Script; 2] {
     let mut scripts = [Script::new("one", 9), Script::new("two", 9)];
     scripts[0].commit_step(store).await.unwrap();
@@ -56,6 +60,9 @@ async fn store_scripts(store: &dyn Store) -> [Script; 2] {
     let digest = purge::build_payload(purge::PURGED_CONTENT).digest;
     let holders = store.find_holders([digest].into()).await.unwrap();
     purge::purge_content(&mut ended, store, holders.searched_before).await;
+    let deleted = purge::store_ended_script(store, "deleted").await;
+    store.delete(build_deletion(&deleted, 5)).await.unwrap();
+    sweep_store(store, 0).await;
     scripts
 }
 
@@ -70,6 +77,7 @@ struct StoreAnswers {
     telemetry: Vec<PlacedEntry>,
     due: Vec<DueExecution>,
     ended_history: Vec<Row>,
+    deleted_at: Option<Timestamp>,
     listed: Vec<Execution>,
 }
 
@@ -78,6 +86,8 @@ async fn read_answers(store: &dyn Store) -> StoreAnswers {
     let telemetry = store.load_telemetry(query).await.unwrap();
     let due = store.due_executions(Timestamp::MAX, 9).await.unwrap();
     let ended_history = store.load_history(&execution_id("ended")).await.unwrap();
+    let deleted_at = store.load_tombstone(&execution_id("deleted")).await.unwrap();
+    assert_eq!(deleted_at, Some(Timestamp::from_milliseconds(5_000)));
     let listed = read_all(store, query_all(9)).await;
     assert_eq!((listed.len(), read_all(store, query_open(9)).await.len()), (3, 2));
     let output = json!({ "summary": long_output() }).to_string();
@@ -87,5 +97,5 @@ async fn read_answers(store: &dyn Store) -> StoreAnswers {
         found.push(store.load_content(digest).await.unwrap().is_some());
     }
     assert_eq!(found, [true, false], "content is kept, and purged content is not");
-    StoreAnswers { telemetry, due, ended_history, listed }
+    StoreAnswers { telemetry, due, ended_history, deleted_at, listed }
 }
