@@ -2,6 +2,7 @@
 
 mod author;
 mod bases;
+mod builder;
 mod cache;
 mod difference;
 mod entries;
@@ -34,6 +35,7 @@ use std::{path::Path, sync::Arc};
 
 pub use self::{
     author::create_definition,
+    builder::{StepBuilder, WorkflowBuilder},
     entry::{AgentEntry, WorkflowEntry},
     files::is_definition_file,
     format::Format,
