@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::document::Digest;
 
-/// The directories of one caller's definitions, but for the user's own and the shipped ones, which every caller has.
+/// The directories of one caller's definitions, but for the user's own, the shipped ones and those of the embedding program,
+/// which every caller has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefinitionDirectories {
     /// The project.

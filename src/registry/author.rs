@@ -52,7 +52,7 @@ fn find_file_with_same_name(template: &Template, directory: &Path) -> Option<Pat
         DefinitionKind::Workflow => workflows = directories,
         DefinitionKind::Agent => agents = directories,
     }
-    let registry = Registry::load(&Sources { workflows, agents });
+    let registry = Registry::load(&Sources { workflows, agents, ..Sources::default() });
     match template.kind() {
         DefinitionKind::Workflow => registry.workflow(template.name())?.path.clone(),
         DefinitionKind::Agent => registry.agent(template.name())?.path.clone(),

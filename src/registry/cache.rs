@@ -30,11 +30,6 @@ impl<T> LoadCache<T> {
         self.0.get(path)
     }
 
-    /// The results for all files.
-    pub(super) fn all_results(&self) -> impl Iterator<Item = &LoadResult<Arc<T>>> {
-        self.0.values()
-    }
-
     /// Whether each file here has the same stamp as in `other`, so that later changes are detected equally well.
     pub(super) fn has_same_stamps(&self, other: &Self) -> bool {
         let stamp = |cache: &Self, path| Some(cache.0.get(path)?.file.stamp);

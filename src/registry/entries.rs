@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    DefinitionDirectory, Source,
+    DefinitionDirectory, Source, Sources,
     bases::DefinitionLevels,
     cache::{CachedLoader, LoadCache},
     entry::{Collection, DefinitionEntry},
@@ -16,7 +16,7 @@ use super::{
     files::{self, DefinitionFile},
     last_good::LastGoodVersions,
     load::{self, LoadResult},
-    markdown, shipped,
+    markdown, program, shipped,
 };
 use midex_domain::{
     check::{AgentFileState, KnownAgents, KnownNames},
@@ -38,15 +38,15 @@ pub(super) fn load_agents(
     load_collection(&levels, (previous, previous), |_| true, load)
 }
 
-/// Loads the workflows of these directories and those that are part of midex, checked against the `known` names.
-/// Unchanged files are taken from `cached`.
+/// Loads the workflows of these sources and those that are part of midex, checked against the `known` names. Unchanged
+/// files are taken from `cached`.
 pub(super) fn load_workflows(
-    directories: &[DefinitionDirectory],
+    sources: &Sources,
     agents: &Collection<Persona>,
     known: KnownNames<'_>,
     (previous, cached): (PreviousCollection<'_, Definition>, PreviousCollection<'_, Definition>),
 ) -> Collection<Definition> {
-    let levels: Vec<_> = read_levels(directories, files::EXTENSIONS, shipped::WORKFLOWS).collect();
+    let levels = read_workflow_levels(sources);
     let bases = DefinitionLevels::new(Cow::Borrowed(&levels), previous.map(|before| &before.cache));
     let is_result_valid = |loaded: &LoadResult<Arc<Definition>>| {
         let is_valid = |value: &Arc<Definition>| has_current_personas(value, agents);
@@ -122,6 +122,16 @@ fn load_within_limits<T>(
         break;
     }
     level
+}
+
+/// The workflow files of every source, nearest first.
+pub(super) fn read_workflow_levels(
+    sources: &Sources,
+) -> Vec<(DefinitionDirectory, Vec<DefinitionFile>)> {
+    let program_files = program::build_program_files(&sources.program).collect();
+    let program_level = (program::program_directory(), program_files);
+    let other_levels = read_levels(&sources.workflows, files::EXTENSIONS, shipped::WORKFLOWS);
+    [program_level].into_iter().chain(other_levels).collect()
 }
 
 /// The files of every directory, nearest first, then those that are part of midex, then those of hosts.
@@ -253,7 +263,8 @@ fn make_entry<T>(source: Source, loaded: LoadResult<Arc<T>>) -> DefinitionEntry<
     DefinitionEntry {
         name: loaded.name,
         source,
-        path: (source != Source::Shipped).then_some(loaded.file.path),
+        path: source.has_files().then(|| loaded.file.path.clone()),
+        cache_path: loaded.file.path,
         version: loaded.file.version,
         value: loaded.value,
         findings: loaded.findings,

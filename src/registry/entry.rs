@@ -8,7 +8,6 @@ use super::{
     Format, Source,
     cache::LoadCache,
     last_good::{GoodVersions, LastGoodVersions},
-    shipped,
 };
 use midex_domain::{
     definition::{Definition, Persona},
@@ -23,8 +22,10 @@ pub struct DefinitionEntry<T> {
     pub name: String,
     /// The source that it was loaded from.
     pub source: Source,
-    /// The path of the file. `None` for a definition that is part of midex.
+    /// The path of the file. `None` for a definition that is part of midex or of the embedding program.
     pub path: Option<PathBuf>,
+    /// The path under which the cache has the file, whether it is on disk or not.
+    pub(super) cache_path: PathBuf,
     /// The digest of the file's bytes.
     pub version: Digest,
     /// The definition, if the file has no errors. Otherwise its last good version, if there is one.
@@ -92,10 +93,7 @@ impl<T> Collection<T> {
 impl WorkflowEntry {
     /// The format of its file.
     pub fn format(&self) -> Format {
-        let detect_format = |path: &PathBuf| Format::from_path(path);
-        let shipped_format =
-            || shipped::find_shipped_workflow(&self.name).map(|file| Format::from_path(&file.path));
-        self.path.as_ref().map(detect_format).or_else(shipped_format).unwrap_or_default()
+        Format::from_path(&self.cache_path)
     }
 
     /// The metadata that the author added, if there is any.

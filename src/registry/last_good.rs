@@ -42,7 +42,7 @@ impl<'a, T> LastGoodVersions<'a, T> {
     ) -> Self {
         let version = |entry: &'a DefinitionEntry<T>| {
             let value = entry.value.as_ref()?;
-            Some((entry.path.as_deref()?, (entry.name.as_str(), value)))
+            Some((&*entry.cache_path, (entry.name.as_str(), value)))
         };
         Self {
             loaded_versions: entries.iter().filter_map(version).collect(),

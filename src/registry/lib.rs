@@ -17,6 +17,7 @@ mod load;
 mod manifest;
 mod markdown;
 mod names;
+mod program;
 mod provenance;
 mod read;
 mod recover;
@@ -108,9 +109,8 @@ impl Registry {
         let previous_workflows = previous.map(|before| &before.workflows);
         let reusable = previous.filter(is_same).and(previous_workflows);
         let known = KnownNames { agents: &names, abilities };
-        let directories = &sources.workflows;
         let workflows =
-            entries::load_workflows(directories, &agents, known, (previous_workflows, reusable));
+            entries::load_workflows(sources, &agents, known, (previous_workflows, reusable));
         let registry =
             Self { sources: sources.clone(), abilities: abilities.clone(), workflows, agents };
         registry.mark_project_definitions();
@@ -178,6 +178,11 @@ impl Registry {
         self.workflows.effective_entry(name)
     }
 
+    /// Whether the embedding program defines the workflow of this name, so that no file can.
+    pub fn is_program_workflow(&self, name: &str) -> bool {
+        self.workflow(name).is_some_and(|entry| entry.source == Source::Program)
+    }
+
     /// Every agent, including broken ones, sorted by name.
     pub fn agents(&self) -> impl Iterator<Item = &AgentEntry> {
         self.agents.entries.iter()
@@ -203,8 +208,9 @@ impl Registry {
     /// The names of the workflows that this one refers to: those it extends, nearest first, then those that its steps
     /// start.
     fn referenced_names(&self, name: &str) -> Vec<String> {
-        let path = self.workflow(name).and_then(|entry| entry.path.as_ref());
-        let loaded = path.and_then(|path| self.workflows.cache.result_for_path(path));
+        let entry = self.workflow(name);
+        let loaded =
+            entry.and_then(|entry| self.workflows.cache.result_for_path(&entry.cache_path));
         let name_lookups = loaded.map_or(&[][..], |loaded| &loaded.name_lookups);
         name_lookups.iter().map(|used| used.name.clone()).collect()
     }
@@ -215,9 +221,12 @@ impl Registry {
         &self,
         name: &str,
     ) -> impl Iterator<Item = (&WorkflowEntry, bool)> {
-        let other_entries = self.all_workflows().filter(move |entry| entry.name != name);
+        // Workflows that are part of midex refer to each other alone, and these stay.
+        let other_entries = self.all_workflows();
+        let other_entries = other_entries
+            .filter(move |entry| entry.name != name && entry.source != Source::Shipped);
         other_entries.filter_map(move |entry| {
-            let loaded = self.workflows.cache.result_for_path(entry.path.as_ref()?)?;
+            let loaded = self.workflows.cache.result_for_path(&entry.cache_path)?;
             // Bases are listed before children, so a workflow that is both counts as extended.
             let used = loaded.name_lookups.iter().find(|used| used.name == name)?;
             Some((entry, matches!(used.base_match, BaseMatch::Base(_))))
@@ -238,12 +247,15 @@ impl Registry {
         if !has_same_agents {
             return None;
         }
-        let Some(path) = &entry.path else {
-            return Some(definition.clone());
-        };
         let has_current_lookups =
             |loaded: &LoadResult<_>| loaded.name_lookups.iter().all(|used| used.is_current(self));
-        if let Some(loaded) = self.workflows.cache.unchanged_result(path) {
+        let (path, cache) = (&entry.cache_path, &self.workflows.cache);
+        let unchanged = if entry.source.has_files() {
+            cache.unchanged_result(path)
+        } else {
+            cache.result_for_path(path)
+        };
+        if let Some(loaded) = unchanged {
             return has_current_lookups(loaded).then(|| definition.clone());
         }
         let file = files::reread_file(&self.sources.workflows, path)?;
@@ -350,12 +362,18 @@ pub const FIX_FILE_CALL: NextCall =
         "run `midex validate[ {path}]` and correct every finding, or start another workflow",
     );
 
+/// The next call if a workflow of the embedding program has errors: no command of midex reads it.
+const FIX_PROGRAM_CALL: NextCall =
+    call_tool("workflow.list", &[("brief", "true")], "for another workflow")
+        .after_person_does("correct the workflow in the program, or start another workflow");
+
 /// The error for a workflow whose file has errors.
 pub fn invalid_workflow_error(entry: &WorkflowEntry) -> Error {
-    let error = invalid_definition_error(&entry.name, &entry.findings).with_next(FIX_FILE_CALL);
+    let next = if entry.source == Source::Program { FIX_PROGRAM_CALL } else { FIX_FILE_CALL };
+    let error = invalid_definition_error(&entry.name, &entry.findings).with_next(next);
     match &entry.path {
         Some(path) => error.with_context("path", path.display().to_string()),
-        // The workflow is part of midex, so the error is in a file that it refers to.
+        // The workflow is part of midex or of the embedding program: no file of the user's has the error.
         None => error,
     }
 }

@@ -9,7 +9,9 @@ use std::{
 
 use tokio::sync::{Semaphore, watch};
 
-use super::{DefinitionPlaces, Registry, difference, names, stamps::DefinitionStamps};
+use super::{
+    DefinitionPlaces, Registry, WorkflowBuilder, difference, names, stamps::DefinitionStamps,
+};
 use midex_domain::{
     check::ServerCapabilities,
     definition::Definition,
@@ -62,6 +64,11 @@ impl LiveDefinitions {
     /// The abilities that definitions are checked against.
     pub fn abilities(&self) -> ServerCapabilities {
         self.live.lock_abilities().clone()
+    }
+
+    /// The workflows that the embedding program defines.
+    pub fn program_workflows(&self) -> Arc<[WorkflowBuilder]> {
+        self.live.places.program.clone()
     }
 
     /// The registry, including all changes up to now. Looks at files, so do not call it on an async worker thread.
@@ -261,15 +268,16 @@ impl LiveRegistry {
         let abilities = self.lock_abilities().clone();
         let registry = Registry::load_with_previous(&sources, &abilities, previous.as_ref());
         let definition = registry.definition(name);
-        let bases = registry.referenced_names(name);
+        let mut names = registry.referenced_names(name);
+        names.push(name.to_owned());
+        names.retain(|name| !registry.is_program_workflow(name));
         *previous = Some(registry);
         drop(previous);
         let definition = definition.ok()?;
-        let bases = bases.iter().map(String::as_str).chain([name]);
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
         let agents = definition.personas.keys().map(AgentName::as_str);
-        let is_in_project =
-            names::may_define_in_project(&all.workflows, &bases.collect::<Vec<_>>())
-                || names::may_define_in_project(&all.agents, &agents.collect::<Vec<_>>());
+        let is_in_project = names::may_define_in_project(&all.workflows, &names)
+            || names::may_define_in_project(&all.agents, &agents.collect::<Vec<_>>());
         (!is_in_project).then_some(definition)
     }
 
@@ -375,6 +383,7 @@ mod tests {
 
     fn project_places(project: &Path) -> DefinitionPlaces {
         DefinitionPlaces {
+            program: Arc::default(),
             flag_workflows: None,
             flag_agents: None,
             home: None,

@@ -5,11 +5,11 @@ use std::{path::PathBuf, slice, sync::Arc};
 use serde_json::Value;
 
 use super::{
-    Format, Registry, WorkflowEntry, entries,
+    Format, Registry, Source, WorkflowEntry, entries,
     extend::{self, CheckContext},
     files::{self, DefinitionFile},
     load::LoadResult,
-    markdown, read, shipped,
+    markdown, program, read, shipped,
     template::Template,
     yaml,
 };
@@ -179,9 +179,10 @@ impl Registry {
 
     /// Reads the file of a workflow as it is now.
     pub(super) fn read_workflow_file(&self, entry: &WorkflowEntry) -> Option<DefinitionFile> {
-        match &entry.path {
-            Some(path) => files::reread_file(&self.sources.workflows, path),
-            None => shipped::find_shipped_workflow(&entry.name),
+        match entry.source {
+            Source::Program => program::find_program_file(&self.sources.program, &entry.cache_path),
+            Source::Shipped => shipped::find_shipped_workflow(&entry.name),
+            _ => files::reread_file(&self.sources.workflows, &entry.cache_path),
         }
     }
 

@@ -4,7 +4,6 @@
 use super::{
     Registry, Source,
     extend::{BaseMatch, NameLookup},
-    shipped,
 };
 use midex_domain::definition::Definition;
 
@@ -13,17 +12,10 @@ impl Registry {
     pub(super) fn mark_project_definitions(&self) {
         let cache = &self.workflows.cache;
         for entry in self.all_workflows() {
-            let loaded = entry.path.as_ref().and_then(|path| cache.result_for_path(path));
+            let loaded = cache.result_for_path(&entry.cache_path);
             let used = loaded.map_or(&[][..], |loaded| &loaded.name_lookups);
             if let Some(definition) = &entry.value {
                 self.mark_project_definition(Some(entry.source), definition, used);
-            }
-        }
-        // Definitions that are part of midex have no path in their entry, so find them in the cache.
-        let shipped = cache.all_results().filter(|one| shipped::is_shipped_path(&one.file.path));
-        for loaded in shipped {
-            if let Some(definition) = &loaded.value {
-                self.mark_project_definition(None, definition, &loaded.name_lookups);
             }
         }
     }

@@ -3,11 +3,13 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use etcetera::{BaseStrategy, choose_base_strategy};
 use serde::Serialize;
 
+use super::builder::WorkflowBuilder;
 use midex_domain::{
     ProjectDirectories,
     error::describe_io_error,
@@ -18,6 +20,8 @@ use midex_domain::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
+    /// The program that embeds midex, which defines workflows in code.
+    Program,
     /// The directory that the command line names.
     Flag,
     /// The workflow directory that the environment names.
@@ -47,7 +51,7 @@ pub(super) fn is_host_agent_file(path: &Path) -> bool {
 impl Source {
     /// The names of the sources, nearest first.
     pub const SOURCE_NAMES: &[&str] =
-        &["flag", "registry", "project", "user", "shipped", "project_host", "user_host"];
+        &["program", "flag", "registry", "project", "user", "shipped", "project_host", "user_host"];
 
     /// The name of the source.
     pub fn as_str(self) -> &'static str {
@@ -57,6 +61,16 @@ impl Source {
     /// Whether the source belongs to the project.
     pub fn is_project_source(self) -> bool {
         matches!(self, Self::Project | Self::ProjectHost)
+    }
+
+    /// What a definition without a file is part of, in words.
+    pub fn origin(self) -> &'static str {
+        if self == Self::Program { "part of the program" } else { "part of midex" }
+    }
+
+    /// Whether its definitions are files on disk.
+    pub(super) fn has_files(self) -> bool {
+        !matches!(self, Self::Program | Self::Shipped)
     }
 
     /// Whether its files are written for a host. They never hide a definition of a midex source.
@@ -111,9 +125,11 @@ impl DefinitionDirectory {
     }
 }
 
-/// The directories to read definitions from, nearest first. The definitions that are part of midex are always added.
+/// The places to read definitions from, nearest first. The definitions that are part of midex are always added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
+    /// The workflows that the embedding program defines, which hide all others of their names.
+    pub program: Arc<[WorkflowBuilder]>,
     /// The workflow directories.
     pub workflows: Vec<DefinitionDirectory>,
     /// The agent directories.
@@ -143,6 +159,8 @@ impl Sources {
 /// The places where definition directories are looked for, whether they exist or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefinitionPlaces {
+    /// The workflows that the embedding program defines.
+    pub program: Arc<[WorkflowBuilder]>,
     /// The workflow directory that the command line names.
     pub flag_workflows: Option<PathBuf>,
     /// The agent directory that the command line names.
@@ -163,6 +181,7 @@ impl DefinitionPlaces {
     /// The places that the command line and the project determine, plus those of the user who runs this process.
     pub fn new(flag_workflows: Option<&Path>, flag_agents: Option<&Path>, project: &Path) -> Self {
         Self {
+            program: Arc::default(),
             flag_workflows: flag_workflows.map(Path::to_owned),
             flag_agents: flag_agents.map(Path::to_owned),
             registry: None,
@@ -176,6 +195,7 @@ impl DefinitionPlaces {
     /// The directories that exist now, nearest first: see [`Sources::discover`].
     pub fn sources(&self) -> Sources {
         Sources {
+            program: self.program.clone(),
             workflows: remove_duplicates(self.workflow_directories()),
             agents: remove_duplicates(self.agent_directories()),
         }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::{
     DefinitionDirectory, Registry, Source,
     bases::{DefinitionLevels, NearerFiles},
-    entries::{collect_known_agents, is_readme, read_levels},
+    entries::{collect_known_agents, is_readme, read_levels, read_workflow_levels},
     extend::{Bases, CheckContext},
     files::{self, DefinitionFile, is_definition_file},
     load::{self, LoadResult},
@@ -150,8 +150,7 @@ fn resolve_path(path: &Path) -> Result<PathBuf> {
 
 fn check_everything(registry: &Registry, agents: &KnownAgents) -> Vec<FileReport> {
     let sources = registry.sources();
-    let (directories, extensions) = (&sources.workflows, files::EXTENSIONS);
-    let workflows: Vec<_> = read_levels(directories, extensions, shipped::WORKFLOWS).collect();
+    let workflows = read_workflow_levels(sources);
     let bases = DefinitionLevels::new(Cow::Borrowed(&workflows), None);
     let context = check_context(agents, registry, &bases);
     let workflows = workflows.iter().map(|(_, files)| (DefinitionKind::Workflow, files.clone()));

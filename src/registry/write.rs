@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use self::directory::{LockedDirectory, LockedFile, write_error};
 use super::{
-    DefinitionDirectory, Format, LiveDefinitions, Manifest, Registry, WorkflowEntry,
+    DefinitionDirectory, Format, LiveDefinitions, Manifest, Registry, Source, WorkflowEntry,
     author::unusable_path_error,
 };
 use midex_domain::{
@@ -111,6 +111,7 @@ pub fn save_workflow(
     if has_errors(&check.findings) {
         return Err(super::invalid_definition_error(id, &check.findings));
     }
+    refuse_program_name(&registry, id, target)?;
     check_file_name_id(id)?;
     if !target.path.exists() {
         // Refuse before the directory is created, so that a refused save leaves nothing behind.
@@ -224,6 +225,7 @@ pub fn rename_workflow(
     check_file_name_id(new_id)?;
     let (locked_directory, locked_file) =
         open_locked_file(definitions, target, id, expected_version)?;
+    refuse_program_name(&locked_directory.registry, new_id, target)?;
     locked_directory.refuse_case_variant(new_id, Some(id))?;
     if let Some(other_file) = locked_directory.find_file(new_id)? {
         return Err(refusal::already_exists_error(new_id, &other_file));
@@ -341,6 +343,14 @@ fn find_expected_file(
     }
 }
 
+/// Refuses to give a file the name of a workflow of the embedding program, which would hide it in every project.
+fn refuse_program_name(registry: &Registry, id: &str, target: &DefinitionDirectory) -> Result<()> {
+    match registry.workflow(id).filter(|entry| entry.source == Source::Program) {
+        Some(entry) => Err(refusal::not_writable_error(entry, &target.path)),
+        None => Ok(()),
+    }
+}
+
 /// Refuses an id that is not a portable file name.
 fn check_file_name_id(id: &str) -> Result<()> {
     let is_portable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -365,7 +375,7 @@ fn hidden_workflow_warning(registry: &Registry, id: &str, path: &Path) -> Option
 fn describe_location(entry: &WorkflowEntry) -> String {
     match &entry.path {
         Some(path) => format!("`{}` ({})", path.display(), entry.source.as_str()),
-        None => "the one that is part of midex".to_owned(),
+        None => format!("the one that is {}", entry.source.origin()),
     }
 }
 

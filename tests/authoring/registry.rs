@@ -26,7 +26,7 @@ mod watching;
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
 };
 
 use midex_domain::{
@@ -77,7 +77,11 @@ impl Project {
     fn sources(&self) -> Sources {
         let directory =
             |name: &str| DefinitionDirectory { source: Source::Project, path: self.path(name) };
-        Sources { workflows: vec![directory("workflows")], agents: vec![directory("agents")] }
+        Sources {
+            workflows: vec![directory("workflows")],
+            agents: vec![directory("agents")],
+            ..Sources::default()
+        }
     }
 
     /// Loads the project. Every file that any test writes is also held against its schema.
@@ -91,6 +95,7 @@ impl Project {
 /// The places of this project, and no others.
 fn places_of(project: &Path) -> DefinitionPlaces {
     DefinitionPlaces {
+        program: Arc::default(),
         home: None,
         flag_workflows: None,
         flag_agents: None,

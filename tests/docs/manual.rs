@@ -53,7 +53,7 @@ fn loaded() -> (TempDir, Registry) {
             source: Source::Project,
             path: project.path().to_owned(),
         }],
-        agents: Vec::new(),
+        ..Sources::default()
     };
     let activities = ["build".to_owned()].into();
     let abilities = ServerCapabilities { activities, ..ServerCapabilities::default() };

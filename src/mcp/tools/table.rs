@@ -156,7 +156,7 @@ pub(super) static TOOL_TABLE: [ToolSpec; 55] = [
         "Fails an execution. A step: workflow.next_step with error.",
         OPERATE, Remove, Answer(lifecycle::fail_execution) -> shape },
     tool! { "workflow.list" "List workflows"
-        "Lists workflows: brief, or with path, version, source and findings.",
+        "Lists workflows: brief, or with path, version, source, findings.",
         RUN.union(AUTHOR), Read, Reply(workflow_list::run) }
     .with_class(Safe),
     tool! { "workflow.get" "Get a workflow's file"

@@ -15,7 +15,7 @@ use midex_server::app::App;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Arguments {
-    /// Names and descriptions alone
+    /// Names and descriptions
     brief: Option<bool>,
     #[schemars(length(max = 200))]
     query: Option<String>,

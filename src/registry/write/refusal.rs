@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
-use super::{super::WorkflowEntry, describe_location, directory::LockedFile};
+use super::{
+    super::{Source, WorkflowEntry},
+    describe_location,
+    directory::LockedFile,
+};
 use midex_domain::{
     error::{Code, Error, NextCall, call_tool, repeat_call},
     limits,
@@ -17,6 +21,13 @@ const READ_FILE_FIRST_CALL: NextCall = call_tool(
 
 /// The next call if the id is taken.
 const OTHER_ID_CALL: NextCall = repeat_call("choose another id");
+
+/// The next call if the embedding program defines the workflow.
+const COPY_PROGRAM_WORKFLOW_CALL: NextCall = call_tool(
+    "workflow.get",
+    &[("workflow_id", "{workflow_id}")],
+    "workflow.save with its content and another id makes a copy; the workflow itself changes with the program alone",
+);
 
 /// The next call if the file belongs to another source.
 const COPY_WORKFLOW_CALL: NextCall = call_tool(
@@ -89,15 +100,21 @@ pub(super) fn version_conflict_error(id: &str, expected: &str, file: Option<&Loc
 }
 
 pub(super) fn not_writable_error(entry: &WorkflowEntry, directory: &Path) -> Error {
-    let message = format!(
-        "the workflow `{}` is {}, and the tools write into `{}` alone",
-        entry.name,
-        describe_location(entry),
-        directory.display()
-    );
-    file_error(Code::WorkflowNotWritable, &entry.name, message, entry.path.as_deref())
+    let name = &entry.name;
+    let (message, next) = if entry.source == Source::Program {
+        let message =
+            format!("the program defines the workflow `{name}`, and hides every file of that name");
+        (message, COPY_PROGRAM_WORKFLOW_CALL)
+    } else {
+        let (place, directory) = (describe_location(entry), directory.display());
+        let message = format!(
+            "the workflow `{name}` is {place}, and the tools write into `{directory}` alone"
+        );
+        (message, COPY_WORKFLOW_CALL)
+    };
+    file_error(Code::WorkflowNotWritable, name, message, entry.path.as_deref())
         .with_context("source", entry.source.as_str())
-        .with_next(COPY_WORKFLOW_CALL)
+        .with_next(next)
 }
 
 pub(super) fn not_a_file_error(id: &str, path: &Path, problem: &str) -> Error {
