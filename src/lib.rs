@@ -55,6 +55,25 @@ pub mod engine {
     pub use midex_engine::{Cleanup, Engine, Options, Retention, StartRequest};
 }
 
+/// Workflows that your own program defines in code, for [`Options::definitions`]. They are checked as files are.
+///
+/// ```
+/// use midex::workflow::{Step, Workflow};
+/// use serde_json::json;
+///
+/// let release = Workflow::new("release")
+///     .description("Build a version, and publish it once somebody agrees")
+///     .input("version", json!({ "type": "string" }))
+///     .step(Step::activity("build").with(json!({ "version": "${{ inputs.version }}" })))
+///     .step(Step::gate("Publish it?").id("agree"))
+///     .step(Step::activity("publish").retry(json!({ "max_attempts": 3 })).timeout("10m"))
+///     .final_output("${{ steps.publish }}");
+/// assert_eq!(release.to_json()["steps"][2]["activity"], "publish");
+/// ```
+pub mod workflow {
+    pub use midex_registry::{StepBuilder as Step, WorkflowBuilder as Workflow};
+}
+
 /// Operations of your own program in the place of the user's catalogs.
 pub mod operation {
     pub use midex_domain::{

@@ -160,7 +160,7 @@ impl App {
             }),
             ..options.abilities()
         };
-        let definitions = Arc::new(config.definitions(&abilities));
+        let definitions = Arc::new(config.definitions(&abilities, &options.definitions));
         let directories = config.directories();
         let trust = config.trust.clone();
         let cache = DefinitionCache::new(directories.clone(), definitions.clone(), trust);

@@ -25,7 +25,7 @@ use midex_domain::{
     limits,
 };
 use midex_engine::Secrets;
-use midex_registry::{DefinitionPlaces, LiveDefinitions, Registry, find_user_dir};
+use midex_registry::{DefinitionPlaces, LiveDefinitions, Registry, WorkflowBuilder, find_user_dir};
 
 /// The environment variable that names the data directory.
 pub const DATA_DIR_ENV: &str = "MIDEX_DATA_DIR";
@@ -140,9 +140,15 @@ impl Config {
         }
     }
 
-    /// The live definitions of this configuration, checked against these abilities. They follow their files.
-    pub fn definitions(&self, abilities: &ServerCapabilities) -> LiveDefinitions {
-        LiveDefinitions::with_abilities(self.definition_places(), self.add_secret_names(abilities))
+    /// The live definitions of this configuration and those of the embedding program, checked against these abilities. They
+    /// follow their files.
+    pub fn definitions(
+        &self,
+        abilities: &ServerCapabilities,
+        program: &[WorkflowBuilder],
+    ) -> LiveDefinitions {
+        let places = DefinitionPlaces { program: program.into(), ..self.definition_places() };
+        LiveDefinitions::with_abilities(places, self.add_secret_names(abilities))
     }
 
     /// The definitions of this configuration as they are now, checked against the user's catalogs and no activities.

@@ -5,6 +5,7 @@
 use std::{fs, path::Path};
 
 mod architecture;
+mod code;
 mod commands;
 mod embedding;
 mod errors;

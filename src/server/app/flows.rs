@@ -266,9 +266,14 @@ async fn validate_manifest(app: &App, input: FlowInput) -> Result<Value> {
         Some(id) => {
             (*id != check.name).then(|| format!("the id of this workflow is `{id}`: keep it"))
         }
-        None if is_valid => app.find_file_to_overwrite(&save).await.map(|file| {
-            format!("there is a workflow `{}` already: choose another id", file.workflow_id)
-        }),
+        None if is_valid => {
+            let name = check.name.clone();
+            let is_program_workflow =
+                app.with_registry(move |registry| registry.is_program_workflow(&name)).await?;
+            let is_taken = is_program_workflow || app.find_file_to_overwrite(&save).await.is_some();
+            is_taken
+                .then(|| format!("there is a workflow `{}` already: choose another id", check.name))
+        }
         None => None,
     };
     let violation = |message| json!({ "path": "workflow", "rule": "name", "message": message });

@@ -126,6 +126,7 @@ impl App {
             clock,
             ids,
             activities,
+            definitions: _,
             middleware,
             operations,
             is_worker,

@@ -15,6 +15,7 @@ use midex_engine::{
     activity::{Activities, Middleware},
     store,
 };
+use midex_registry::WorkflowBuilder;
 
 /// The options of an app.
 #[derive(Clone, Debug)]
@@ -27,6 +28,9 @@ pub struct Options {
     pub ids: Arc<dyn IdSource>,
     /// The activities that steps may run in this process, by name.
     pub activities: Activities,
+    /// Workflows that the program defines in code. They are the nearest source of definitions: for every caller and every
+    /// project they hide the files of their names.
+    pub definitions: Vec<WorkflowBuilder>,
     /// What runs around every activity, the outermost first.
     pub middleware: Vec<Arc<dyn Middleware>>,
     /// The operations that steps may call. Set by an embedding program, instead of the user's catalogs.
@@ -52,6 +56,7 @@ impl Options {
             clock,
             ids,
             activities: Activities::default(),
+            definitions: Vec::new(),
             middleware: Vec::new(),
             operations: None,
             is_worker: true,

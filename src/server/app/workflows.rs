@@ -11,7 +11,7 @@ use midex_domain::{
     operation::BoxFuture,
 };
 use midex_engine::Workflows;
-use midex_registry::LiveDefinitions;
+use midex_registry::{DefinitionPlaces, LiveDefinitions};
 
 /// The loaded definitions, by their directories.
 #[derive(Debug)]
@@ -61,10 +61,12 @@ impl DefinitionCache {
         let position = loaded.iter().position(|(of, _)| of == directories);
         let (of, definitions) = position.map_or_else(
             || {
-                let definitions = LiveDefinitions::with_abilities(
-                    build_definition_places(directories),
-                    self.process_definitions.abilities(),
-                );
+                let process = &self.process_definitions;
+                let places = DefinitionPlaces {
+                    program: process.program_workflows(),
+                    ..build_definition_places(directories)
+                };
+                let definitions = LiveDefinitions::with_abilities(places, process.abilities());
                 (directories.clone(), Arc::new(definitions))
             },
             |at| loaded.remove(at),

@@ -14,7 +14,7 @@ use midex_domain::{
 };
 use midex_registry::{
     self as registry, DefinitionDirectory, DeletedWorkflow, LiveDefinitions, RenamedWorkflow,
-    SaveRequest, SavedWorkflow,
+    SaveRequest, SavedWorkflow, Source,
 };
 
 /// Something that refers to a workflow by its id.
@@ -42,10 +42,11 @@ pub enum WorkflowReference {
     },
     /// Another file with the same id, which takes effect once this one is gone.
     Workflow {
-        /// The file. `None` for a workflow that is part of midex.
+        /// The file. `None` for a workflow that is part of midex or of the embedding program.
         path: Option<String>,
         /// The kind of its source.
-        source: &'static str,
+        #[schemars(with = "String")]
+        source: Source,
     },
 }
 
@@ -199,7 +200,7 @@ impl App {
             same_name_entries.filter(|entry| !entry.path.as_deref().is_some_and(is_target));
         references.extend(same_name_entries.map(|entry| WorkflowReference::Workflow {
             path: display_path(entry.path.as_ref()),
-            source: entry.source.as_str(),
+            source: entry.source,
         }));
         references
     }
@@ -217,8 +218,8 @@ impl WithReferences<DeletedWorkflow> {
             }
             WorkflowReference::Prompt { name } => format!(" The prompt {name} goes with it."),
             WorkflowReference::Workflow { path, source } => {
-                let path = path.as_deref().unwrap_or("part of midex");
-                format!(" Another one of that id stays ({source}: {path}).")
+                let place = path.as_deref().unwrap_or(source.origin());
+                format!(" Another one of that id stays ({}: {place}).", source.as_str())
             }
         });
         descriptions.collect()
