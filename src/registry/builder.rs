@@ -1,5 +1,5 @@
 //! Builders for workflows that a program defines in code. They only assemble the JSON of a manifest: the check of definition
-//! files finds what is wrong with it, so a builder refuses nothing.
+//! files reports every mistake, so a builder refuses nothing.
 
 use serde_json::{Map, Value, json};
 

@@ -8,7 +8,7 @@ use super::{
     source::{DefinitionDirectory, Source},
 };
 
-/// The directory that stands for the program in paths.
+/// A directory that is not on disk: the paths of the program's workflows begin with it.
 pub(super) fn program_directory() -> DefinitionDirectory {
     DefinitionDirectory { source: Source::Program, path: PathBuf::from("(program)") }
 }

@@ -28,7 +28,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio_util::sync::CancellationToken;
 
-/// An activity that adds what it is given, with the schema of that.
+/// The activities of the program: `add` checks its input, a pair of integers, and `echo` returns any input.
 fn add() -> Activities {
     let add = midex::activity::activity("add", async |_, sum: Sum| Ok(sum.one + sum.other));
     let echo = function("echo", |context| async move { Ok(context.input) });
