@@ -25,8 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The shipped definitions; `Sources::discover` also finds a project's and the user's.
     let definition = Registry::load(&Sources::default()).definition("bug-fix")?;
     let inputs = Some(json!({ "task": "the total is off by one" }));
-    let request =
-        StartRequest { definition, execution_id: None, project: None, inputs, lookup: None };
+    let request = StartRequest { inputs, ..StartRequest::new(definition) };
 
     let mut out = std::io::stdout().lock();
     let mut step = engine.start(request).await?;

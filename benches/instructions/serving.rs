@@ -36,13 +36,7 @@ pub(crate) fn engine() -> Round {
     let options = engine::Options::new(store, Arc::new(Still), Arc::new(Counted::default()));
     let engine = runtime.block_on(Engine::new(options)).expect("an engine");
     Box::new(move || {
-        let request = StartRequest {
-            definition: definition.clone(),
-            execution_id: None,
-            project: None,
-            inputs: None,
-            lookup: None,
-        };
+        let request = StartRequest::new(definition.clone());
         runtime.block_on(async {
             let mut last = engine.start(request).await.expect("a start");
             while let Some(token) = last.new_token {

@@ -70,6 +70,7 @@ impl Standing {
             defaults: DefaultSources::default(),
             parent: None,
             lookup: None,
+            is_paced: false,
         };
         let facts = DecisionContext::new(&definition, limits::TOKEN_TTL);
         let last = Execution::start(facts, start, NOW, &ids).expect("a start");

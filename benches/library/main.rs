@@ -90,8 +90,7 @@ async fn engine(layers: usize) -> Engine {
 
 /// Takes an execution to its end: reports each step that is open for a caller, and waits for those of the server.
 async fn play(engine: Engine, definition: Arc<Definition>) {
-    let request =
-        StartRequest { definition, execution_id: None, project: None, inputs: None, lookup: None };
+    let request = StartRequest::new(definition);
     let mut last = engine.start(request).await.expect("a start");
     let id = ExecutionId::parse(&last.execution_id).expect("an id");
     while let Some(token) = &last.new_token {
@@ -147,13 +146,7 @@ async fn time_calls(engine: &Engine, work: impl Future<Output = ()>) -> f64 {
             tokio::spawn(async move {
                 let mut times = Vec::new();
                 while !stop.is_cancelled() {
-                    let request = StartRequest {
-                        definition: definition.clone(),
-                        execution_id: None,
-                        project: None,
-                        inputs: None,
-                        lookup: None,
-                    };
+                    let request = StartRequest::new(definition.clone());
                     let mut last = engine.start(request).await.expect("a start");
                     while let Some(token) = last.new_token.take().filter(|_| !stop.is_cancelled()) {
                         let start = Instant::now();

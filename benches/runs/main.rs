@@ -152,13 +152,7 @@ fn hold(name: &str, times: [Vec<f64>; 2], most: f64) -> bool {
 async fn measure_runs(app: &Arc<App>) -> bool {
     let engine = app.engine().await.expect("an engine");
     let definition = app.registry().await.expect("a registry").definition("five").expect("five");
-    let request = || StartRequest {
-        definition: definition.clone(),
-        execution_id: None,
-        project: None,
-        inputs: None,
-        lookup: None,
-    };
+    let request = || StartRequest::new(definition.clone());
     let mut client = Client::connect(app.clone());
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {

@@ -107,11 +107,8 @@ impl Load {
     /// Starts an execution of it.
     pub(crate) async fn start(&self, engine: &Engine) -> AdvanceReply {
         let request = StartRequest {
-            definition: self.definition.clone(),
-            execution_id: None,
-            project: None,
             inputs: Some(self.inputs.clone()),
-            lookup: None,
+            ..StartRequest::new(self.definition.clone())
         };
         engine.start(request).await.expect("a start")
     }

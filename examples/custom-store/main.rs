@@ -23,7 +23,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let definition = Registry::load(&Sources::default()).definition("bug-fix")?;
         let (execution_id, inputs) = (Some(id.clone()), Some(json!({ "task": "count again" })));
         let (project, lookup) = (None, None);
-        engine.start(StartRequest { definition, execution_id, project, inputs, lookup }).await?;
+        engine
+            .start(StartRequest {
+                execution_id,
+                project,
+                inputs,
+                lookup,
+                ..StartRequest::new(definition)
+            })
+            .await?;
     }
     let current = engine.current_step(&id).await?;
     if let Some(token) = &current.continuation_token {

@@ -472,6 +472,8 @@ pub enum Event {
         /// An object.
         metadata: JsonText,
     },
+    /// The execution pauses between two steps of the server from now on.
+    PaceSet,
 }
 
 impl Row {
@@ -541,6 +543,8 @@ pub enum PauseReason {
     CatalogMissing,
     /// As many executions are open below it as may be; a resume lifts it.
     Budget,
+    /// A step of the server has ended, and the caller asked to be heard before the next one; a resume lifts it.
+    Pace,
 }
 
 impl PauseReason {
@@ -554,6 +558,7 @@ impl PauseReason {
             Self::OutputInvalid => "output_invalid",
             Self::CatalogMissing => "catalog_missing",
             Self::Budget => "budget",
+            Self::Pace => "pace",
         }
     }
 
@@ -565,7 +570,7 @@ impl PauseReason {
 
     /// Whether a resume always lifts it.
     pub const fn is_lifted_by_resume(self) -> bool {
-        matches!(self, Self::Person | Self::EngineFault | Self::Budget)
+        matches!(self, Self::Person | Self::EngineFault | Self::Budget | Self::Pace)
     }
 }
 

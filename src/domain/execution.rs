@@ -149,6 +149,8 @@ pub struct Execution {
     pub(super) uncounted_visits: BTreeMap<StepId, u32>,
     /// The names of the inputs whose values were removed after the end. Snapshots of version 4 end before this field.
     pub(super) purged_inputs: BTreeSet<String>,
+    /// Whether it pauses between two steps of the server.
+    pub(super) is_paced: bool,
     /// Where the search for a step begins.
     #[serde(skip)]
     pub(super) hint: SearchHint,
@@ -370,6 +372,11 @@ impl Execution {
     /// The values in memory by name, each stored by digest.
     pub fn memory(&self) -> &BTreeMap<String, Digest> {
         &self.memory
+    }
+
+    /// Whether it pauses between two steps of the server.
+    pub fn is_paced(&self) -> bool {
+        self.is_paced
     }
 
     /// Kept signals, which no step has waited for yet, oldest first.

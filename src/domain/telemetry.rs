@@ -154,6 +154,7 @@ fn push_event_telemetry(
         | Event::RewindCompensated
         | Event::InputsForgotten { .. }
         | Event::MetadataReported { .. }
+        | Event::PaceSet
         | Event::MemoryWritten { .. }
         | Event::InputsChanged { .. }
         | Event::TaskChanged { .. }

@@ -291,11 +291,11 @@ impl Engine {
         let lookup = self.load_workflow_lookup(parent_execution).await?;
         let definition = self.find_workflow(lookup.as_ref(), name).await?;
         let request = StartRequest {
-            definition,
             execution_id: Some(id.clone()),
             project: parent_execution.project().map(str::to_owned),
             inputs: begin.input.value.get("with").cloned(),
             lookup,
+            ..StartRequest::new(definition)
         };
         self.start_as_child(request, Some(parent_link)).await.map(drop)
     }

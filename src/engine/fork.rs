@@ -291,7 +291,15 @@ impl Engine {
             None => ForkPurpose::Fork,
         };
         let arguments = ForkArguments {
-            start: StartArguments { id, project, inputs: None, defaults, parent, lookup },
+            start: StartArguments {
+                id,
+                project,
+                inputs: None,
+                defaults,
+                parent,
+                lookup,
+                is_paced: execution.is_paced(),
+            },
             from_step: request.from_step.clone(),
             inputs: request.inputs.clone(),
             memory: request.memory.clone(),

@@ -162,6 +162,22 @@ pub struct StartRequest {
     /// Where the execution looks up the workflows that its definition names: among the workflows of this process if
     /// `None`.
     pub lookup: Option<WorkflowLookup>,
+    /// Whether the execution pauses, with the reason `pace`, between two steps of the server.
+    pub is_paced: bool,
+}
+
+impl StartRequest {
+    /// A start without inputs, for no project, under a generated id.
+    pub fn new(definition: Arc<Definition>) -> Self {
+        Self {
+            definition,
+            execution_id: None,
+            project: None,
+            inputs: None,
+            lookup: None,
+            is_paced: false,
+        }
+    }
 }
 
 /// The live executions of one store. Cheap to clone.
@@ -322,7 +338,7 @@ impl Engine {
         request: StartRequest,
         parent: Option<Parent>,
     ) -> Result<AdvanceReply> {
-        let StartRequest { definition, execution_id, project, inputs, lookup } = request;
+        let StartRequest { definition, execution_id, project, inputs, lookup, is_paced } = request;
         let now = self.shared.clock.now();
         let id =
             execution_id.clone().unwrap_or_else(|| ExecutionId::generate(now, &*self.shared.ids));
@@ -338,6 +354,7 @@ impl Engine {
             defaults,
             parent: parent.map(Box::new),
             lookup,
+            is_paced,
         };
         let message = |reply| ActorMessage::Start {
             start: start.clone(),

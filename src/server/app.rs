@@ -320,11 +320,11 @@ impl App {
     ) -> Result<AdvanceReply> {
         let project = self.prepare_start(&definition, project).await?;
         let request = StartRequest {
-            definition,
             execution_id,
             project: Some(project),
             inputs,
             lookup: Some((*self.lookup).clone()),
+            ..StartRequest::new(definition)
         };
         self.engine().await?.start(request).await
     }

@@ -179,11 +179,9 @@ async fn lead(definition: Arc<Definition>) -> String {
     let engine = Engine::new(options).await.expect("an engine");
     let id = ExecutionId::parse("e").expect("an id");
     let request = StartRequest {
-        definition: definition.clone(),
         execution_id: Some(id.clone()),
-        project: None,
         inputs: Some(inputs(&definition)),
-        lookup: None,
+        ..StartRequest::new(definition.clone())
     };
     let begun = engine.start(request).await.expect("a start");
     let mut open = begun.new_tokens;

@@ -16,6 +16,7 @@ mod hooks;
 mod known_faults;
 mod offered;
 mod operations;
+mod pace;
 mod pages;
 mod purge;
 mod resolve;

@@ -114,7 +114,7 @@ fn variants_keep_their_places() {
          SignalTaken FailureBegan FinalOutput TaskChanged GateAnswered ArtifactNamed \
          StepFailed CompensationKept CameLate EndingBegan CompensationsGivenUp \
          OptionsOffered OptionsWithdrawn OptionChosen ChildOrdered ChildTold PageKept \
-         Forked StepInherited Rewound RewindCompensated InputsForgotten MetadataReported"
+         Forked StepInherited Rewound RewindCompensated InputsForgotten MetadataReported PaceSet"
     );
     assert_eq!(
         variants::<WaitCondition>(),

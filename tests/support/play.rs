@@ -42,13 +42,7 @@ pub fn change_to(lifecycle: LifecycleAction) -> LifecycleChange {
 
 /// A start without inputs, of no project.
 pub fn request(definition: Arc<Definition>, name: &str) -> StartRequest {
-    StartRequest {
-        definition,
-        execution_id: Some(id(name)),
-        project: None,
-        inputs: None,
-        lookup: None,
-    }
+    StartRequest { execution_id: Some(id(name)), ..StartRequest::new(definition) }
 }
 
 /// The token of the step that an answer opened.

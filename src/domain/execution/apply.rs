@@ -83,6 +83,7 @@ impl Execution {
             rewinding: None,
             uncounted_visits: BTreeMap::new(),
             purged_inputs: BTreeSet::new(),
+            is_paced: false,
             hint: SearchHint::default(),
         })
     }
@@ -129,6 +130,7 @@ impl Execution {
             Event::StepInherited(step) => self.inherit_step(row, step),
             Event::Rewound(rewound) => self.rewind(rewound),
             Event::RewindCompensated => self.rewinding = None,
+            Event::PaceSet => self.is_paced = true,
             Event::InputsForgotten { keys } => self.purged_inputs.extend(keys.iter().cloned()),
             Event::VisitOpened(opened) => self.open_visit(row, opened),
             Event::StepDone { visit_id, outcome } => {

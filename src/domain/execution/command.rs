@@ -29,6 +29,8 @@ pub struct StartArguments {
     pub parent: Option<Box<Parent>>,
     /// The directories in which it finds other workflows, if its definition names any.
     pub lookup: Option<Box<WorkflowLookup>>,
+    /// Whether it pauses between two steps of the server.
+    pub is_paced: bool,
 }
 
 /// A request to change an execution.

@@ -138,6 +138,9 @@ impl<'a> TransitionBuilder<'a> {
         if let Some((kept, inputs)) = inputs_payload.zip(inputs) {
             builder.remember_value(&kept, inputs);
         }
+        if start.is_paced {
+            builder.push_event(Event::PaceSet);
+        }
         Ok(builder)
     }
 }

@@ -85,6 +85,7 @@ impl Execution {
         let Some(step) = find_step_of_visit(definition, position, state, visit) else {
             return Ok(Decision::NoChange);
         };
+        builder.holds_server_work = self.is_paced;
         if let Some(metadata) = &notes.metadata {
             let visit_id = attempt_id.visit_id.clone();
             builder.push_event(Event::MetadataReported { visit_id, metadata: metadata.clone() });

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    AttemptId, AttemptRequest, Effect, Event, Failure, Outcome, Payload, SkipReason, VisitId,
-    WaitCondition,
+    AttemptId, AttemptRequest, BodyKind, Effect, Event, Failure, Outcome, PauseReason, Payload,
+    SkipReason, VisitId, WaitCondition,
     decision::{DecideResult, Interrupt},
     scope::VisitScope,
     transition::TransitionBuilder,
@@ -321,6 +321,16 @@ impl TransitionBuilder<'_> {
         if let Some(awaiting) = self.missing_catalog_wait(step) {
             self.open_visit(visit_id.clone(), awaiting.clone(), Some(stored_input));
             self.change_wait(visit_id, 0, awaiting);
+            return Ok(());
+        }
+        if self.holds_server_work && visit_id.body == BodyKind::Work && visit_id.item.is_none() {
+            // The attempt begins at the resume, which lets the time of the visit come.
+            let awaiting = WaitCondition::Retry { due: self.row.at };
+            self.open_visit(visit_id.clone(), awaiting.clone(), Some(stored_input));
+            self.change_wait(visit_id, 0, awaiting);
+            if !self.execution.pauses.contains(&PauseReason::Pace) {
+                self.add_pause_reason(PauseReason::Pace)?;
+            }
             return Ok(());
         }
         let attempt_id = AttemptId { visit_id: visit_id.clone(), attempt: 1 };

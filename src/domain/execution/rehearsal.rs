@@ -72,6 +72,7 @@ impl DryRun {
             defaults: DefaultSources::default(),
             parent: None,
             lookup: None,
+            is_paced: false,
         };
         let inputs = Some(Value::Object(inputs));
         let call = start.call_digest(context.definition);

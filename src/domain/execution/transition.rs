@@ -44,6 +44,8 @@ pub(super) struct TransitionBuilder<'a> {
     pub(super) targets: VecDeque<usize>,
     /// The number of steps that ended when they were entered.
     pub(super) instant_step_count: usize,
+    /// True while steps of the server wait for a resume before they begin, because a step of the server has just ended.
+    pub(super) holds_server_work: bool,
     /// True in a dry run. Hooks are skipped then, because they do not change which steps follow a completed step.
     pub(super) is_dry_run: bool,
     /// True while visits are voided because the execution fails: their children are ordered to fail instead of being
@@ -70,6 +72,7 @@ impl<'a> TransitionBuilder<'a> {
             queue: BTreeSet::new(),
             targets: VecDeque::new(),
             instant_step_count: 0,
+            holds_server_work: false,
             is_dry_run: false,
             should_fail_children: false,
         }

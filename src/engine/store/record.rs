@@ -16,15 +16,15 @@ use midex_domain::{
 /// The version of rows and refusals, in their first byte.
 const RECORD_VERSION: u8 = 1;
 /// The version of snapshots, in their first byte. Version 1 ends before the pages of lists, version 2 before the origin of
-/// a fork and the two fields of a rewind, versions 3 and 4 before the purged inputs. Since version 4 the state may be left
-/// out.
-const SNAPSHOT_VERSION: u8 = 5;
+/// a fork and the two fields of a rewind, versions 3 and 4 before the purged inputs, version 5 before the pace. Since
+/// version 4 the state may be left out.
+const SNAPSHOT_VERSION: u8 = 6;
 
 /// The revision of the row that creates an execution.
 const FIRST_REVISION: u64 = 1;
 
-/// The bytes of these five fields where all are empty.
-const EMPTY_FIELDS: [u8; 5] = [0; 5];
+/// The bytes of these six fields where all are empty.
+const EMPTY_FIELDS: [u8; 6] = [0; 6];
 
 /// The space reserved for what a transition adds to a snapshot.
 const SNAPSHOT_GROWTH_BYTES: usize = 256;
@@ -80,6 +80,7 @@ pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Option<Ex
         2 => Some(decode(&[body, &EMPTY_FIELDS[1..]].concat())?),
         3 => Some(decode(&[body, &EMPTY_FIELDS[4..]].concat())?),
         4 if body != [0] => decode(&[body, &EMPTY_FIELDS[4..]].concat())?,
+        5 if body != [0] => decode(&[body, &EMPTY_FIELDS[5..]].concat())?,
         _ => decode(body)?,
     };
     if execution.as_ref().map_or(FIRST_REVISION, Execution::revision) != revision {

@@ -134,11 +134,9 @@ impl App {
     ) -> Result<ExecutionTurn> {
         let (definition, inputs) = build_call_definition(id, &call)?;
         let request = StartRequest {
-            definition: Arc::new(definition),
-            execution_id: None,
             project: Some(self.commands_project()),
             inputs: Some(inputs),
-            lookup: None,
+            ..StartRequest::new(Arc::new(definition))
         };
         let execution = self.engine().await?.start(request).await?;
         self.turn(&ExecutionId::parse(&execution.execution_id)?, timeout).await

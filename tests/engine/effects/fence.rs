@@ -60,6 +60,7 @@ fn an_outcome_of_an_earlier_attempt_changes_nothing() {
         defaults: DefaultSources::default(),
         parent: None,
         lookup: None,
+        is_paced: false,
     };
     let facts = DecisionContext::new(&definition, Duration::from_secs(3600));
     let started = Execution::start(facts, start, EPOCH, &SeededIds::new(1)).expect("a start");

@@ -256,6 +256,7 @@ impl Subject for Pure {
             defaults: DefaultSources::default(),
             parent: None,
             lookup: None,
+            is_paced: false,
         };
         if let Some(execution) = &self.execution {
             execution
@@ -310,6 +311,7 @@ impl Subject for Pure {
             defaults: DefaultSources::default(),
             parent: Some(Box::new(self.execution().build_parent_record(attempt_id))),
             lookup: None,
+            is_paced: false,
         };
         let transition = Execution::start(child.facts(), start, child.clock.now(), &*child.ids);
         let started = transition.and_then(|transition| child.become_next(transition));
@@ -452,11 +454,9 @@ impl Subject for Whole {
         let execution_id = Some(ExecutionId::parse(id)?);
         let definition = self.definition.clone();
         let request = StartRequest {
-            definition,
             execution_id,
-            project: None,
             inputs: Some(inputs(same)),
-            lookup: None,
+            ..StartRequest::new(definition)
         };
         self.engine.start(request).await
     }

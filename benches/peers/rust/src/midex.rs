@@ -28,13 +28,7 @@ impl Midex {
 
 impl super::Engine for Midex {
     async fn run(&self, name: String) -> Result<()> {
-        let request = StartRequest {
-            definition: Arc::clone(&self.definition),
-            execution_id: Some(ExecutionId::parse(&name)?),
-            project: None,
-            inputs: None,
-            lookup: None,
-        };
+        let request = StartRequest { execution_id: Some(ExecutionId::parse(&name)?), ..StartRequest::new(Arc::clone(&self.definition)) };
         let (mut at, mut last) = (0, self.engine.start(request).await?);
         while let Some(token) = last.new_token {
             let report = Report::Output(serde_json::to_value(work(at))?);

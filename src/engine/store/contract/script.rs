@@ -140,6 +140,7 @@ impl Script {
                 defaults: DefaultSources::default(),
                 parent: None,
                 lookup: None,
+                is_paced: false,
             };
             return Execution::start(self.build_context(), start, now, &self.ids).unwrap();
         };

@@ -40,6 +40,7 @@ impl Again for Pure {
                 defaults: DefaultSources::default(),
                 parent: None,
                 lookup: None,
+                is_paced: false,
             },
             from_step: from.map(StepId::parse).transpose()?,
             inputs: Map::new(),
