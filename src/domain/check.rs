@@ -5,6 +5,7 @@ mod answer;
 mod change;
 mod commands;
 mod environment;
+mod expose;
 mod expression;
 mod fault;
 mod flow;
@@ -33,6 +34,7 @@ pub use self::{
     environment::{
         AgentFileState, KnownAgents, KnownNames, OperationsSnapshot, ServerCapabilities,
     },
+    expose::RESERVED_PREFIXES,
     shape::{check_memory_name, unknown_key_finding, wrong_type_finding},
 };
 use super::{
@@ -61,6 +63,7 @@ pub fn check_workflow(
     commands::check_requirements(sink, draft, known.abilities.operation_lookup());
     let steps = check_steps(sink, draft, known, &mut quota);
     let hooks = hooks::check_hooks(sink, draft, known);
+    let exposed_tools = expose::check_exposed_tools(sink, draft);
     keep_one_finding_per_template(sink);
     let accepted: Vec<String> =
         draft.document.deserialize_key(grammar::ACCEPT_KEY).unwrap_or_default();
@@ -92,6 +95,7 @@ pub fn check_workflow(
         max_visits: limit("max_visits"),
         max_steps: limit("max_steps"),
         requires: commands::parse_required_catalogs(draft),
+        exposed_tools,
         bodies: hooks,
         compensate_when: hooks::read_compensate_when(draft),
     });

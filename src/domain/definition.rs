@@ -94,6 +94,9 @@ pub struct Workflow {
     /// The catalogs that it requires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<CatalogRequirement>,
+    /// Its tools of its own, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exposed_tools: Option<ExposedTools>,
     /// The hooks of the workflow, which run before an execution ends. Each is a step of a kind that the server does
     /// without a model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -104,6 +107,53 @@ pub struct Workflow {
         skip_serializing_if = "is_default_compensate_when"
     )]
     pub compensate_when: Vec<State>,
+}
+
+/// The tools that the server offers for one workflow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExposedTools {
+    /// What their names begin with.
+    pub prefix: String,
+    /// Whether a call answers after each step of the server.
+    #[serde(default)]
+    pub is_paced: bool,
+}
+
+/// What an exposed tool does. Its name is the prefix and the name of the action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExposedAction {
+    /// Starts an execution.
+    Start,
+    /// Continues it.
+    Continue,
+    /// Reads where it stands.
+    Status,
+}
+
+impl ExposedAction {
+    /// Every action.
+    pub const ALL: [Self; 3] = [Self::Start, Self::Continue, Self::Status];
+
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Start => "_start",
+            Self::Continue => "_continue",
+            Self::Status => "_status",
+        }
+    }
+}
+
+impl ExposedTools {
+    /// The name of the tool for an action.
+    pub fn tool_name(&self, action: ExposedAction) -> String {
+        format!("{}{}", self.prefix, action.suffix())
+    }
+
+    /// The action of the tool of this name; `None` for other names.
+    pub fn find_action(&self, tool: &str) -> Option<ExposedAction> {
+        let suffix = tool.strip_prefix(&*self.prefix)?;
+        ExposedAction::ALL.into_iter().find(|action| action.suffix() == suffix)
+    }
 }
 
 /// The default of [`Workflow::compensate_when`]: compensation runs only after a failure.

@@ -8,10 +8,10 @@ mod table;
 
 pub use self::table::{
     ACCEPT_KEY, BRANCH_ARM_SHAPE, COMPENSATION_SHAPE, DECLARED_INPUT_SHAPE, DEFAULT_SHAPE,
-    END_TARGET, EXCLUSIVE_FIELD_PAIRS, EXTENDS_KEY, FOREACH_ALIAS_DEFAULT, FRONT_MATTER_SHAPE,
-    HOOK_SHAPE, HOST_PERSONA_SHAPE, INSERT_ITEM_SHAPE, INSERT_KEY, INSERT_PLACE_KEYS,
-    MANIFEST_SHAPE, ON_ERROR_WORDS, PERSONA_SHAPE, PHASE_SHAPE, REMOVE_KEY, STEP_SHAPE, STEPS_KEY,
-    VALIDATE_SHAPE,
+    END_TARGET, EXCLUSIVE_FIELD_PAIRS, EXPOSE_KEY, EXTENDS_KEY, FOREACH_ALIAS_DEFAULT,
+    FRONT_MATTER_SHAPE, HOOK_SHAPE, HOST_PERSONA_SHAPE, INSERT_ITEM_SHAPE, INSERT_KEY,
+    INSERT_PLACE_KEYS, MANIFEST_SHAPE, ON_ERROR_WORDS, PACE_WORDS, PERSONA_SHAPE, PHASE_SHAPE,
+    REMOVE_KEY, STEP_SHAPE, STEPS_KEY, VALIDATE_SHAPE,
 };
 use super::id::{AgentName, InputName, StepId, WorkflowName};
 use crate::error::Result;
@@ -89,6 +89,8 @@ pub enum ValueShape {
     Record(&'static MappingShape),
     /// A text alone, which is the first key, or the mapping.
     TextOr(&'static MappingShape),
+    /// `true` or `false`, or the mapping.
+    FlagOr(&'static MappingShape),
     /// A mapping from names of inputs to such mappings.
     Inputs(&'static MappingShape),
     /// The list of the steps of a workflow.
@@ -232,6 +234,7 @@ impl ValueShape {
         match self {
             Self::Record(record)
             | Self::TextOr(record)
+            | Self::FlagOr(record)
             | Self::Inputs(record)
             | Self::Bindings(record)
             | Self::Branches(record)

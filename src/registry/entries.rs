@@ -11,7 +11,7 @@ use super::{
     DefinitionDirectory, Source, Sources,
     bases::DefinitionLevels,
     cache::{CachedLoader, LoadCache},
-    entry::{Collection, DefinitionEntry},
+    entry::{Collection, DefinitionEntry, WorkflowEntry},
     extend::CheckContext,
     files::{self, DefinitionFile},
     last_good::LastGoodVersions,
@@ -55,7 +55,34 @@ pub(super) fn load_workflows(
     };
     let context = CheckContext { known_names: known, bases: &bases };
     let load = |file| load_definition(file, agents, context);
-    load_collection(&levels, (previous, cached), is_result_valid, load)
+    let mut workflows = load_collection(&levels, (previous, cached), is_result_valid, load);
+    add_tool_name_findings(&mut workflows.entries);
+    workflows
+}
+
+/// Adds a finding to each workflow whose tools have the names of another one's: those of the nearer source are offered, and
+/// within a source those of the first name.
+fn add_tool_name_findings(entries: &mut [WorkflowEntry]) {
+    let mut owners = BTreeMap::<String, (Source, String)>::new();
+    for entry in &*entries {
+        if let Some(tools) = entry.exposed_tools() {
+            let candidate = (entry.source, entry.name.clone());
+            let owner = owners.entry(tools.prefix.clone()).or_insert_with(|| candidate.clone());
+            *owner = candidate.min(owner.clone());
+        }
+    }
+    for entry in entries {
+        let Some(tools) = entry.exposed_tools() else {
+            continue;
+        };
+        let (_, owner) = &owners[&tools.prefix];
+        if *owner != entry.name {
+            let message = format!("the tools `{}_…` are those of workflow `{owner}`", tools.prefix);
+            let finding = Finding::new_for_file(Rule::ToolNameTaken, message);
+            let advice = "set another `prefix` in `expose.tools`".to_owned();
+            entry.findings.push(finding.suggest(advice));
+        }
+    }
 }
 
 fn load_collection<T>(

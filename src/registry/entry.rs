@@ -10,9 +10,9 @@ use super::{
     last_good::{GoodVersions, LastGoodVersions},
 };
 use midex_domain::{
-    definition::{Definition, Persona},
+    definition::{Definition, ExposedTools, Persona},
     document::Digest,
-    finding::{Finding, has_errors},
+    finding::{Finding, Rule, has_errors},
 };
 
 /// A definition file with the result of loading it.
@@ -58,6 +58,19 @@ impl<T> DefinitionEntry<T> {
     /// Whether the file has errors and its last good version is served instead.
     pub fn is_stale(&self) -> bool {
         self.value.is_some() && self.is_broken()
+    }
+}
+
+impl WorkflowEntry {
+    /// The tools that the workflow has of its own.
+    pub fn exposed_tools(&self) -> Option<&ExposedTools> {
+        self.value.as_ref()?.workflow.exposed_tools.as_ref()
+    }
+
+    /// Whether its tools are offered: it has some, and no other workflow has tools of the same names.
+    pub fn offers_tools(&self) -> bool {
+        let is_taken = self.findings.iter().any(|finding| finding.rule == Rule::ToolNameTaken);
+        self.exposed_tools().is_some() && !is_taken
     }
 }
 

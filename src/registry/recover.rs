@@ -104,7 +104,9 @@ impl KeywordRewriter<'_> {
             (ValueShape::Inputs(record), _) => self.recover_inputs(node, path, record),
             (ValueShape::Steps(record), _) => self.recover_steps(node, path, record),
             (
-                ValueShape::Record(record) | ValueShape::TextOr(record),
+                ValueShape::Record(record)
+                | ValueShape::TextOr(record)
+                | ValueShape::FlagOr(record),
                 NodeContent::Map(entries),
             ) => {
                 self.recover_record(entries, path, record);

@@ -109,6 +109,11 @@ fn check_shape(findings: &mut Vec<Finding>, node: &DocumentNode, path: &str, sha
         // The body of a `foreach` has no id of its own.
         ValueShape::ForeachBody => check_keys(findings, node, path, &grammar::STEP_SHAPE, &["id"]),
         ValueShape::Record(keys) => check_record(findings, node, path, keys),
+        ValueShape::FlagOr(keys) => match &node.content {
+            NodeContent::Bool(_) => {}
+            NodeContent::Map(_) => check_record(findings, node, path, keys),
+            _ => findings.push(wrong_type_finding(node, path, "`true` or a mapping")),
+        },
         ValueShape::TextOr(keys) => match (&node.content, keys.keys.first()) {
             (NodeContent::Text(_), Some(first)) => check_shape(findings, node, path, &first.shape),
             (NodeContent::Map(_), _) => check_record(findings, node, path, keys),

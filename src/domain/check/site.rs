@@ -113,7 +113,9 @@ pub(super) fn collect_sites<'a>(
                 collect_sites(sites, item, &format!("{path}[{at}]"), item_shape);
             }
         }
-        ValueShape::Record(record) => collect_field_sites(sites, node, path, record),
+        ValueShape::Record(record) | ValueShape::FlagOr(record) => {
+            collect_field_sites(sites, node, path, record);
+        }
         ValueShape::TextOr(record) => match (&node.content, record.keys.first()) {
             (NodeContent::Text(_), Some(first)) => collect_sites(sites, node, path, &first.shape),
             _ => collect_field_sites(sites, node, path, record),

@@ -166,6 +166,10 @@ rules! {
     DependsOnConditional = "depends_on_conditional", Warning;
     /// A loop may go round once at most.
     LoopNearBound = "loop_near_bound", Warning;
+    /// A tool of the workflow cannot have this name.
+    ToolNameRefused = "tool_name_refused", Error;
+    /// Another workflow has tools of these names, which are those that are offered.
+    ToolNameTaken = "tool_name_taken", Warning;
     /// Nothing reads the input.
     UnusedInput = "unused_input", Warning;
     /// The text looks like an expression and is none.

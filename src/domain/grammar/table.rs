@@ -104,8 +104,6 @@ const COMPLEXITY_WORDS: &[&str] = &["simple", "moderate", "high"];
 /// The values of `compensate_when`.
 const COMPENSATE_WHEN_WORDS: &[&str] = &["failed", "abandoned"];
 
-const NO_EFFECT_ADVICE: &str = "leave it out: nothing would act on it";
-
 /// `limits:` of a workflow.
 pub(super) static LIMITS_SHAPE: MappingShape = new_mapping_shape(
     "`limits`",
@@ -332,6 +330,38 @@ pub(super) static REQUIRES_SHAPE: MappingShape = new_mapping_shape(
     )],
 );
 
+/// The key for what the server offers for a workflow.
+pub const EXPOSE_KEY: &str = "expose";
+/// The values of `pace`.
+pub const PACE_WORDS: [&str; 2] = ["run", "step"];
+
+/// `tools:` of `expose`.
+static EXPOSED_TOOLS_SHAPE: MappingShape = new_mapping_shape(
+    "`tools`",
+    &[
+        optional_key(
+            "prefix",
+            ValueShape::Word,
+            "What the names of the tools begin with; the name of the workflow without it",
+        ),
+        optional_key(
+            "pace",
+            ValueShape::Choice(&PACE_WORDS),
+            "When a call answers: `run`, once a model or a person has to act or the execution has ended; `step`, also after each step of the server",
+        ),
+    ],
+);
+
+/// `expose:` of a workflow.
+static EXPOSE_SHAPE: MappingShape = new_mapping_shape(
+    "`expose`",
+    &[optional_key(
+        "tools",
+        ValueShape::FlagOr(&EXPOSED_TOOLS_SHAPE),
+        "Tools of its own: PREFIX_start, PREFIX_continue and PREFIX_status",
+    )],
+);
+
 /// An item of `insert`.
 pub static INSERT_ITEM_SHAPE: MappingShape = new_mapping_shape(
     "an item of `insert`",
@@ -425,7 +455,11 @@ pub static MANIFEST_SHAPE: MappingShape = new_mapping_shape(
             ValueShape::Record(&REQUIRES_SHAPE),
             "What it needs of the server that runs it",
         ),
-        planned_key("expose", NO_EFFECT_ADVICE),
+        optional_key(
+            EXPOSE_KEY,
+            ValueShape::Record(&EXPOSE_SHAPE),
+            "What the server offers its clients for this workflow",
+        ),
         optional_key(
             EXTENDS_KEY,
             ValueShape::Id(IdKind::Workflow),

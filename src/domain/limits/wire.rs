@@ -3,6 +3,10 @@
 use std::time::Duration;
 
 limits! {
+/// Longest name of a tool that every host accepts.
+pub const TOOL_NAME_BYTES_MAX: usize = 64;
+/// Workflows whose own tools are listed, in the order of their names; each has three.
+pub const EXPOSED_WORKFLOWS_MAX: usize = 20;
 /// Longest frame (one line) of a stdio client; a longer one gets an error answer.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// JSON values in one frame or request body of a client. A parsed value takes about 100 bytes of memory.

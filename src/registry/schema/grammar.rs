@@ -238,6 +238,9 @@ fn shape_schema(shape: &ValueShape) -> Value {
         }
         ValueShape::List(of, min, max) => list_schema(of, *min, *max),
         ValueShape::Record(keys) => record_schema(keys).into(),
+        ValueShape::FlagOr(keys) => {
+            json!({ "anyOf": [{ "type": "boolean" }, record_schema(keys)] })
+        }
         ValueShape::TextOr(keys) => {
             let first = keys.keys.first().map(|key| shape_schema(&key.shape));
             json!({ "anyOf": [first, record_schema(keys)] })
