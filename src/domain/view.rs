@@ -45,6 +45,7 @@ pub use self::{
         build_status, current_step, current_step_for_people,
     },
     subject::{LoadedValues, TruncatedValue, ValueRequest, ViewContext},
+    task::rename_next_call,
     waits::{GateView, ProgressView, SignalView, WaitView},
 };
 use super::{

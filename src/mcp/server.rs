@@ -1,5 +1,6 @@
 //! The MCP server: implements rmcp's requests with tools, resources and prompts.
 
+mod exposed;
 mod methods;
 mod runs;
 mod session;
@@ -47,7 +48,7 @@ use super::{
     prompts::PromptOffer,
     resources, splice,
     subscriptions::{ListenLimit, Subscriptions},
-    tools::{self, ToolSpec, ToolWork, personas::read_known_agents},
+    tools::{self, ToolSpec, ToolWork, Toolset, personas::read_known_agents},
 };
 use midex_domain::{
     error::{Code, Error, Result},
@@ -232,6 +233,7 @@ impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
+            .enable_tool_list_changed()
             .enable_resources()
             .enable_resources_subscribe()
             .enable_resources_list_changed()
@@ -277,14 +279,17 @@ impl ServerHandler for Server {
         const METHOD: &str = "tools/list";
         let listing = async {
             let client = context.client_info();
-            let tools =
+            let mut tools =
                 self.profile.list_offered_tools(client.as_ref(), runs::declares_tasks(&context));
+            if self.profile.toolsets.contains(Toolset::Run) {
+                tools.extend(tools::list_exposed_tools(&self.app).await?);
+            }
             paginate(METHOD, tools, |tool| &tool.name, request)
         };
         let page = self.answer_request(METHOD, listing).await?;
         let mut answer = ListToolsResult::with_all_items(page.items);
         answer.next_cursor = page.next;
-        Ok(with_cache_hint(answer, CacheHint::ServerLifetime, &context))
+        Ok(with_cache_hint(answer, CacheHint::UntilChange, &context))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -297,8 +302,10 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let ids = self.app.ids();
-        let tool = self.profile.find_tool(&request.name);
-        let tool = tool.map_err(|error| answer::build_error_data(&error, "tools/call", ids))?;
+        let tool = match self.profile.find_tool(&request.name) {
+            Ok(tool) => tool,
+            Err(error) => return Box::pin(self.call_exposed_tool(request, context, error)).await,
+        };
         let call = InteractiveCall::new(&self.app, &context, &request);
         let arguments = request.arguments.unwrap_or_default();
         let max_duration = tool.max_duration(&arguments);

@@ -7,6 +7,7 @@ mod catalog;
 mod command;
 mod errors;
 mod execution;
+mod exposed;
 mod flows;
 mod fork;
 mod list;
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     author::{DefinitionSubject, ExecutionPlan, ResolvedInputs},
+    exposed::{SessionAdvance, format_pace_token},
     flows::Flow,
     list::ListRequest,
     open::{StoreVerification, verify_store},

@@ -17,6 +17,7 @@ mod packages;
 mod pages;
 mod pictures;
 mod readme;
+mod sessions;
 pub(crate) mod release;
 mod shipped;
 

@@ -49,6 +49,11 @@ pub enum Command {
     RenewTokens,
     /// Change the state.
     ChangeState(LifecycleChange),
+    /// Begin the step of the server that waits for the caller, if the execution is still at this revision.
+    LiftPace {
+        /// The revision that the caller was shown.
+        revision: u64,
+    },
     /// Process timers, retries, expiries and time limits that are due.
     Tick,
     /// Record the outcome of an attempt that the server or a child made.

@@ -211,6 +211,7 @@ impl Execution {
             }
             Command::RenewTokens => Ok(self.decide_token_renewal(builder)),
             Command::ChangeState(change) => self.decide_lifecycle_change(builder, change),
+            Command::LiftPace { revision } => self.decide_pace_lift(builder, *revision),
             Command::Tick => self.decide_tick(builder),
             Command::RecordOutcome { attempt_id, outcome, notes } => {
                 self.decide_outcome(builder, attempt_id, outcome, notes)

@@ -32,6 +32,23 @@ impl Execution {
         Ok(builder.into_decision(None))
     }
 
+    /// Lifts the pause between two steps of the server. Does nothing if the execution has moved since the caller saw it, so
+    /// that of two equal calls one alone begins a step.
+    pub(super) fn decide_pace_lift(
+        &self,
+        mut builder: TransitionBuilder<'_>,
+        revision: u64,
+    ) -> DecideResult<Decision> {
+        if self.revision != revision || !self.pauses.contains(&PauseReason::Pace) {
+            return Ok(Decision::NoChange);
+        }
+        builder.lift_pause_reason(PauseReason::Pace)?;
+        if builder.execution.state == State::Running {
+            builder.apply_deferred_outcomes()?;
+        }
+        Ok(builder.into_decision(None))
+    }
+
     fn decide_fail(
         &self,
         builder: &mut TransitionBuilder<'_>,

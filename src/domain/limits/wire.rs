@@ -5,6 +5,8 @@ use std::time::Duration;
 limits! {
 /// Longest name of a tool that every host accepts.
 pub const TOOL_NAME_BYTES_MAX: usize = 64;
+/// How long a call that continues a session waits while the server works.
+pub const SESSION_WAIT: Duration = Duration::from_secs(25);
 /// Workflows whose own tools are listed, in the order of their names; each has three.
 pub const EXPOSED_WORKFLOWS_MAX: usize = 20;
 /// Longest frame (one line) of a stdio client; a longer one gets an error answer.

@@ -165,8 +165,9 @@ fn persona_instructions(
     } else {
         DEFAULT_OUTPUT_FORMAT
     };
+    let [next_call, error_form] = NEXT_CALL;
     lines.push(format!(
-        "3. Call workflow.next_step {{token, output}}; output: {form}. If it cannot be done: {{token, error: {{message}}}}; {}.",
+        "3. Call {next_call}; output: {form}. If it cannot be done: {error_form}; {}.",
         error_effect_text(step, turn.visit)
     ));
     join_nonempty_lines(&lines)
@@ -208,6 +209,27 @@ pub(super) fn omit_persona(instructions: &mut Option<String>) {
     if let Some(text) = instructions {
         *text = text.replacen(PERSONA_LOCATION_TEXT, "as you know it", 1);
     }
+}
+
+/// The call that returns the result of a step, as the instructions name it, and its form for a failure.
+const NEXT_CALL: [&str; 2] = ["workflow.next_step {token, output}", "{token, error: {message}}"];
+
+/// The instructions with another tool for the result of the step: one that takes a session, the token and the result.
+pub fn rename_next_call(instructions: &str, tool: &str) -> String {
+    let [next_call, error_form] = NEXT_CALL;
+    let renamed_call = format!("{tool} {{sessionId, token, result}}");
+    let renamed = [
+        (format!("{next_call}; output:"), format!("{renamed_call}; result:")),
+        (next_call.to_owned(), renamed_call),
+        (error_form.to_owned(), "{sessionId, token, error: {message}}".to_owned()),
+    ];
+    renamed.iter().fold(instructions.to_owned(), |text, (call, form)| {
+        // The author's own text stands before the call.
+        match text.rfind(&**call) {
+            Some(at) => format!("{}{form}{}", &text[..at], &text[at + call.len()..]),
+            None => text,
+        }
+    })
 }
 
 /// What follows a failure for which no retry is left.
@@ -383,9 +405,10 @@ fn instructions_without_persona(
     lines.extend(reading_resources_line(context, step));
     let form =
         questions.map_or_else(|| output_format_text(acting), InputQuestions::output_format_text);
+    let [next_call, error_form] = NEXT_CALL;
     lines.push(format!(
-        "\n# Required next call\nworkflow.next_step {{token, output}}: this step's token, unchanged, and the result in the form below. \
-         If it cannot be done: {{token, error: {{message}}}}; {}. Do not end your turn before this call.\n\n# Output format\n{form}",
+        "\n# Required next call\n{next_call}: this step's token, unchanged, and the result in the form below. \
+         If it cannot be done: {error_form}; {}. Do not end your turn before this call.\n\n# Output format\n{form}",
         error_effect_text(step, turn.visit)
     ));
     join_nonempty_lines(&lines)

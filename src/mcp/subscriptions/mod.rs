@@ -135,6 +135,7 @@ impl Subscriptions {
         let reported_lists = WatchedLists {
             has_resources: requested.resources_list_changed == Some(true),
             has_prompts: requested.prompts_list_changed == Some(true),
+            has_tools: requested.tools_list_changed == Some(true),
         };
         // Create the taker before adding addresses, so that changes in between are recorded.
         let notice_receiver = NoticeReceiver::new(feed.clone(), reported_lists);
@@ -157,6 +158,9 @@ impl Subscriptions {
         }
         if reported_lists.has_prompts {
             accepted_filter = accepted_filter.prompts_list_changed();
+        }
+        if reported_lists.has_tools {
+            accepted_filter = accepted_filter.tools_list_changed();
         }
         let listen = ListenState { notice_receiver, _permit: permit };
         Ok((listen, accepted_filter.build()))
@@ -221,6 +225,7 @@ async fn send_notice(
         PendingNotice::Updated(uri) => context.sink().notify_resource_updated(&*uri).await,
         PendingNotice::ResourcesChanged => context.sink().notify_resource_list_changed().await,
         PendingNotice::PromptsChanged => context.sink().notify_prompt_list_changed().await,
+        PendingNotice::ToolsChanged => context.sink().notify_tool_list_changed().await,
     }
 }
 

@@ -41,6 +41,8 @@ pub(super) enum PendingNotice {
     ResourcesChanged,
     /// The list of prompts changed.
     PromptsChanged,
+    /// The list of tools changed.
+    ToolsChanged,
 }
 
 impl ChangeFeed {
@@ -123,12 +125,13 @@ pub(super) struct NoticeReceiver {
 pub(super) struct WatchedLists {
     pub(super) has_resources: bool,
     pub(super) has_prompts: bool,
+    pub(super) has_tools: bool,
 }
 
 impl WatchedLists {
     /// Whether at least one of the lists is selected.
     pub(super) fn is_any_watched(self) -> bool {
-        self.has_resources || self.has_prompts
+        self.has_resources || self.has_prompts || self.has_tools
     }
 }
 
@@ -168,6 +171,9 @@ impl NoticeReceiver {
         }
         if std::mem::take(&mut self.changed_lists.has_prompts) {
             return Some(PendingNotice::PromptsChanged);
+        }
+        if std::mem::take(&mut self.changed_lists.has_tools) {
+            return Some(PendingNotice::ToolsChanged);
         }
         self.feed.listener.take_marked_name().map(PendingNotice::Updated)
     }

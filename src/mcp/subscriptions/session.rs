@@ -17,7 +17,8 @@ use super::{
 use midex_server::app::App;
 
 /// The lists whose changes these clients are always notified of.
-const ALL_LISTS: WatchedLists = WatchedLists { has_resources: true, has_prompts: true };
+const ALL_LISTS: WatchedLists =
+    WatchedLists { has_resources: true, has_prompts: true, has_tools: true };
 
 /// Sends notifications to a client with a handshake until it is dropped.
 #[derive(Debug)]
@@ -65,6 +66,7 @@ async fn send_notices(
             }
             Some(PendingNotice::ResourcesChanged) => peer.notify_resource_list_changed().await,
             Some(PendingNotice::PromptsChanged) => peer.notify_prompt_list_changed().await,
+            Some(PendingNotice::ToolsChanged) => peer.notify_tool_list_changed().await,
             None => Ok(()),
         };
         match send_result {

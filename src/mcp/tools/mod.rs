@@ -15,6 +15,7 @@ mod execution_resume;
 mod execution_show;
 mod execution_signal;
 mod execution_wait;
+mod exposed;
 mod lifecycle;
 mod missing;
 pub(super) mod personas;
@@ -57,6 +58,7 @@ pub(super) use self::{
         CommandFilter, describe_workflow_command, list_value_providers,
         read_command_page as page_of_commands,
     },
+    exposed::{ExposedTool, add_exposed_tool_hint, find_exposed_tool, list_exposed_tools},
     spelling::Spelling,
     workflow_list::describe_manifest,
     workflow_run::{WorkflowRun, wait_argument},

@@ -1,0 +1,357 @@
+//! The tools that workflows offer of their own. A client starts an execution with them, continues it and reads where it stands,
+//! as a session.
+
+use std::sync::Arc;
+
+use rmcp::model::{Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{deserialize_present, parse_arguments, schemas::input_schema, to_schema_object};
+use midex_domain::{
+    Definition, ExecutionId, PauseReason,
+    definition::{ExposedAction, ExposedTools},
+    error::{Code, Error, Result, Violation, format_count},
+    execution::Report,
+    offer::StepOption,
+    schema::Schema,
+    state::State,
+    view::{FailureView, StatusView, WaitView, rename_next_call},
+};
+use midex_server::app::{App, ExecutionTurn, SessionAdvance, Turn, format_pace_token};
+
+/// A tool of a workflow, found by its name.
+#[derive(Clone, Debug)]
+pub(crate) struct ExposedTool {
+    name: String,
+    definition: Arc<Definition>,
+    pub(crate) action: ExposedAction,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ContinueArguments {
+    #[serde(rename = "sessionId")]
+    session_id: String,
+    /// That of the last answer. Without it the call only reads
+    token: Option<String>,
+    /// The result of the step
+    #[serde(default, deserialize_with = "deserialize_present")]
+    result: Option<Value>,
+    /// Id of the option taken
+    choice: Option<String>,
+    /// No result: why
+    error: Option<SessionError>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct SessionError {
+    #[schemars(length(min = 1))]
+    message: String,
+    code: Option<String>,
+    retryable: Option<bool>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct StatusArguments {
+    #[serde(rename = "sessionId")]
+    session_id: String,
+}
+
+/// Where a session stands.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionReply {
+    message: String,
+    session_id: String,
+    status: String,
+    /// What `_continue` takes to go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    /// The output of the step that ended last.
+    step_result: Option<Value>,
+    /// The step that is open.
+    next_activity: Option<String>,
+    next_step_options: Vec<StepOption>,
+    progress: SessionProgress,
+    #[serde(rename = "agent_content", skip_serializing_if = "Option::is_none")]
+    agent_content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<Value>,
+    #[serde(rename = "output_schema", skip_serializing_if = "Option::is_none")]
+    output_schema: Option<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waits: Vec<WaitView>,
+    /// The final output of a session that has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    results: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<FailureView>,
+}
+
+#[derive(Debug, Serialize)]
+struct SessionProgress {
+    current: usize,
+    total: usize,
+}
+
+/// The tools of all workflows that have some, as they are listed.
+pub(crate) async fn list_exposed_tools(app: &App) -> Result<Vec<Tool>> {
+    let workflows = app.list_exposed_workflows().await?;
+    Ok(workflows.iter().flat_map(|definition| build_listed_tools(definition)).collect())
+}
+
+fn build_listed_tools(definition: &Definition) -> Vec<Tool> {
+    let workflow = &definition.workflow;
+    let Some(tools) = &workflow.exposed_tools else {
+        return Vec::new();
+    };
+    let build = |action: ExposedAction| {
+        let (title, description, schema) = match action {
+            ExposedAction::Start => {
+                let description = format!(
+                    "{} Answers with sessionId, and with token and instructions while a step is yours.",
+                    workflow.description
+                );
+                ("Start", description, inputs_schema(definition))
+            }
+            ExposedAction::Continue => {
+                let description = "Continues a session with the token of the last answer, unchanged, and the result of \
+                                   its step. Safe to repeat. Without token: reads.";
+                ("Continue", description.to_owned(), input_schema::<ContinueArguments>())
+            }
+            ExposedAction::Status => {
+                ("Status of", "Reads a session.".to_owned(), input_schema::<StatusArguments>())
+            }
+        };
+        let is_read = action == ExposedAction::Status;
+        let annotations = ToolAnnotations::new()
+            .read_only(is_read)
+            .destructive(false)
+            .idempotent(action != ExposedAction::Start)
+            .open_world(!is_read);
+        let name = workflow.title.as_deref().unwrap_or(workflow.name.as_str());
+        Tool::new(tools.tool_name(action), description, to_schema_object(&schema))
+            .with_title(format!("{title} {name}"))
+            .with_annotations(annotations)
+    };
+    ExposedAction::ALL.map(build).into()
+}
+
+/// The schema of the inputs of a workflow. One that declares none takes any object.
+fn inputs_schema(definition: &Definition) -> Value {
+    let inputs = definition.workflow.inputs.as_ref();
+    inputs.map_or_else(|| json!({ "type": "object" }), |inputs| inputs.schema())
+}
+
+/// The tool of this name; `None` if no workflow offers one. A session keeps the tools of its definition, also when the file is
+/// gone.
+///
+/// # Errors
+/// Those of reading the definitions.
+pub(crate) async fn find_exposed_tool(
+    app: &App,
+    name: &str,
+    arguments: &Map<String, Value>,
+) -> Result<Option<ExposedTool>> {
+    let offered = app.find_exposed_tool(name).await?;
+    let tool = |(definition, action)| ExposedTool { name: name.to_owned(), definition, action };
+    if offered.is_some() {
+        return Ok(offered.map(tool));
+    }
+    let session = arguments.get("sessionId").and_then(Value::as_str);
+    let Some(id) = session.and_then(|id| ExecutionId::parse(id).ok()) else {
+        return Ok(None);
+    };
+    let Ok(definition) = app.find_session(&id, name).await else {
+        return Ok(None);
+    };
+    let action = definition.workflow.exposed_tools.as_ref().and_then(|all| all.find_action(name));
+    Ok(action.map(|action| tool((definition, action))))
+}
+
+impl ExposedTool {
+    /// Whether a call changes nothing.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.action == ExposedAction::Status
+    }
+
+    /// The name of the tool.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Starts or continues a session, and returns its id.
+    ///
+    /// # Errors
+    /// `ARGUMENTS_INVALID`, and those of [`App::start_session`] and [`App::advance_session`].
+    pub(crate) async fn advance(
+        &self,
+        app: &App,
+        arguments: Map<String, Value>,
+    ) -> Result<ExecutionId> {
+        match self.action {
+            ExposedAction::Start => {
+                app.start_session(self.definition.clone(), Value::Object(arguments)).await
+            }
+            ExposedAction::Continue => {
+                let arguments: ContinueArguments = self.parse::<ContinueArguments>(arguments)?;
+                let id = ExecutionId::parse(&arguments.session_id)?;
+                app.find_session(&id, &self.name).await?;
+                let report = match (arguments.result, arguments.error) {
+                    (Some(_), Some(_)) => {
+                        let message = "`result` and `error` exclude each other";
+                        return Err(Error::new(Code::ArgumentsInvalid, message));
+                    }
+                    (Some(result), None) => Some(Report::Output(result)),
+                    (None, Some(SessionError { message, code, retryable })) => {
+                        Some(Report::Error { message, code, retryable })
+                    }
+                    (None, None) => None,
+                };
+                let (token, choice) = (arguments.token, arguments.choice);
+                let token = token.map(|token| token.trim().to_owned());
+                app.advance_session(&id, SessionAdvance { token, report, choice }).await?;
+                Ok(id)
+            }
+            ExposedAction::Status => {
+                let arguments: StatusArguments = self.parse::<StatusArguments>(arguments)?;
+                let id = ExecutionId::parse(&arguments.session_id)?;
+                app.find_session(&id, &self.name).await?;
+                Ok(id)
+            }
+        }
+    }
+
+    fn parse<A: JsonSchema + for<'a> Deserialize<'a>>(
+        &self,
+        arguments: Map<String, Value>,
+    ) -> Result<A> {
+        let schema = Schema::compile(&input_schema::<A>());
+        let violations: Vec<Violation> = schema.map_or_else(
+            |_| Vec::new(),
+            |schema| schema.find_violations(&Value::Object(arguments.clone())),
+        );
+        if violations.is_empty() {
+            return parse_arguments(arguments);
+        }
+        let count = format_count(violations.len(), "place");
+        let message = format!("the arguments of {} break its schema in {count}", self.name);
+        Err(Error::new(Code::ArgumentsInvalid, message)
+            .with_context("tool", self.name.as_str())
+            .with_violations(violations))
+    }
+
+    /// What a session answers where it stands now.
+    ///
+    /// # Errors
+    /// Those of reading the history of the session.
+    pub(crate) async fn build_reply(&self, app: &App, turn: ExecutionTurn) -> Result<SessionReply> {
+        let ExecutionTurn { status, turn } = turn;
+        let id = ExecutionId::parse(&status.execution_id)?;
+        let history = app.history(&id).await?;
+        let ended = history.iter().rev().find(|row| row.completed_at.is_some());
+        let tools = self.definition.workflow.exposed_tools.as_ref();
+        let continue_tool = tools.map(|tools| tools.tool_name(ExposedAction::Continue));
+        let continue_tool = continue_tool.unwrap_or_default();
+        let is_paced = status.pause_reasons == [PauseReason::Pace];
+        let step = match turn {
+            Turn::Model(step) | Turn::Person { step, .. } | Turn::Outside(step) => Some(*step),
+            Turn::Ended | Turn::Server => None,
+        };
+        let mut reply = SessionReply {
+            message: String::new(),
+            token: is_paced.then(|| format_pace_token(status.revision)),
+            step_result: ended.and_then(|row| row.output.clone()),
+            next_activity: status.current_step.clone(),
+            next_step_options: Vec::new(),
+            progress: SessionProgress {
+                current: status.steps.total - status.steps.pending - status.steps.running,
+                total: status.steps.total,
+            },
+            agent_content: None,
+            instructions: None,
+            input: None,
+            output_schema: None,
+            waits: status.waits.clone(),
+            results: status.final_output.clone(),
+            error: status.error.clone(),
+            session_id: status.execution_id.clone(),
+            status: session_status(&status.state).to_owned(),
+        };
+        if let Some(step) = step.filter(|step| step.continuation_token.is_some()) {
+            reply.token = step.continuation_token;
+            reply.next_activity = step.current_step;
+            reply.next_step_options = step.next_step_options;
+            reply.agent_content = step.agent_content;
+            reply.instructions =
+                step.instructions.map(|text| rename_next_call(&text, &continue_tool));
+            reply.input = step.step.and_then(|step| step.input);
+            reply.output_schema = step.output_schema;
+        }
+        reply.message = describe_session(&status, &reply, &continue_tool);
+        Ok(reply)
+    }
+}
+
+impl SessionReply {
+    /// Whether the session has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.status == State::Failed.as_str()
+    }
+
+    /// The tool of the first option, if there is one.
+    pub(crate) fn suggested_tool(&self) -> Option<&str> {
+        self.next_step_options.first().map(|option| option.tool_name.as_str())
+    }
+}
+
+/// The status of a session, in the words of session tools: an abandoned execution is cancelled.
+fn session_status(state: &str) -> &str {
+    if state == State::Abandoned.as_str() { "cancelled" } else { state }
+}
+
+/// Where a session stands, and the one next call.
+fn describe_session(status: &StatusView, reply: &SessionReply, continue_tool: &str) -> String {
+    let id = &reply.session_id;
+    if let Some(error) = &reply.error {
+        let step = error.step_id.as_ref().map(|step| format!(" at step '{step}'"));
+        return format!("Workflow failed{}: {}", step.unwrap_or_default(), error.message);
+    }
+    match (&reply.next_activity, &reply.token) {
+        _ if status.completed_at.is_some() => format!("Workflow {}", reply.status),
+        (Some(step), Some(_)) if reply.instructions.is_some() => {
+            format!(
+                "Do step '{step}' as instructions say, then call {continue_tool} with sessionId '{id}', token and result"
+            )
+        }
+        (Some(step), Some(_)) => {
+            format!("Step '{step}' is next: call {continue_tool} with sessionId '{id}' and token")
+        }
+        (step, _) => {
+            let step = step.as_ref().map(|step| format!(" at step '{step}'"));
+            format!(
+                "The session waits{}: call {continue_tool} with sessionId '{id}' alone to see whether it goes on",
+                step.unwrap_or_default()
+            )
+        }
+    }
+}
+
+/// The refusal of a call to a tool that no workflow offers any more.
+pub(crate) fn add_exposed_tool_hint(error: Error, name: &str) -> Error {
+    let is_exposed_name = ExposedAction::ALL.iter().any(|action| {
+        let empty = ExposedTools { prefix: String::new(), is_paced: false };
+        name.ends_with(&empty.tool_name(*action))
+    });
+    if error.code() != Code::ToolNotFound || !is_exposed_name {
+        return error;
+    }
+    let message = format!(
+        "{}. If a workflow had it: the workflow was removed or renamed, or its project is not trusted",
+        error.message()
+    );
+    error.with_message(message)
+}

@@ -1,0 +1,158 @@
+//! The tools that workflows offer of their own: sessions, as a client sees executions through them.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::App;
+use crate::config::TrustedProjects;
+use midex_domain::{
+    Command, Definition, ExecutionId, Token,
+    definition::{ExposedAction, ExposedTools},
+    error::{Code, Error, Result},
+    execution::{Report, Submission},
+    limits,
+};
+use midex_engine::StartRequest;
+
+/// What begins the token of a pause between two steps of the server. The revision follows.
+const PACE_TOKEN_PREFIX: &str = "pace:";
+
+/// A call that continues a session.
+#[derive(Clone, Debug)]
+pub struct SessionAdvance {
+    /// The token of the last answer. Without it, the call only reads.
+    pub token: Option<String>,
+    /// The result of the step, or why it could not be done.
+    pub report: Option<Report>,
+    /// The id of the option taken.
+    pub choice: Option<String>,
+}
+
+impl App {
+    /// The workflows whose tools are offered, by name, at most [`limits::EXPOSED_WORKFLOWS_MAX`]. Those that come from a project
+    /// are offered once the project is trusted.
+    ///
+    /// # Errors
+    /// Those of reading the definitions.
+    pub async fn list_exposed_workflows(&self) -> Result<Vec<Arc<Definition>>> {
+        let app = self.clone();
+        self.with_registry(move |registry| {
+            let trust = &app.config().trust;
+            let is_trusted =
+                *trust == TrustedProjects::Everything || trust.is_trusted(&app.project_dir);
+            let offered = registry.workflows().filter(|entry| entry.offers_tools());
+            let definitions = offered.filter_map(|entry| entry.value.clone());
+            let listed = definitions.filter(|one| is_trusted || !one.is_from_project());
+            listed.take(limits::EXPOSED_WORKFLOWS_MAX).collect()
+        })
+        .await
+    }
+
+    /// The workflow that offers the tool of this name, and what the tool does.
+    ///
+    /// # Errors
+    /// Those of reading the definitions.
+    pub async fn find_exposed_tool(
+        &self,
+        tool: &str,
+    ) -> Result<Option<(Arc<Definition>, ExposedAction)>> {
+        let workflows = self.list_exposed_workflows().await?;
+        Ok(workflows.into_iter().find_map(|definition| {
+            let action = definition.workflow.exposed_tools.as_ref()?.find_action(tool)?;
+            Some((definition, action))
+        }))
+    }
+
+    /// Starts a session of a workflow with tools of its own.
+    ///
+    /// # Errors
+    /// As [`App::start`].
+    pub async fn start_session(
+        &self,
+        definition: Arc<Definition>,
+        inputs: Value,
+    ) -> Result<ExecutionId> {
+        let project = Some(self.prepare_start(&definition, None).await?);
+        let tools = definition.workflow.exposed_tools.as_ref();
+        let request = StartRequest {
+            project,
+            inputs: Some(inputs),
+            lookup: Some((*self.lookup).clone()),
+            is_paced: tools.is_some_and(|tools| tools.is_paced),
+            ..StartRequest::new(definition)
+        };
+        let started = self.engine().await?.start(request).await?;
+        ExecutionId::parse(&started.execution_id)
+    }
+
+    /// The definition of a session, which its tools must offer: it may have lost its file since.
+    ///
+    /// # Errors
+    /// `ARGUMENTS_INVALID` if the session is of a workflow with other tools; `EXECUTION_NOT_FOUND`, `EXECUTION_DELETED`.
+    pub async fn find_session(&self, id: &ExecutionId, tool: &str) -> Result<Arc<Definition>> {
+        let definition = self.stored_definition(id).await?;
+        let tools = definition.workflow.exposed_tools.as_ref();
+        if tools.is_some_and(|tools| tools.find_action(tool).is_some()) {
+            return Ok(definition);
+        }
+        let other = |tools: &ExposedTools| tools.tool_name(ExposedAction::Continue);
+        let other = tools.map_or_else(|| "execution.resume".to_owned(), other);
+        let message =
+            format!("session '{id}' is of workflow '{}': call {other}", definition.workflow.name);
+        Err(Error::new(Code::ArgumentsInvalid, message)
+            .with_context("session_tool", other)
+            .with_action("Call {session_tool} with this session"))
+    }
+
+    /// Continues a session. A call that was done already does nothing more.
+    ///
+    /// # Errors
+    /// `ARGUMENTS_INVALID` if the token is of another session, or missing where something is reported; as
+    /// [`App::next_step`].
+    pub async fn advance_session(&self, id: &ExecutionId, advance: SessionAdvance) -> Result<()> {
+        let SessionAdvance { token, report, choice } = advance;
+        let has_report = report.is_some() || choice.is_some();
+        let Some(token) = token else {
+            if has_report {
+                return Err(invalid_token_error(
+                    "`result`, `error` and `choice` need the `token` of the last answer",
+                ));
+            }
+            return Ok(());
+        };
+        if let Some(revision) = parse_pace_token(&token) {
+            let command = Command::LiftPace { revision };
+            return self.engine().await?.apply_command(id, command).await.map(drop);
+        }
+        let parsed = Token::parse(&token)?;
+        if parsed.execution_id != *id {
+            // The turn of a child is one of the session.
+            let child = self.status(&parsed.execution_id).await?;
+            if child.root.as_deref() != Some(id.as_str()) {
+                return Err(invalid_token_error("the token is of another session"));
+            }
+        }
+        if !has_report {
+            return Err(invalid_token_error(
+                "this token finishes a step: send `result`, `error` or `choice` with it",
+            ));
+        }
+        self.next_step(&token, Submission { report, choice }).await.map(drop)
+    }
+}
+
+/// The token with which a client lets the next step of the server begin.
+pub fn format_pace_token(revision: u64) -> String {
+    format!("{PACE_TOKEN_PREFIX}{revision}")
+}
+
+fn parse_pace_token(token: &str) -> Option<u64> {
+    token.strip_prefix(PACE_TOKEN_PREFIX)?.parse().ok()
+}
+
+fn invalid_token_error(message: &str) -> Error {
+    Error::new(Code::ArgumentsInvalid, message).with_action(
+        "Call the tool with the sessionId alone: it answers with the open step and its token",
+    )
+}
