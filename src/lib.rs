@@ -123,6 +123,7 @@ pub mod view {
 #[cfg(feature = "mcp")]
 pub mod mcp {
     pub use midex_mcp::{
-        LineTransport, Process, Server, ToolProfile, Toolset, Toolsets, relay_stdio, serve,
+        Beside, LineTransport, Process, Server, ToolProfile, Toolset, Toolsets, relay_stdio, serve,
+        serve_stdio,
     };
 }

@@ -29,7 +29,7 @@ pub use self::{
     process::Process,
     profile::ToolProfile,
     relay::{relay, relay_stdio},
-    server::{Server, format_startup_lines, serve_stdio},
+    server::{Beside, Server, format_startup_lines, serve_stdio},
     subscriptions::ListenLimit,
     tools::{ToolNames, Toolset, Toolsets, format_toolsets_help},
     transport::LineTransport,

@@ -1,5 +1,6 @@
 //! The MCP server: implements rmcp's requests with tools, resources and prompts.
 
+mod beside;
 mod exposed;
 mod methods;
 mod runs;
@@ -23,11 +24,13 @@ use rmcp::{
         SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
         UpdateTaskParams,
     },
-    service::{NotificationContext, RequestContext, SubscriptionContext},
+    service::{NotificationContext, RequestContext, SubscriptionContext, SubscriptionSink},
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 
+pub use self::beside::Beside;
 use self::methods::is_known_method;
 pub use self::session::{format_startup_lines, serve, serve_stdio};
 use self::task_watch::TaskWatches;
@@ -198,6 +201,17 @@ impl Server {
                 )
             }
         }
+    }
+
+    /// Sends the notifications of a listen until it is cancelled.
+    async fn send_notices(
+        &self,
+        sink: &SubscriptionSink,
+        requested: &SubscriptionFilter,
+        cancellation: &CancellationToken,
+    ) -> Result<(), ErrorData> {
+        let listen = self.subscriptions.listen(sink, requested, cancellation);
+        self.answer_request("subscriptions/listen", listen).await
     }
 
     /// Completes once the caller has cancelled the request. During a shutdown it never completes, since requests in
@@ -516,8 +530,8 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let listen = self.subscriptions.listen(&context);
-        self.answer_request("subscriptions/listen", listen).await
+        let cancellation = &context.request_context().ct;
+        self.send_notices(context.sink(), context.requested(), cancellation).await
     }
 
     async fn complete(

@@ -5,6 +5,7 @@
 use std::{fs, path::Path};
 
 mod architecture;
+mod beside;
 mod code;
 mod commands;
 mod embedding;
@@ -17,8 +18,8 @@ mod packages;
 mod pages;
 mod pictures;
 mod readme;
-mod sessions;
 pub(crate) mod release;
+mod sessions;
 mod shipped;
 
 /// Holds a page against what it is written from; with `MIDEX_WRITE_DOCS` it is written anew.

@@ -68,7 +68,8 @@ impl Program {
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Value {
-        let answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments })).await;
+        let answer =
+            self.request("tools/call", json!({ "name": tool, "arguments": arguments })).await;
         assert!(answer["error"].is_null(), "{answer}");
         answer["result"].clone()
     }
@@ -112,7 +113,9 @@ fn arithmetic() -> Activities {
     };
     Activities::default()
         .with_activity(activity("add", async |_, Numbers { a, b }: Numbers| Ok(a + b)))
-        .and_then(|all| all.with_activity(activity("multiply", async |_, Numbers { a, b }: Numbers| Ok(a * b))))
+        .and_then(|all| {
+            all.with_activity(activity("multiply", async |_, Numbers { a, b }: Numbers| Ok(a * b)))
+        })
         .and_then(|all| all.with_activity(activity("divide", divide)))
         .unwrap()
 }
@@ -155,12 +158,17 @@ async fn a_workflow_of_the_server_runs_to_its_end_in_one_call() {
     assert_eq!(ended["stepResult"], 2);
     assert_eq!(ended["results"], 2, "the final output, and not the memory");
     assert_eq!(ended["progress"], json!({ "current": 3, "total": 3 }));
-    assert_eq!((&ended["nextActivity"], &ended["message"]), (&Value::Null, &json!("Workflow completed")));
+    assert_eq!(
+        (&ended["nextActivity"], &ended["message"]),
+        (&Value::Null, &json!("Workflow completed"))
+    );
     let status = program.done("calc_status", json!({ "sessionId": ended["sessionId"] })).await;
     assert_eq!(status, ended);
     // The session is an execution.
     let id = ended["sessionId"].as_str().unwrap();
-    let shown = program.done("workflow.read", json!({ "uri": format!("midex://workflow/workflow_status/{id}") })).await;
+    let shown = program
+        .done("workflow.read", json!({ "uri": format!("midex://workflow/workflow_status/{id}") }))
+        .await;
     assert_eq!(shown["success"], true);
 }
 
@@ -221,20 +229,21 @@ async fn a_model_is_led_with_the_tools_of_its_session() {
     assert!(instructions.contains("essay_continue {sessionId, token, result}"), "{instructions}");
     assert!(!instructions.contains("workflow.next_step"), "{instructions}");
     assert_eq!(first["output_schema"], json!({ "type": "string" }));
-    let session = |last: &Value, result: &str| {
-        json!({ "sessionId": last["sessionId"], "token": last["token"], "result": result })
-    };
+    let session = |last: &Value, result: &str| json!({ "sessionId": last["sessionId"], "token": last["token"], "result": result });
     // A call without a token reads.
     let read = program.done("essay_continue", json!({ "sessionId": first["sessionId"] })).await;
     assert_eq!(read, first);
     let second = program.done("essay_continue", session(&first, "Rain falls.")).await;
-    assert_eq!((&second["stepResult"], &second["nextActivity"]), (&json!("Rain falls."), &json!("polish")));
+    assert_eq!(
+        (&second["stepResult"], &second["nextActivity"]),
+        (&json!("Rain falls."), &json!("polish"))
+    );
     let again = program.done("essay_continue", session(&first, "Rain falls.")).await;
     assert_eq!(again, second, "a repeated call gets the same answer");
     let other = program.refused("essay_continue", session(&first, "Snow.")).await;
-    assert_eq!(other["code"], "TOKEN_ALREADY_USED");
+    assert_eq!(other["error_code"], "TOKEN_ALREADY_USED");
     let wrong = json!({ "sessionId": second["sessionId"], "token": second["token"], "result": 7 });
-    assert_eq!(program.refused("essay_continue", wrong).await["code"], "STEP_OUTPUT_INVALID");
+    assert_eq!(program.refused("essay_continue", wrong).await["error_code"], "STEP_OUTPUT_INVALID");
     let ended = program.done("essay_continue", session(&second, "It rains.")).await;
     assert_eq!((&ended["status"], &ended["results"]), (&json!("completed"), &json!("It rains.")));
 }
@@ -258,9 +267,9 @@ async fn sessions_are_not_mixed_up() {
     let foreign = program.refused("calc_status", json!({ "sessionId": two["sessionId"] })).await;
     assert_eq!(foreign["suggested_action"], "Call essay_continue with this session");
     let unknown = program.refused("essay_status", json!({ "sessionId": "nobody" })).await;
-    assert_eq!(unknown["code"], "EXECUTION_NOT_FOUND");
+    assert_eq!(unknown["error_code"], "EXECUTION_NOT_FOUND");
     let extra = program.refused("essay_continue", json!({ "session": "x" })).await;
-    assert_eq!(extra["code"], "ARGUMENTS_INVALID");
+    assert_eq!(extra["error_code"], "ARGUMENTS_INVALID");
 }
 
 #[tokio::test]
@@ -275,12 +284,12 @@ async fn a_session_that_failed_says_where_and_how_it_goes_on() {
     let cancelled = {
         let program = Program::new(vec![essay()]);
         let first = program.done("essay_start", json!({ "topic": "rain" })).await;
-        program.done("workflow.cancel", json!({ "run_id": first["sessionId"] })).await;
+        program.done("workflow.cancel", json!({ "operation_id": first["sessionId"] })).await;
         program.done("essay_status", json!({ "sessionId": first["sessionId"] })).await
     };
     assert_eq!(cancelled["status"], "cancelled");
     let missing = program.refused("calc_start", json!({ "a": 1 })).await;
-    assert_eq!(missing["code"], "INPUTS_INVALID");
+    assert_eq!(missing["error_code"], "INPUTS_INVALID");
 }
 
 #[tokio::test]
@@ -305,7 +314,8 @@ async fn tools_of_a_project_are_listed_once_it_is_trusted_and_outlive_their_file
     let program = Program::new(vec![]);
     program.write("filed.yaml", FILE);
     assert!(!program.tool_names().await.contains("filed_start"));
-    let untrusted = program.request("tools/call", json!({ "name": "filed_start", "arguments": {} })).await;
+    let untrusted =
+        program.request("tools/call", json!({ "name": "filed_start", "arguments": {} })).await;
     let message = untrusted["error"]["message"].as_str().unwrap();
     assert!(message.contains("its project is not trusted"), "{message}");
     program.app.trust_project().await.unwrap();
@@ -320,24 +330,39 @@ async fn tools_of_a_project_are_listed_once_it_is_trusted_and_outlive_their_file
 #[tokio::test]
 async fn names_that_hosts_or_other_workflows_have_are_findings() {
     let program = Program::new(vec![
-        Workflow::new("workflow").description("d").step(Step::guidance("g").id("a")).set("expose", json!({ "tools": true })),
+        Workflow::new("workflow")
+            .description("d")
+            .step(Step::guidance("g").id("a"))
+            .set("expose", json!({ "tools": true })),
         essay(),
     ]);
-    program.write("other.yaml", &FILE.replace("true", "{ prefix: essay }").replace("filed", "other"));
+    program
+        .write("other.yaml", &FILE.replace("true", "{ prefix: essay }").replace("filed", "other"));
     program.write("long.yaml", &FILE.replace("filed", &"x".repeat(60)));
     program.write("odd.yaml", &FILE.replace("true", "{ prefix: 'a b' }").replace("filed", "odd"));
     program.app.trust_project().await.unwrap();
     let registry = program.app.registry().await.unwrap();
     let findings = |name: &str| {
         let entry = registry.workflow(name).unwrap();
-        entry.findings.iter().map(|one| format!("{}: {}", one.rule.as_str(), one.message)).collect::<Vec<_>>()
+        entry
+            .findings
+            .iter()
+            .map(|one| format!("{}: {}", one.rule.as_str(), one.message))
+            .collect::<Vec<_>>()
     };
-    assert_eq!(findings("workflow"), ["tool_name_refused: tools that begin with `workflow_` are midex's own"]);
-    assert_eq!(findings("other"), ["tool_name_taken: the tools `essay_…` are those of workflow `essay`"]);
+    assert_eq!(
+        findings("workflow"),
+        ["tool_name_refused: tools that begin with `workflow_` are midex's own"]
+    );
+    assert_eq!(
+        findings("other"),
+        ["tool_name_taken: the tools `essay_…` are those of workflow `essay`"]
+    );
     assert!(findings(&"x".repeat(60))[0].contains("longer than 64 characters"));
-    assert_eq!(findings("odd").len(), 1);
+    assert_eq!(findings("odd").len(), 1, "{:?}", findings("odd"));
     let names = program.tool_names().await;
     assert!(names.contains("essay_start"));
-    let description = program.tools().await.into_iter().find(|tool| tool["name"] == "essay_start").unwrap();
+    let description =
+        program.tools().await.into_iter().find(|tool| tool["name"] == "essay_start").unwrap();
     assert!(description["description"].as_str().unwrap().starts_with("Writes an essay."));
 }

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod asked;
+mod beside;
 mod chosen;
 mod clumsy;
 mod codes;

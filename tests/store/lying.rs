@@ -1,4 +1,4 @@
-//! A store that accepts what it must refuse is found by the suite of the contract.
+//! The suite of the contract finds a store that accepts commits whose revision does not follow.
 
 use std::{collections::BTreeSet, panic::catch_unwind, sync::Arc};
 

@@ -33,6 +33,10 @@ pub(super) fn check_exposed_tools(
     let problem = if RESERVED_PREFIXES.contains(&&*exposed.prefix) {
         format!("tools that begin with `{}_` are midex's own", exposed.prefix)
     } else if !longest.chars().all(is_allowed) {
+        // What is wrong with a `prefix` is known from its shape.
+        if declared.is_some() {
+            return None;
+        }
         format!(
             "hosts refuse `{longest}` as the name of a tool: it may have letters, digits, `_` and `-`"
         )

@@ -31,6 +31,8 @@ pub const LAST_FLUSH_MAX: Duration = Duration::from_millis(50);
 pub const CALL_ERROR_WORDS_CHARS_MAX: usize = 1000;
 /// Characters of an unknown name repeated in its error.
 pub const NAME_SHOWN_CHARS: usize = 80;
+/// Pages read of a list of the server of an embedding program, to find out which names are its own.
+pub const OWN_LIST_PAGES_MAX: usize = 100;
 /// Tokens that the model of a client may use for a turn that the client samples.
 pub const SAMPLED_TOKENS_MAX: u32 = 16_000;
 }

@@ -92,6 +92,11 @@ impl ContentBody {
     }
 }
 
+/// Whether the address has a scheme of midex's resources.
+pub(super) fn has_known_scheme(address: &str) -> bool {
+    address.starts_with("midex:") || address.starts_with(SKILL_URI_PREFIX)
+}
+
 /// Refuses the address of a resource whose toolset is not among these.
 ///
 /// # Errors

@@ -36,9 +36,7 @@ impl Server {
     ) -> Result<CustomResult, ErrorData> {
         let CustomRequest { method, params, .. } = request;
         if method == "tools/list" {
-            let page = serde_json::from_value(params.unwrap_or_default()).ok();
-            let listed = json!(self.list_tools(page, context).await?);
-            return Ok(CustomResult(with_task_support(listed)));
+            return list_tools_with_task_support(self, params, context).await;
         }
         let answer = self.answer_task_method(&method, params.unwrap_or_default(), &context);
         let answer = self.answer_request("tasks", Box::pin(answer)).await;
@@ -230,6 +228,17 @@ pub(super) fn build_session_task(task: &Task) -> Value {
         shown["pollInterval"] = interval.into();
     }
     shown
+}
+
+/// The result of `tools/list` of a server, with whether tools of midex can be called as tasks.
+pub(super) async fn list_tools_with_task_support(
+    server: &impl ServerHandler,
+    params: Option<Value>,
+    context: RequestContext<RoleServer>,
+) -> Result<CustomResult, ErrorData> {
+    let page = serde_json::from_value(params.unwrap_or_default()).ok();
+    let listed = json!(server.list_tools(page, context).await?);
+    Ok(CustomResult(with_task_support(listed)))
 }
 
 /// The list of tools, each with whether it can be called as a task.

@@ -12,12 +12,13 @@ use std::{
 use rmcp::{
     Peer, RoleServer,
     model::{Extensions, SubscriptionFilter},
-    service::{SubscriptionContext, SubscriptionSendError},
+    service::{SubscriptionSendError, SubscriptionSink},
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task,
 };
+use tokio_util::sync::CancellationToken;
 
 use self::{
     pending::{ChangeFeed, NoticeReceiver, PendingNotice, WatchedLists},
@@ -170,22 +171,27 @@ impl Subscriptions {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED`, in which case nothing was accepted.
-    pub(super) async fn listen(&self, context: &SubscriptionContext) -> Result<()> {
+    pub(super) async fn listen(
+        &self,
+        sink: &SubscriptionSink,
+        requested: &SubscriptionFilter,
+        cancellation: &CancellationToken,
+    ) -> Result<()> {
         let accepted_listen = task::try_id().and_then(|task| self.take_listen(task));
         let Some(mut listen) = accepted_listen else {
             // Run the checks again to find the exceeded limit. If they pass now, it was the number of listens, which
             // other clients may have freed since.
-            let refusal = self.prepare_listen(context.requested()).err();
+            let refusal = self.prepare_listen(requested).err();
             return Err(refusal.unwrap_or_else(|| too_many_listens_error(self.listens.max)));
         };
-        while self.wait_for_notice(&mut listen, context).await {
+        while self.wait_for_notice(&mut listen, cancellation).await {
             let Some(notice) = listen.notice_receiver.take_notice() else {
                 continue;
             };
             // A shutdown waits for this send, since nothing may follow the result of the listen.
             let send_result = tokio::select! {
-                sent = send_notice(context, notice) => sent,
-                () = context.cancelled() => break,
+                sent = send_notice(sink, notice) => sent,
+                () = cancellation.cancelled() => break,
             };
             match send_result {
                 Ok(()) => {}
@@ -200,11 +206,11 @@ impl Subscriptions {
     async fn wait_for_notice(
         &self,
         listen: &mut ListenState,
-        context: &SubscriptionContext,
+        cancellation: &CancellationToken,
     ) -> bool {
         tokio::select! {
             biased;
-            () = context.cancelled() => false,
+            () = cancellation.cancelled() => false,
             () = self.app.stop_token().cancelled() => false,
             () = listen.notice_receiver.wait_for_notice() => true,
         }
@@ -218,14 +224,14 @@ impl Subscriptions {
 }
 
 async fn send_notice(
-    context: &SubscriptionContext,
+    sink: &SubscriptionSink,
     notice: PendingNotice,
 ) -> Result<(), SubscriptionSendError> {
     match notice {
-        PendingNotice::Updated(uri) => context.sink().notify_resource_updated(&*uri).await,
-        PendingNotice::ResourcesChanged => context.sink().notify_resource_list_changed().await,
-        PendingNotice::PromptsChanged => context.sink().notify_prompt_list_changed().await,
-        PendingNotice::ToolsChanged => context.sink().notify_tool_list_changed().await,
+        PendingNotice::Updated(uri) => sink.notify_resource_updated(&*uri).await,
+        PendingNotice::ResourcesChanged => sink.notify_resource_list_changed().await,
+        PendingNotice::PromptsChanged => sink.notify_prompt_list_changed().await,
+        PendingNotice::ToolsChanged => sink.notify_tool_list_changed().await,
     }
 }
 
