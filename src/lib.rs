@@ -52,7 +52,7 @@ pub mod activity {
 
 /// The engine alone: definitions in memory, a store of your choice.
 pub mod engine {
-    pub use midex_engine::{Cleanup, Engine, Options, Retention, StartRequest};
+    pub use midex_engine::{Cleanup, Engine, ExecutionEvents, Options, Retention, StartRequest};
 }
 
 /// Workflows that your own program defines in code, for [`Options::definitions`]. They are checked as files are.

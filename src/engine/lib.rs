@@ -12,6 +12,7 @@ mod diff;
 mod directory;
 mod dispatch;
 mod environments;
+mod events;
 mod examine;
 mod execution;
 mod fork;
@@ -58,6 +59,7 @@ use self::{
 pub use self::{
     children::{NoWorkflows, Workflows},
     environments::{Environment, Environments},
+    events::ExecutionEvents,
     examine::{Examination, StuckExecution},
     fork::ForkRequest,
     notifier::{Listener, Notifier, Topic, TopicName},

@@ -1,5 +1,9 @@
 //! A program that embeds midex and brings activities: what its definitions may name, and who runs it.
 
+#[allow(dead_code, reason = "a test calls what `main` calls")]
+#[path = "../../examples/embed.rs"]
+mod example;
+
 use std::{
     path::Path,
     process::Command,
@@ -259,4 +263,16 @@ async fn a_step_is_given_the_secrets_that_the_configuration_names_and_no_others(
     let failed = until(&second, |status| status.state == "failed").await;
     assert!(failed.error.unwrap().message.contains(NAME));
     second.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_example_in_process_leads_an_execution_to_its_end() {
+    let home = TempDir::new().unwrap();
+    let mut out = Vec::new();
+    example::run(home.path(), &mut out).await.unwrap();
+    let out = String::from_utf8(out).unwrap();
+    assert_has(&out, &["1 workflow_created the workflow", "step_completed publish"]);
+    assert_has(&out, &["completed: \"publish is done\""]);
+    let revisions = out.lines().filter_map(|line| line[..2].trim().parse::<u64>().ok());
+    assert!(revisions.is_sorted(), "{out}");
 }

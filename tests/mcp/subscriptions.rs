@@ -28,6 +28,7 @@ const PIPE_BYTES: usize = 1 << 16;
 const UPDATED: &str = "notifications/resources/updated";
 const LIST_CHANGED: &str = "notifications/resources/list_changed";
 const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
+const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
 /// A midex with a project and a store of its own.
 struct House {

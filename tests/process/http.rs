@@ -2,6 +2,7 @@
 
 mod auth;
 mod basics;
+mod exposed;
 mod hostile;
 mod limits;
 mod refusals;

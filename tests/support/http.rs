@@ -131,6 +131,12 @@ impl HttpServer {
     }
 
     /// Asks it to end.
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("its end");
+    }
+
     pub fn terminate(&self) {
         super::terminate(&self.child);
     }
@@ -220,11 +226,16 @@ pub struct Http {
 impl Http {
     /// Connects, as soon as somebody listens.
     pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE).expect("somebody listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a time limit");
-        stream.set_nodelay(true).expect("no delay");
-        Self { address, stream: BufReader::new(stream), begun: None }
+        Self::try_connect(address).expect("somebody listens")
+    }
+
+    /// Connects, if somebody listens.
+    pub fn try_connect(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { address, stream: BufReader::new(stream), begun: None })
     }
 
     /// Writes bytes as they are.

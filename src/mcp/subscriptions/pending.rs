@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -118,6 +119,8 @@ pub(super) struct NoticeReceiver {
     version: watch::Receiver<u64>,
     reported_lists: WatchedLists,
     changed_lists: WatchedLists,
+    /// The digest of the workflows with tools of their own that were last seen.
+    tools_digest: u64,
 }
 
 /// Lists whose changes are reported.
@@ -139,6 +142,7 @@ impl NoticeReceiver {
     /// A taker that also reports changes of the lists in `reported_lists`.
     pub(super) fn new(feed: Arc<ChangeFeed>, reported_lists: WatchedLists) -> Self {
         Self {
+            tools_digest: compute_tools_digest(&feed.app),
             version: feed.app.definitions().change_counter(),
             feed,
             reported_lists,
@@ -180,8 +184,21 @@ impl NoticeReceiver {
 
     fn check_definitions(&mut self) {
         self.changed_lists = self.reported_lists;
+        // Few workflows have tools, and a client reads the whole list of tools again.
+        let digest = compute_tools_digest(&self.feed.app);
+        self.changed_lists.has_tools &= digest != std::mem::replace(&mut self.tools_digest, digest);
         self.feed.mark_changed_definitions();
     }
+}
+
+/// A digest of the workflows that have tools of their own, as they are in their files.
+fn compute_tools_digest(app: &App) -> u64 {
+    let registry = app.definitions().last_loaded_registry();
+    let mut hasher = DefaultHasher::new();
+    for entry in registry.workflows().filter(|entry| entry.offers_tools()) {
+        (&entry.name, entry.version.as_bytes()).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 pub(super) fn too_many_addresses_error() -> Error {

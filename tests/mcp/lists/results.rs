@@ -31,7 +31,7 @@ fn with_artifact(project: &Project, era: Era) -> Reader {
 /// Requests that are answered with a result that may be kept, and for how long.
 fn kept() -> Vec<(&'static str, Value, u64)> {
     let mut requests = vec![
-        ("tools/list", json!({}), MINUTES),
+        ("tools/list", json!({}), 0),
         ("resources/templates/list", json!({}), MINUTES),
         ("resources/list", json!({}), 0),
     ];

@@ -4,7 +4,8 @@ use midex_domain::LifecycleAction;
 use serde_json::json;
 
 use super::{
-    House, LIST_CHANGED, PROMPTS_CHANGED, UPDATED, listen_of, nobody_listens, uri, write_workflow,
+    House, LIST_CHANGED, PROMPTS_CHANGED, TOOLS_CHANGED, UPDATED, listen_of, nobody_listens, uri,
+    write_workflow,
 };
 
 #[tokio::test]
@@ -18,7 +19,7 @@ async fn a_listen_tells_what_it_accepted_under_its_id() {
     let (id, accepted) = client.listen(filter).await;
     let expected = json!({
         "resourceSubscriptions": [uri("workflow_status/x"), uri("artifact/x/1")], "resourcesListChanged": true,
-        "promptsListChanged": true
+        "promptsListChanged": true, "toolsListChanged": true
     });
     assert_eq!(accepted, expected);
     client.call("workflow.start", json!({ "workflow_name": "mine", "execution_id": "x" })).await;
@@ -112,4 +113,21 @@ async fn who_goes_leaves_nothing_behind() {
     assert_eq!(format!("{:?}", house.app.change_notifier()), "Notifier(2 executions)");
     client.leave().await;
     nobody_listens(&house.app).await;
+}
+
+/// The list of tools changes with the workflows that have some of their own, and with no other file.
+#[tokio::test]
+async fn a_change_of_the_tools_of_workflows_is_told_in_both_eras() {
+    let house = House::new();
+    let (mut modern, mut greeted) = (house.stateless(), house.greeted().await);
+    modern.listen(json!({ "toolsListChanged": true })).await;
+    let text = "workflow: mine\ndescription: d\nexpose: { tools: true }\nsteps:\n  - { id: a, guidance: g }\n";
+    write_workflow(house.home(), "other", "one");
+    std::fs::write(house.home().join("workflows/exposed.yaml"), text).unwrap();
+    let app = house.app.clone();
+    tokio::task::spawn_blocking(move || app.definitions().reload()).await.expect("no panic");
+    assert_eq!(modern.told().await["method"], TOOLS_CHANGED);
+    for method in [LIST_CHANGED, PROMPTS_CHANGED, TOOLS_CHANGED] {
+        assert_eq!(greeted.told().await["method"], method);
+    }
 }
