@@ -116,7 +116,9 @@ fn arithmetic() -> Activities {
         .and_then(|all| {
             all.with_activity(activity("multiply", async |_, Numbers { a, b }: Numbers| Ok(a * b)))
         })
-        .and_then(|all| all.with_activity(activity("divide", divide)))
+        .and_then(|all| {
+            all.with_activity(activity("divide", divide).as_tool("Divides two numbers."))
+        })
         .unwrap()
 }
 
@@ -365,4 +367,24 @@ async fn names_that_hosts_or_other_workflows_have_are_findings() {
     let description =
         program.tools().await.into_iter().find(|tool| tool["name"] == "essay_start").unwrap();
     assert!(description["description"].as_str().unwrap().starts_with("Writes an essay."));
+}
+
+#[tokio::test]
+async fn an_activity_is_a_tool_of_its_own() {
+    let program = Program::new(vec![]);
+    let tools = program.tools().await;
+    let divide = tools.iter().find(|tool| tool["name"] == "divide").unwrap();
+    assert_eq!(divide["description"], "Divides two numbers.");
+    assert_eq!(divide["inputSchema"]["required"], json!(["a", "b"]));
+    assert!(tools.iter().all(|tool| tool["name"] != "add"), "only what is offered is a tool");
+    assert_eq!(program.done("divide", json!({ "a": 6, "b": 3 })).await, json!({ "result": 2 }));
+    let failed = program.refused("divide", json!({ "a": 6, "b": 0 })).await;
+    assert_eq!(
+        (&failed["error_code"], &failed["error"]),
+        (&json!("RUN_FAILED"), &json!("division by zero"))
+    );
+    let wrong = program.refused("divide", json!({ "a": "six" })).await;
+    assert_eq!(wrong["error_code"], "ARGUMENTS_INVALID");
+    let listed = program.done("execution.list", json!({})).await;
+    assert_eq!(listed["executions"].as_array().unwrap().len(), 2, "a call is an execution");
 }

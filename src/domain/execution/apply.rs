@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    BodyKind, Compensation, Event, Execution, Failure, Offer, Outcome, PauseReason, Row,
-    SearchHint, Signal, State, StepState, StepStatus, UncompensatedVisit, ValueReference, VisitEnd,
+    BodyKind, Compensation, Event, Execution, Failure, Outcome, PauseReason, Row, SearchHint,
+    Signal, State, StepState, StepStatus, UncompensatedVisit, ValueReference, VisitEnd,
     WaitCondition, visit::Visit,
 };
 use crate::{
@@ -90,13 +90,13 @@ impl Execution {
 
     pub(super) fn apply_event(&mut self, row: &Row, event: &Event) {
         match event {
+            Event::StateChanged { to, failure, .. } => {
+                self.become_state(row.at, *to, failure.as_ref());
+            }
             Event::Created(_)
             | Event::GateAnswered(_)
             | Event::CameLate { .. }
             | Event::MetadataReported { .. } => {}
-            Event::StateChanged { to, failure, .. } => {
-                self.become_state(row.at, *to, failure.as_ref());
-            }
             Event::PauseAdded { reason } => self.add_pause(*reason),
             Event::PauseLifted { reason } => self.pauses.retain(|pause| pause != reason),
             Event::ReasonGiven { text } => self.reason = Some(text.clone()),
@@ -179,16 +179,14 @@ impl Execution {
                 self.offers.retain(|offer| !steps.contains(offer.visit_id.step()));
             }
             Event::OptionChosen(chosen) => {
-                let is_other = |offer: &Offer| Some(&offer.visit_id) != chosen.offered_by.as_ref();
-                self.offers.retain(is_other);
+                let taken = chosen.offered_by.as_ref();
+                self.offers.retain(|offer| Some(&offer.visit_id) != taken);
             }
             Event::AttemptEnded(ended) => self.update_visit(&ended.visit_id, |visit| {
                 visit.end_attempt(row.revision, ended);
             }),
             Event::WaitingChanged { visit_id, attempt, awaiting } => {
-                self.update_visit(visit_id, |visit| {
-                    visit.change_wait(*attempt, awaiting);
-                });
+                self.update_visit(visit_id, |visit| visit.change_wait(*attempt, awaiting));
             }
         }
     }

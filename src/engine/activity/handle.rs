@@ -56,6 +56,10 @@ impl fmt::Debug for AttemptHandle {
 }
 
 impl AttemptHandle {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the limit of an attempt is one of tokio's timers, and the time left is measured by the same clock"
+    )]
     pub(crate) fn new(host: impl AttemptHost + 'static) -> Self {
         let (host, started_at, notes) = (Box::new(host), Instant::now(), Mutex::default());
         Self(Arc::new(HandleState { host, started_at, notes }))

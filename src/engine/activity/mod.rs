@@ -45,6 +45,12 @@ pub trait Activity: Send + Sync {
         false
     }
 
+    /// What the activity does, in a sentence, if it is offered as a tool of its own, under its name. A call is an execution
+    /// of one step.
+    fn tool_description(&self) -> Option<&str> {
+        None
+    }
+
     /// The time limit of an attempt whose step has no `timeout`.
     fn timeout(&self) -> Option<Duration> {
         None
@@ -237,6 +243,13 @@ impl Activities {
     /// The schema of the output of an activity, if it declares one.
     pub fn output_schema(&self, name: &str) -> Option<&Value> {
         self.find(name)?.output.as_ref().map(|(schema, _)| schema)
+    }
+
+    /// The activities that are offered as tools: the name and the description of each.
+    pub fn tools(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().filter_map(|(name, registered)| {
+            Some((name.as_str(), registered.activity.tool_description()?))
+        })
     }
 
     /// The names of the activities, in order.

@@ -15,6 +15,7 @@ pub struct TypedActivity<I, O, F> {
     is_idempotent: bool,
     timeout: Option<Duration>,
     retry: Option<RetryPolicy>,
+    tool_description: Option<String>,
     run: F,
     types: PhantomData<fn(I) -> O>,
 }
@@ -40,6 +41,7 @@ where
         is_idempotent: false,
         timeout: None,
         retry: None,
+        tool_description: None,
         run,
         types: PhantomData,
     }
@@ -56,6 +58,12 @@ impl<I, O, F> TypedActivity<I, O, F> {
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
+    }
+
+    /// Offers the activity as a tool of its own, under its name; `description` says what it does.
+    #[must_use]
+    pub fn as_tool(self, description: impl Into<String>) -> Self {
+        Self { tool_description: Some(description.into()), ..self }
     }
 
     /// Sets the retries of a step that has no `retry`.
@@ -78,6 +86,10 @@ where
 
     fn is_idempotent(&self) -> bool {
         self.is_idempotent
+    }
+
+    fn tool_description(&self) -> Option<&str> {
+        self.tool_description.as_deref()
     }
 
     fn timeout(&self) -> Option<Duration> {

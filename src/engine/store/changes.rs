@@ -47,7 +47,7 @@ impl<'a> DeletedRows<'a> {
     }
 
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self> {
-        let is_valid = bytes.len() >= 16 && bytes.len() % 8 == 0;
+        let is_valid = bytes.len() >= 16 && bytes.len().is_multiple_of(8);
         is_valid.then_some(Self(bytes)).ok_or_else(unreadable_record_error)
     }
 

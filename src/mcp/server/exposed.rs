@@ -14,6 +14,7 @@ use crate::{
     guard::catch_panic_as_error,
     metadata::with_metadata,
     progress,
+    splice::build_spliced_result,
     tools::{self, ExposedTool, Toolset},
 };
 use midex_domain::{
@@ -34,11 +35,15 @@ impl Server {
         let arguments = request.arguments.unwrap_or_default();
         let may_be_exposed =
             unknown.code() == Code::ToolNotFound && self.profile.toolsets.contains(Toolset::Run);
-        let found = match may_be_exposed {
-            true => tools::find_exposed_tool(&self.app, &name, &arguments).await,
-            false => Ok(None),
-        };
+        if may_be_exposed && self.app.activities().tools().any(|(tool, _)| tool == name) {
+            return Ok(self.call_activity_tool(&name, arguments, &context).await);
+        }
         let refuse = |error: &Error| answer::build_error_data(error, "tools/call", ids);
+        let found = if may_be_exposed {
+            tools::find_exposed_tool(&self.app, &name, &arguments).await
+        } else {
+            Ok(None)
+        };
         let Some(tool) = found.map_err(|error| refuse(&error))? else {
             return Err(refuse(&tools::add_exposed_tool_hint(unknown, &name)));
         };
@@ -61,6 +66,26 @@ impl Server {
             }
         };
         Ok(with_metadata(answer, &context).into())
+    }
+
+    /// Calls an activity of the program.
+    async fn call_activity_tool(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        context: &RequestContext<RoleServer>,
+    ) -> CallToolResponse {
+        let work = catch_panic_as_error(Box::pin(async {
+            let turn = self.app.call_activity(name, Value::Object(arguments)).await?;
+            build_spliced_result(&tools::build_activity_answer(turn)?, context)
+        }));
+        let longest = Some(limits::SESSION_WAIT);
+        let outcome = progress::run_with_progress(context, name, longest, work).await;
+        let answer = outcome.unwrap_or_else(|error| {
+            let error = error.with_tool(name);
+            answer::build_error_result(&error, None, name, self.app.ids())
+        });
+        with_metadata(answer, context).into()
     }
 
     /// Starts or continues a session, asks the user what it waits for, and answers where it stands.

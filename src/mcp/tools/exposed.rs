@@ -8,12 +8,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{deserialize_present, parse_arguments, schemas::input_schema, to_schema_object};
+use super::{
+    deserialize_present, parse_arguments, schemas::input_schema, to_schema_object,
+    workflow_run::run_failed_error,
+};
 use midex_domain::{
     Definition, ExecutionId, PauseReason,
     definition::{ExposedAction, ExposedTools},
     error::{Code, Error, Result, Violation, format_count},
     execution::Report,
+    input::Inputs,
     offer::StepOption,
     schema::Schema,
     state::State,
@@ -97,10 +101,36 @@ struct SessionProgress {
     total: usize,
 }
 
-/// The tools of all workflows that have some, as they are listed.
+/// The tools of all workflows that have some, and the activities that are tools, as they are listed.
 pub(crate) async fn list_exposed_tools(app: &App) -> Result<Vec<Tool>> {
     let workflows = app.list_exposed_workflows().await?;
-    Ok(workflows.iter().flat_map(|definition| build_listed_tools(definition)).collect())
+    let tools = workflows.iter().flat_map(|definition| build_listed_tools(definition));
+    let schemas = app.activities().input_schemas();
+    let any_object = || json!({ "type": "object" });
+    let activities = app.activities().tools().map(|(name, description)| {
+        let input = schemas.get(name).cloned().unwrap_or_else(any_object);
+        let tool = Tool::new(name.to_owned(), description.to_owned(), to_schema_object(&input));
+        let output = app.activities().output_schema(name);
+        // A tool of MCP answers with an object.
+        match output.filter(|output| output["type"] == "object") {
+            Some(output) => tool.with_raw_output_schema(to_schema_object(output)),
+            None => tool,
+        }
+    });
+    Ok(tools.chain(activities).collect())
+}
+
+/// The answer of an activity that was called as a tool: its output, which is in `result` unless it is an object.
+///
+/// # Errors
+/// `RUN_FAILED` if it failed, or has not ended in time.
+pub(crate) fn build_activity_answer(turn: ExecutionTurn) -> Result<Value> {
+    let ExecutionTurn { status, .. } = turn;
+    if status.state == State::Completed.as_str() {
+        let output = status.final_output.unwrap_or_default();
+        return Ok(if output.is_object() { output } else { json!({ "result": output }) });
+    }
+    Err(run_failed_error(&status))
 }
 
 fn build_listed_tools(definition: &Definition) -> Vec<Tool> {
@@ -143,7 +173,7 @@ fn build_listed_tools(definition: &Definition) -> Vec<Tool> {
 /// The schema of the inputs of a workflow. One that declares none takes any object.
 fn inputs_schema(definition: &Definition) -> Value {
     let inputs = definition.workflow.inputs.as_ref();
-    inputs.map_or_else(|| json!({ "type": "object" }), |inputs| inputs.schema())
+    inputs.map_or_else(|| json!({ "type": "object" }), Inputs::schema)
 }
 
 /// The tool of this name; `None` if no workflow offers one. A session keeps the tools of its definition, also when the file is

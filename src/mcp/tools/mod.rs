@@ -58,7 +58,10 @@ pub(super) use self::{
         CommandFilter, describe_workflow_command, list_value_providers,
         read_command_page as page_of_commands,
     },
-    exposed::{ExposedTool, add_exposed_tool_hint, find_exposed_tool, list_exposed_tools},
+    exposed::{
+        ExposedTool, add_exposed_tool_hint, build_activity_answer, find_exposed_tool,
+        list_exposed_tools,
+    },
     spelling::Spelling,
     workflow_list::describe_manifest,
     workflow_run::{WorkflowRun, wait_argument},

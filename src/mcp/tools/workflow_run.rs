@@ -108,9 +108,9 @@ impl WorkflowRun {
 }
 
 /// The error of a run that has failed: what failed, and the call that continues it.
-fn run_failed_error(status: &StatusView) -> Error {
+pub(super) fn run_failed_error(status: &StatusView) -> Error {
     let failure = status.error.as_ref();
-    let message = failure.map_or("the run failed", |failure| failure.message.as_str());
+    let message = failure.map_or("the run has not ended well", |failure| failure.message.as_str());
     let error = Error::new(Code::RunFailed, message)
         .with_context("run_id", status.execution_id.as_str())
         .with_context("execution_id", status.execution_id.as_str())

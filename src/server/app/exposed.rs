@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::App;
+use super::{App, ExecutionTurn};
 use crate::config::TrustedProjects;
 use midex_domain::{
-    Command, Definition, ExecutionId, Token,
-    definition::{ExposedAction, ExposedTools},
-    error::{Code, Error, Result},
+    Command, Definition, ExecutionId, StepId, StepKind, Token,
+    definition::{ExposedAction, ExposedTools, Step},
+    error::{Code, Error, Result, format_count},
     execution::{Report, Submission},
     limits,
+    schema::Schema,
 };
 use midex_engine::StartRequest;
 
@@ -86,6 +87,32 @@ impl App {
         ExecutionId::parse(&started.execution_id)
     }
 
+    /// Runs an activity that is offered as a tool: an execution of one step. Returns where it stands when it has ended, or
+    /// after [`limits::SESSION_WAIT`].
+    ///
+    /// # Errors
+    /// `ARGUMENTS_INVALID`, and those of a start.
+    pub async fn call_activity(&self, name: &str, arguments: Value) -> Result<ExecutionTurn> {
+        if let Some(schema) = self.activities().input_schemas().get(name)
+            && let Ok(schema) = Schema::compile(schema)
+        {
+            let violations = schema.find_violations(&arguments);
+            if !violations.is_empty() {
+                let count = format_count(violations.len(), "place");
+                let message = format!("the arguments of {name} break its schema in {count}");
+                return Err(Error::new(Code::ArgumentsInvalid, message).with_violations(violations));
+            }
+        }
+        let definition = build_activity_call(name)?;
+        let request = StartRequest {
+            project: Some(self.caller_project()),
+            inputs: Some(arguments),
+            ..StartRequest::new(Arc::new(definition))
+        };
+        let started = self.engine().await?.start(request).await?;
+        self.turn(&ExecutionId::parse(&started.execution_id)?, limits::SESSION_WAIT).await
+    }
+
     /// The definition of a session, which its tools must offer: it may have lost its file since.
     ///
     /// # Errors
@@ -140,6 +167,20 @@ impl App {
         }
         self.next_step(&token, Submission { report, choice }).await.map(drop)
     }
+}
+
+/// The definition of a call of an activity. A step without `with` gets the inputs of the execution.
+fn build_activity_call(name: &str) -> Result<Definition> {
+    let kind = StepKind::Activity { name: name.to_owned(), idempotent: None };
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let workflow = json!({
+        "name": name.replace(|c| !is_allowed(c), "_"),
+        "description": format!("A call of the activity `{name}`"),
+        "steps": [Step::new(StepId::parse("call")?, kind)],
+        "final_output": "${{ steps.call.output }}",
+    });
+    let text = json!({ "workflow": workflow, "personas": {} }).to_string();
+    Definition::decode(text.as_bytes())
 }
 
 /// The token with which a client lets the next step of the server begin.
