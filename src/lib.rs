@@ -29,30 +29,84 @@
 pub use midex_domain::{
     Definition, ExecutionId, StepId, Token, WorkflowName,
     clock::{Clock, IdSource, SteadyClock, SystemClock, SystemIds, Timestamp},
-    error::{Code, Error, Result, Violation},
+    error::{Code, Error, FailureCode, Result, Violation},
     event::PauseReason,
     execution::{LifecycleAction, Report, Resolution, SignalRequest, Submission},
     finding::Finding,
     state::{State, StepStatus},
 };
-pub use midex_registry::{Registry, Sources};
+pub use midex_domain::{limits, offer::StepOption, span::HumanDuration};
+pub use midex_registry::{Registry, Sources, WorkflowEntry};
 pub use midex_server::{
-    app::{App, ListRequest, OpenWork, Options},
+    app::{App, ExecutionTurn, ListRequest, OpenWork, Options, Turn},
     config::Config,
 };
 
 /// Work of your own program that a step may ask for by name.
+///
+/// ```
+/// use std::{sync::Arc, time::Duration};
+///
+/// use midex::{
+///     App, Config, ExecutionId, Options, SteadyClock, SystemIds,
+///     activity::{Activities, BoxFuture, Context, Middleware, NextRun, Outcome, activity},
+///     store::MemoryStore,
+///     workflow::{Step, Workflow},
+/// };
+/// use serde_json::json;
+///
+/// #[derive(schemars::JsonSchema, serde::Deserialize)]
+/// struct Numbers {
+///     one: i64,
+///     other: i64,
+/// }
+///
+/// /// Refuses to add large numbers.
+/// #[derive(Debug)]
+/// struct Bounded;
+///
+/// impl Middleware for Bounded {
+///     fn run<'a>(&'a self, context: Context, next: NextRun<'a>) -> BoxFuture<'a, Outcome> {
+///         assert!(context.input["one"].as_i64() < Some(1_000));
+///         next.run(context)
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> midex::Result<()> {
+/// let add = activity("add", async |_, numbers: Numbers| Ok(numbers.one + numbers.other));
+/// let sum = Workflow::new("sum")
+///     .description("Add two numbers")
+///     .step(Step::activity("add").with(json!({ "one": 1, "other": 2 })));
+/// let config = Config::new(Some("unused".into()))?;
+/// let app = App::with_options(Options {
+///     activities: Activities::default().with_activity(add)?,
+///     middleware: vec![Arc::new(Bounded)],
+///     definitions: vec![sum],
+///     store: Some(Arc::new(MemoryStore::new())),
+///     ..Options::new(config, Arc::new(SteadyClock::default()), Arc::new(SystemIds))
+/// });
+/// app.check_definitions().await?;
+/// let started = app.start("sum", None, None, None).await?;
+/// let id = ExecutionId::parse(&started.execution_id)?;
+/// let ended = app.turn(&id, Duration::from_secs(5)).await?.status;
+/// assert_eq!(ended.final_output, Some(json!(3)));
+/// app.stop().await
+/// # }
+/// ```
 pub mod activity {
     pub use midex_domain::{execution::OperationFailure, operation::BoxFuture};
     pub use midex_engine::activity::{
-        Activities, Activity, Context, Middleware, NextRun, Outcome, RetryPolicy, TypedActivity,
-        activity, function,
+        Activities, Activity, Context, Function, Middleware, NextRun, Outcome, RetryPolicy,
+        TypedActivity, activity, function,
     };
 }
 
 /// The engine alone: definitions in memory, a store of your choice.
 pub mod engine {
-    pub use midex_engine::{Cleanup, Engine, ExecutionEvents, Options, Retention, StartRequest};
+    pub use midex_engine::{
+        Cleanup, DurableExecution, Engine, ExecutionEvents, Options, Retention, StartRequest,
+    };
 }
 
 /// Workflows that your own program defines in code, for [`Options::definitions`]. They are checked as files are.
@@ -114,8 +168,8 @@ pub mod store {
 pub mod view {
     pub use midex_domain::view::{
         AdvanceReply, ArtifactContent, ArtifactView, CurrentStep, ExecutionPage, FailureView,
-        GateView, GraphView, HistoryRow, ReadyStep, SignalView, StatusView, StepView,
-        TelemetryEvent, WaitView,
+        GateView, GraphView, HistoryRow, ProgressView, ReadyStep, SignalView, StatusView,
+        StepCounts, StepView, TelemetryEvent, WaitView,
     };
 }
 
@@ -123,7 +177,7 @@ pub mod view {
 #[cfg(feature = "mcp")]
 pub mod mcp {
     pub use midex_mcp::{
-        Beside, LineTransport, Process, Server, ToolProfile, Toolset, Toolsets, relay_stdio, serve,
-        serve_stdio,
+        Beside, LineTransport, Process, Server, ToolNames, ToolProfile, Toolset, Toolsets,
+        relay_stdio, serve, serve_stdio,
     };
 }

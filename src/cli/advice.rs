@@ -134,6 +134,7 @@ fn pause_advice(reason: &str) -> Option<&'static [&'static str]> {
         "budget" => &[
             "Run `midex resume {execution_id}` after you have checked what starts so many executions; `midex abandon {execution_id}` cancels it and its children",
         ],
+        "pace" => &["Run `midex resume {execution_id}`: the next step of the server begins"],
         "engine_fault" => &["Run `midex resume {execution_id}`: it tries again"],
         "output_invalid" => {
             &["Run `midex resume {execution_id}`: it allows as many attempts again"]

@@ -94,7 +94,7 @@ pub struct Workflow {
     /// The catalogs that it requires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<CatalogRequirement>,
-    /// Its tools of its own, if it has any.
+    /// The tools that it exposes, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposed_tools: Option<ExposedTools>,
     /// The hooks of the workflow, which run before an execution ends. Each is a step of a kind that the server does

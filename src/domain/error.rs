@@ -57,6 +57,10 @@ const NEXT_CALLS_BY_PAUSE_REASON: &[(&str, NextCall)] = &[
             "once your user has looked at what begins so many executions and wants it to go on; execution.abandon ends it with all below it",
         ),
     ),
+    (
+        "pace",
+        call_tool("execution.resume", EXECUTION_ID_ARGUMENT, "the next step of the server begins"),
+    ),
     ("engine_fault", call_tool("execution.resume", EXECUTION_ID_ARGUMENT, "it is tried again")),
     (
         "output_invalid",

@@ -11,7 +11,8 @@ use std::{
 };
 
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
+use tokio::task::AbortHandle;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     DurableExecution, Shared,
@@ -23,7 +24,7 @@ use crate::activity::{
     RegisteredActivity, RetryPolicy,
 };
 use midex_domain::{
-    Definition, Digest, Execution, ExecutionId, FailureCode, StepKind,
+    Definition, Digest, Execution, ExecutionId, FailureCode, StepId, StepKind,
     error::Error,
     event::VisitId,
     execution::{
@@ -94,7 +95,7 @@ impl WorkPolicy for Executors {
 
 /// Runs the attempt within its time limit. Every end, including a panic, becomes a result.
 pub(super) async fn run(
-    executors: &Executors,
+    shared: &Arc<Shared>,
     context: Context,
     begin: AttemptRequest,
 ) -> (AttemptResult, AttemptNotes) {
@@ -103,16 +104,29 @@ pub(super) async fn run(
     let context = Context { cancelled: context.cancelled.child_token(), ..context };
     let _cancel_guard = context.cancelled.clone().drop_guard();
     let limit = context.timeout;
-    let (input, mask) = match executors.secrets.fill_secrets(&begin.input) {
+    let (input, mask) = match shared.runner.executors.secrets.fill_secrets(&begin.input) {
         Ok(filled) => filled,
         Err(failure) => return (Err(failure), AttemptNotes::default()),
     };
     let secrets = begin.input.secrets.iter().map(|place| place.name.clone());
     let input = FilledInput { secrets: secrets.collect(), input };
     let is_activity = matches!(begin.step_kind, StepKind::Activity { .. });
-    let handle = context.handle.clone();
-    let work = catch_attempt_panic(perform_attempt(executors, context, begin, input));
-    let outcome = match limit {
+    let (handle, subject) = (context.handle.clone(), AttemptSubject::new(&context));
+    let work = perform_attempt(shared.clone(), context, begin, input);
+    let outcome = if is_activity {
+        run_in_task(work, limit, subject).await
+    } else {
+        run_within(limit, catch_attempt_panic(work)).await
+    };
+    let notes = if is_activity { handle.take_notes() } else { AttemptNotes::default() };
+    (mask_outcome(outcome, &mask), notes.with_secrets_masked(&mask))
+}
+
+async fn run_within(
+    limit: Option<Duration>,
+    work: impl Future<Output = AttemptResult>,
+) -> AttemptResult {
+    match limit {
         None => work.await,
         Some(limit) => match tokio::time::timeout(limit, work).await {
             Ok(outcome) => outcome,
@@ -120,9 +134,53 @@ pub(super) async fn run(
                 .with_code(FailureCode::StepTimedOut)
                 .as_retryable()),
         },
+    }
+}
+
+/// Runs the code of a program in a task of its own: the time limit holds although an activity never awaits, and a panic while
+/// its future is dropped stays in the task.
+async fn run_in_task(
+    work: impl Future<Output = AttemptResult> + Send + 'static,
+    limit: Option<Duration>,
+    subject: AttemptSubject,
+) -> AttemptResult {
+    let task = AbortOnDropHandle::new(tokio::spawn(work));
+    let abort = task.abort_handle();
+    let finished = async {
+        match task.await {
+            Ok(outcome) => outcome,
+            Err(error) => Err(error.try_into_panic().map_or_else(
+                |_| OperationFailure::new("cancelled", "the activity was cancelled"),
+                |panic| panic_to_failure(&*panic),
+            )),
+        }
     };
-    let notes = if is_activity { handle.take_notes() } else { AttemptNotes::default() };
-    (mask_outcome(outcome, &mask), notes.with_secrets_masked(&mask))
+    let outcome = run_within(limit, finished).await;
+    if !abort.is_finished() {
+        tokio::spawn(subject.watch_end(abort));
+    }
+    outcome
+}
+
+/// What a log entry about an attempt names.
+struct AttemptSubject {
+    execution_id: ExecutionId,
+    step: StepId,
+}
+
+impl AttemptSubject {
+    fn new(context: &Context) -> Self {
+        Self { execution_id: context.execution_id.clone(), step: context.step.clone() }
+    }
+
+    /// Logs an activity that goes on although its attempt is over.
+    async fn watch_end(self, task: AbortHandle) {
+        tokio::time::sleep(limits::ACTIVITY_STOP_MAX).await;
+        if !task.is_finished() {
+            let Self { execution_id, step } = self;
+            tracing::error!(execution = %execution_id, %step, "an activity goes on after its time limit, because it never awaits: it occupies a thread");
+        }
+    }
 }
 
 /// The input of an attempt, with its secrets filled in.
@@ -194,11 +252,12 @@ impl AttemptHost for RunningAttempt {
 }
 
 async fn perform_attempt(
-    executors: &Executors,
+    shared: Arc<Shared>,
     context: Context,
     begin: AttemptRequest,
     FilledInput { mut input, secrets }: FilledInput,
 ) -> AttemptResult {
+    let executors = &shared.runner.executors;
     let with = input["with"].take();
     let context = Context { input: with, ..context };
     let AttemptRequest { step_kind: kind, cursor, .. } = begin;

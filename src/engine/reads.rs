@@ -435,6 +435,20 @@ impl Engine {
         Ok(events.split_off(events.len().saturating_sub(limit)))
     }
 
+    /// The values in the memory of an execution, by name.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`, `EXECUTION_DELETED`, and those of the store.
+    pub async fn memory(&self, id: &ExecutionId) -> Result<Map<String, Value>> {
+        let execution = self.read_execution(id).await?.execution;
+        let mut memory = Map::new();
+        for (name, digest) in execution.memory() {
+            let value = self.shared.contents.value(*digest).await?;
+            memory.extend(value.map(|value| (name.clone(), Value::clone(&value))));
+        }
+        Ok(memory)
+    }
+
     /// The execution as last made durable, with its definition: from memory if it is live, else from the store.
     pub async fn read_execution(&self, id: &ExecutionId) -> Result<DurableExecution> {
         if let Some(durable) = self.shared.directory.last_durable_state(id) {

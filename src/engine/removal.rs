@@ -1,5 +1,5 @@
-//! Removal of executions that have ended: on request, and as the retention of the program demands. The store frees what they
-//! alone named afterwards, in the background.
+//! Removal of executions that have ended: on request, and by the retention of the program. Contents that no other execution
+//! names are freed later, in the background.
 
 use std::{sync::Arc, time::Duration};
 
@@ -38,7 +38,7 @@ impl From<Retention> for Cleanup {
 
 impl Engine {
     /// Removes an execution that has ended, with its children. For seven days, calls that name it get `EXECUTION_DELETED`.
-    /// Returns the ids of what was removed.
+    /// Returns the ids of the removed executions.
     ///
     /// # Errors
     /// `EXECUTION_STILL_OPEN` if it, a child, its parent or a fork of it has not ended (nothing is removed);

@@ -62,7 +62,7 @@ impl<T> DefinitionEntry<T> {
 }
 
 impl WorkflowEntry {
-    /// The tools that the workflow has of its own.
+    /// The tools that the workflow exposes.
     pub fn exposed_tools(&self) -> Option<&ExposedTools> {
         self.value.as_ref()?.workflow.exposed_tools.as_ref()
     }

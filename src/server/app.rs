@@ -26,7 +26,7 @@ mod write;
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -490,6 +490,14 @@ impl App {
     /// Every visit of every step, with its output.
     pub async fn history(&self, id: &ExecutionId) -> Result<Vec<HistoryRow>> {
         self.engine().await?.history(id).await
+    }
+
+    /// The values in the memory of an execution, by name.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`, `EXECUTION_DELETED`, and those of the store.
+    pub async fn memory(&self, id: &ExecutionId) -> Result<Map<String, Value>> {
+        self.engine().await?.memory(id).await
     }
 
     /// The artifacts of an execution, or of one of its steps, without their content.

@@ -1,7 +1,10 @@
 //! Tests of the library as an embedding program uses it: typed activities, lifecycle methods, middleware and stores.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -13,6 +16,7 @@ use midex::{
     },
     mcp::{LineTransport, Server, serve},
     store::{MemoryStore, Store},
+    workflow::{Step, Workflow},
 };
 use midex_domain::clock::{SeededIds, SystemClock};
 use midex_server::config::TrustedProjects;
@@ -477,4 +481,93 @@ async fn progress_is_shown_while_the_attempt_runs() {
     wait.cancel();
     let turn = app.turn(&id, Duration::from_secs(20)).await.unwrap();
     assert_eq!(turn.status.final_output, Some(json!(true)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_limit_holds_although_an_activity_never_awaits() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (seen, stopped) = (stop.clone(), stop);
+    let busy = function("busy", move |_| {
+        let seen = seen.clone();
+        async move {
+            while !seen.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            Ok(Value::Null)
+        }
+    });
+    let program =
+        Program::new("  - { id: a, activity: busy, timeout: 50ms }\n").with_activity(busy);
+    let (state, _, message) = program.run().await;
+    stopped.store(true, Ordering::Relaxed);
+    assert_eq!((&*state, message.as_deref()), ("failed", Some("no outcome within 50ms")));
+}
+
+#[tokio::test]
+async fn an_activity_that_panics_while_it_is_dropped_fails_its_attempt_alone() {
+    struct PanicsInDrop;
+    impl Drop for PanicsInDrop {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                panic!("a panic in a destructor");
+            }
+        }
+    }
+    let waits = function("waits", |_| async {
+        let _guard = PanicsInDrop;
+        std::future::pending().await
+    });
+    let program =
+        Program::new("  - { id: a, activity: waits, timeout: 50ms }\n").with_activity(waits);
+    let (state, _, message) = program.run().await;
+    assert_eq!((&*state, message.as_deref()), ("failed", Some("no outcome within 50ms")));
+}
+
+#[tokio::test]
+async fn an_output_of_a_hundred_megabytes_is_refused() {
+    let long = function("long", |_| async { Ok(Value::from("x".repeat(100 << 20))) });
+    let (state, _, message) =
+        Program::new("  - { id: a, activity: long }\n").with_activity(long).run().await;
+    assert_eq!(state, "failed");
+    let message = message.unwrap();
+    assert!(message.contains("output"), "{message}");
+}
+
+#[test]
+fn a_schema_that_is_none_is_refused() {
+    struct Odd;
+    impl Activity for Odd {
+        fn name(&self) -> &'static str {
+            "odd"
+        }
+
+        fn output_schema(&self) -> Option<Value> {
+            Some(json!({ "type": 7 }))
+        }
+
+        fn run(&self, _: Context) -> BoxFuture<'_, Outcome> {
+            Box::pin(std::future::ready(Ok(Value::Null)))
+        }
+    }
+    let error = Activities::default().with_activity(Odd).expect_err("no schema");
+    assert!(error.message().starts_with("the schema of the output of activity 'odd': "), "{error}");
+}
+
+#[tokio::test]
+async fn memory_and_broken_definitions_are_seen_by_the_program() {
+    let mut program = Program::new("  - { id: a, activity: count }\nmemory: { runs: 0 }\n")
+        .with_activity(count());
+    program.options.definitions = vec![
+        Workflow::new("broken").description("d").step(Step::activity("nobody").with(json!({}))),
+    ];
+    let app = program.app();
+    let id = ExecutionId::parse("e").unwrap();
+    app.start("w", Some(id.clone()), None, None).await.unwrap();
+    app.turn(&id, Duration::from_secs(20)).await.unwrap();
+    assert_eq!(Value::from(app.memory(&id).await.unwrap()), json!({ "runs": 1 }));
+    let broken = app.check_definitions().await.expect_err("one is broken");
+    assert!(
+        broken.message().starts_with("Workflow 'broken' has 1 finding: steps[0].activity: "),
+        "{broken}"
+    );
 }

@@ -1,4 +1,4 @@
-//! Checks the tools that a workflow offers of its own.
+//! Checks the tools that a workflow exposes.
 
 use crate::{
     definition::{ExposedAction, ExposedTools},
@@ -33,7 +33,7 @@ pub(super) fn check_exposed_tools(
     let problem = if RESERVED_PREFIXES.contains(&&*exposed.prefix) {
         format!("tools that begin with `{}_` are midex's own", exposed.prefix)
     } else if !longest.chars().all(is_allowed) {
-        // What is wrong with a `prefix` is known from its shape.
+        // The check of its shape reports an invalid `prefix`.
         if declared.is_some() {
             return None;
         }

@@ -158,7 +158,7 @@ impl Execution {
     }
 }
 
-/// What comes with the output of an attempt.
+/// Values that are stored together with the output of an attempt.
 #[derive(Default)]
 pub(super) struct OutputExtras<'a> {
     /// The artifact that the output refers to. It is kept only if the visit completes.

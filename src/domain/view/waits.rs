@@ -66,12 +66,12 @@ pub struct WaitView {
 /// How far an activity has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgressView {
-    /// What is done, in units of the activity.
+    /// The number of units that are done.
     pub done: u64,
-    /// What there is to do, where that is known.
+    /// The number of all units, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// What the activity says.
+    /// A text of the activity.
     pub text: String,
 }
 

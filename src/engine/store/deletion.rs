@@ -1,4 +1,4 @@
-//! Deletion of executions: what is removed with one.
+//! Deletion of an execution from the store.
 //!
 //! A deletion removes rows, snapshot and index entries in one transaction, so that no half of an execution is ever seen. The
 //! contents that the rows named may be shared with other executions. They are noted as candidates in the same transaction, and

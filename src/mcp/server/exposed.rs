@@ -1,4 +1,4 @@
-//! Calls of the tools that workflows offer of their own.
+//! Calls of the tools that workflows expose.
 
 use rmcp::{
     ErrorData, RoleServer,

@@ -119,7 +119,7 @@ pub(super) struct NoticeReceiver {
     version: watch::Receiver<u64>,
     reported_lists: WatchedLists,
     changed_lists: WatchedLists,
-    /// The digest of the workflows with tools of their own that were last seen.
+    /// The digest of the workflows with exposed tools, as last seen.
     tools_digest: u64,
 }
 
@@ -191,7 +191,7 @@ impl NoticeReceiver {
     }
 }
 
-/// A digest of the workflows that have tools of their own, as they are in their files.
+/// A digest of the files of the workflows that expose tools.
 fn compute_tools_digest(app: &App) -> u64 {
     let registry = app.definitions().last_loaded_registry();
     let mut hasher = DefaultHasher::new();

@@ -1,4 +1,4 @@
-//! The tools that workflows offer of their own. A client starts an execution with them, continues it and reads where it stands,
+//! The tools that workflows expose. A client starts an execution with them, continues it and reads where it stands,
 //! as a session.
 
 use std::sync::Arc;
@@ -141,9 +141,9 @@ fn build_listed_tools(definition: &Definition) -> Vec<Tool> {
     let build = |action: ExposedAction| {
         let (title, description, schema) = match action {
             ExposedAction::Start => {
+                let purpose = workflow.description.trim_end_matches('.');
                 let description = format!(
-                    "{} Answers with sessionId, and with token and instructions while a step is yours.",
-                    workflow.description
+                    "{purpose}. Answers with sessionId, and with token and instructions while a step is yours."
                 );
                 ("Start", description, inputs_schema(definition))
             }
@@ -380,7 +380,7 @@ pub(crate) fn add_exposed_tool_hint(error: Error, name: &str) -> Error {
         return error;
     }
     let message = format!(
-        "{}. If a workflow had it: the workflow was removed or renamed, or its project is not trusted",
+        "{}. If a workflow had it: the workflow was removed or renamed, has findings, or its project is not trusted",
         error.message()
     );
     error.with_message(message)

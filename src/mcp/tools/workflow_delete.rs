@@ -21,7 +21,7 @@ pub(super) struct Arguments {
 
 /// A file that was deleted.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Deletion {
+pub(super) struct WorkflowDeletion {
     #[serde(flatten)]
     file: WithReferences<DeletedWorkflow>,
     deleted: bool,
@@ -50,8 +50,8 @@ pub(super) async fn confirm_delete(
     }))
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Deletion> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowDeletion> {
     let delete = app.delete_workflow(&arguments.workflow_id, arguments.expected_version);
     let (file, deleted) = (delete.await?, true);
-    Ok(Deletion { file, deleted })
+    Ok(WorkflowDeletion { file, deleted })
 }

@@ -1,4 +1,4 @@
-//! The tools that workflows offer of their own: sessions, as a client sees executions through them.
+//! The tools that workflows expose: through them a client sees executions as sessions.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use midex_domain::{
     schema::Schema,
 };
 use midex_engine::StartRequest;
+use midex_registry::{Registry, Source, invalid_definition_error};
 
 /// What begins the token of a pause between two steps of the server. The revision follows.
 const PACE_TOKEN_PREFIX: &str = "pace:";
@@ -31,6 +32,27 @@ pub struct SessionAdvance {
 }
 
 impl App {
+    /// Checks the workflows of [`Options::definitions`](super::Options::definitions), for a program that wants to end where one is
+    /// broken. A broken workflow cannot be started and has no tools, and the other ones are not affected.
+    ///
+    /// # Errors
+    /// `WORKFLOW_VALIDATION_FAILED` with the findings of the first broken workflow; its message has the first finding.
+    pub async fn check_definitions(&self) -> Result<()> {
+        let find_broken = |registry: &Registry| {
+            let mut own = registry.workflows().filter(|entry| entry.source == Source::Program);
+            own.find(|entry| entry.is_broken())
+                .map(|entry| (entry.name.clone(), entry.findings.clone()))
+        };
+        let Some((name, findings)) = self.with_registry(find_broken).await? else {
+            return Ok(());
+        };
+        let error = invalid_definition_error(&name, &findings);
+        let first = error.violations().first();
+        let first = first.map(|first| format!(": {}: {}", first.path, first.message));
+        let message = format!("{}{}", error.message(), first.unwrap_or_default());
+        Err(error.with_message(message))
+    }
+
     /// The workflows whose tools are offered, by name, at most [`limits::EXPOSED_WORKFLOWS_MAX`]. Those that come from a project
     /// are offered once the project is trusted.
     ///
@@ -65,7 +87,7 @@ impl App {
         }))
     }
 
-    /// Starts a session of a workflow with tools of its own.
+    /// Starts a session of a workflow that exposes tools.
     ///
     /// # Errors
     /// As [`App::start`].

@@ -50,7 +50,7 @@ const CASES: &str = r#"
     Fails | x | a hook that begins a child | steps: [{ id: a, set: { b: 1 }, hooks: { on_success: { workflow: post, required: true } } }] + post
     Refused | heir | an heir of a base that calls | extends: post + post
     Unknown | post | a directory that its own configuration would name | tools/x.yaml = POST
-    Unknown | x | tools that are exposed | expose: { tools: true }, steps: [{ id: a, run: 'shop orders:create' }]
+    Refused | x | tools that are exposed | expose: { tools: true }, steps: [{ id: a, run: 'shop orders:create' }]
     Begins | x | a workflow of a model alone | steps: [{ id: a, guidance: g }]
     Begins | x | a step that sets and one that waits | steps: [{ id: s, set: { b: 1 } }, { id: w, wait: { for: 1h } }]
     Begins | x | guidance that only speaks of secrets | steps: [{ id: a, guidance: 'never show secrets' }]
