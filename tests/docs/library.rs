@@ -508,9 +508,7 @@ async fn an_activity_that_panics_while_it_is_dropped_fails_its_attempt_alone() {
     struct PanicsInDrop;
     impl Drop for PanicsInDrop {
         fn drop(&mut self) {
-            if !std::thread::panicking() {
-                panic!("a panic in a destructor");
-            }
+            assert!(std::thread::panicking(), "a panic in a destructor");
         }
     }
     let waits = function("waits", |_| async {
