@@ -6,8 +6,56 @@
 //!
 //! Without features the crate is the engine in process: [`App`] opens a data directory and has a method for each use case;
 //! [`engine::Engine`] is the same without files of definitions. `catalog` adds operations of HTTP services, `mcp` the server
-//! over MCP, and `cli` (on by default) the binary; `testing` adds the suite of tests for stores. The other crates of the workspace are internal, without a semver promise;
-//! `ARCHITECTURE.md` tells what each of them holds.
+//! over MCP, and `cli` (on by default) the binary; `testing` adds the suite of tests for stores. The other crates of the
+//! workspace are internal, without a semver promise; `ARCHITECTURE.md` tells what each of them holds, and `docs/embedding.md`
+//! is the guide.
+//!
+//! ```
+//! use std::{sync::Arc, time::Duration};
+//!
+//! use midex::{
+//!     App, Code, Config, ExecutionId, ExecutionTurn, LifecycleAction, LifecycleChange, ListRequest,
+//!     Options, Report, SignalRequest, State, StepStatus, SteadyClock, SystemIds, Turn,
+//!     store::MemoryStore,
+//!     workflow::{Step, Workflow},
+//! };
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> midex::Result<()> {
+//! let review = Workflow::new("review")
+//!     .description("Review a text as soon as it is there")
+//!     .step(Step::wait(json!({ "signal": "text" })).id("text"))
+//!     .step(Step::guidance("Review: ${{ steps.text.output }}").id("review").result(true));
+//! let config = Config::new(Some("unused".into()))?;
+//! let app = App::with_options(Options {
+//!     definitions: vec![review],
+//!     store: Some(Arc::new(MemoryStore::new())),
+//!     ..Options::new(config, Arc::new(SteadyClock::default()), Arc::new(SystemIds))
+//! });
+//! let id = ExecutionId::parse("review-1")?;
+//! app.start("review", Some(id.clone()), None, None).await?;
+//! app.command(&id, SignalRequest::new("text", json!("Once upon a time"))).await?;
+//!
+//! // The step of a model has a single-use token. Sent again with the same result, it gets the same answer.
+//! let ExecutionTurn { turn: Turn::Model(step), .. } = app.turn(&id, Duration::from_secs(5)).await?
+//! else {
+//!     panic!("a model has to act");
+//! };
+//! let token = step.continuation_token.expect("an open step has a token");
+//! app.next_step(&token, Report::Output(json!("It is short."))).await?;
+//! assert_eq!(app.status(&id).await?.state, State::Completed.as_str());
+//! let history = app.history(&id).await?;
+//! assert_eq!(history[1].status, StepStatus::Completed.as_str());
+//!
+//! let pause = LifecycleChange { action: LifecycleAction::Pause, reason: None };
+//! let refused = app.command(&id, pause).await.expect_err("it has ended");
+//! assert_eq!(refused.code(), Code::StateTransitionRefused);
+//! assert_eq!(app.list(ListRequest::default()).await?.executions.len(), 1);
+//! assert_eq!(app.delete(&id).await?, [id]);
+//! app.stop().await
+//! # }
+//! ```
 //!
 //! ## Invariants
 //!
@@ -22,7 +70,8 @@
 //! 6. *An execution keeps the definition and personas it started with*, stored once by digest.
 //! 7. *Every queue, batch, file, output, loop and connection has a limit.*
 //! 8. *stdout belongs to the protocol* (`serve`) *or to data* (every other command). Logs go to stderr.
-//! 9. *No tool depends on which process, connection or client session calls it.*
+//! 9. *No tool depends on which process, connection or client session calls it.* Which tools of workflows are listed depends
+//!    on the project alone.
 //! 10. *A panic anywhere becomes an answer, not silence.* An execution that cannot be woken counts as paused,
 //!     with `engine_fault`, until a resume forgives it.
 
@@ -31,7 +80,7 @@ pub use midex_domain::{
     clock::{Clock, IdSource, SteadyClock, SystemClock, SystemIds, Timestamp},
     error::{Code, Error, FailureCode, Result, Violation},
     event::PauseReason,
-    execution::{LifecycleAction, Report, Resolution, SignalRequest, Submission},
+    execution::{LifecycleAction, LifecycleChange, Report, Resolution, SignalRequest, Submission},
     finding::Finding,
     state::{State, StepStatus},
 };
@@ -103,6 +152,46 @@ pub mod activity {
 }
 
 /// The engine alone: definitions in memory, a store of your choice.
+///
+/// ```
+/// use std::{sync::Arc, time::Duration};
+///
+/// use midex::{
+///     ExecutionId, Registry, Report, Sources, SystemClock, SystemIds,
+///     engine::{Cleanup, Engine, Options, Retention, StartRequest},
+///     store::MemoryStore,
+///     workflow::{Step, Workflow},
+/// };
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> midex::Result<()> {
+/// let answer = Workflow::new("answer").description("d").step(Step::guidance("Answer.").id("a"));
+/// let sources = Sources { program: vec![answer].into(), ..Sources::default() };
+/// let definition = Registry::load(&sources).definition("answer")?;
+///
+/// let store = Arc::new(MemoryStore::new());
+/// let hour = Some(Duration::from_secs(3_600));
+/// let engine = Engine::new(Options {
+///     retention: Some(Retention { ttl: hour, max_sessions: None }),
+///     ..Options::new(store, Arc::new(SystemClock), Arc::new(SystemIds))
+/// })
+/// .await?;
+/// let started = engine.start(StartRequest::new(definition)).await?;
+/// let id = ExecutionId::parse(&started.execution_id)?;
+/// let mut events = engine.events(&id).await?;
+/// let token = started.new_token.expect("an open step has a token");
+/// let ended = engine.advance(&token, Report::Output(json!({ "summary": "42" }))).await?;
+/// assert_eq!(ended.workflow_state, "completed");
+/// let mut types = Vec::new();
+/// while let Some(event) = events.next().await? {
+///     types.push(event.event_type.as_str());
+/// }
+/// assert_eq!(types.first().zip(types.last()), Some((&"workflow_created", &"workflow_completed")));
+/// assert_eq!(engine.clean_up(Cleanup { keep: Some(0), older_than: None }).await?, 1);
+/// engine.stop().await
+/// # }
+/// ```
 pub mod engine {
     pub use midex_engine::{
         Cleanup, DurableExecution, Engine, ExecutionEvents, Options, Retention, StartRequest,
@@ -128,7 +217,39 @@ pub mod workflow {
     pub use midex_registry::{StepBuilder as Step, WorkflowBuilder as Workflow};
 }
 
-/// Operations of your own program in the place of the user's catalogs.
+/// Operations of your own program in the place of the user's catalogs: [`Options::operations`].
+///
+/// ```
+/// use midex::{
+///     activity::OperationFailure,
+///     activity::BoxFuture,
+///     operation::{EffectOutput, OperationCall, Operations, Outcome},
+/// };
+/// use serde_json::json;
+///
+/// /// `run: 'shop price'` of a workflow.
+/// #[derive(Debug)]
+/// struct Shop;
+///
+/// impl Operations for Shop {
+///     fn call(&self, call: OperationCall) -> BoxFuture<'_, Outcome> {
+///         Box::pin(async move {
+///             match &*call.operation {
+///                 "price" => Ok(EffectOutput::Output(json!({ "price": 12 }))),
+///                 other => Err(OperationFailure::new("not_found", format!("no operation {other}"))),
+///             }
+///         })
+///     }
+///
+///     fn is_safe(&self, _catalog: &str, operation: &str) -> bool {
+///         operation == "price"
+///     }
+///
+///     fn has_catalog(&self, catalog: &str) -> bool {
+///         catalog == "shop"
+///     }
+/// }
+/// ```
 pub mod operation {
     pub use midex_domain::{
         execution::EffectOutput,
@@ -164,7 +285,17 @@ pub mod store {
     pub use midex_engine::store::contract;
 }
 
-/// What the use cases answer.
+/// What the use cases answer. Each type is the answer of a method of [`App`] or a part of one, and serialises to the JSON that
+/// the tools of midex answer with.
+///
+/// ```
+/// use midex::view::{HistoryRow, StatusView};
+///
+/// fn count_failed_attempts(status: &StatusView, history: &[HistoryRow]) -> (String, usize) {
+///     let failed = history.iter().filter(|row| row.status == "failed").count();
+///     (format!("{} is {}", status.execution_id, status.state), failed)
+/// }
+/// ```
 pub mod view {
     pub use midex_domain::view::{
         AdvanceReply, ArtifactContent, ArtifactView, CurrentStep, ExecutionPage, FailureView,
@@ -173,7 +304,48 @@ pub mod view {
     };
 }
 
-/// The server over MCP.
+/// The server over MCP: on the process's own streams with [`relay_stdio`](mcp::relay_stdio) or
+/// [`serve_stdio`](mcp::serve_stdio), or over any pair of streams.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use midex::{
+///     App, Config, Options, SteadyClock, SystemIds,
+///     mcp::{LineTransport, Server, ToolNames, ToolProfile, Toolset, Toolsets, serve},
+///     store::MemoryStore,
+/// };
+/// use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+/// use tokio_util::sync::CancellationToken;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = Config::new(Some("unused".into()))?;
+/// let app = App::with_options(Options {
+///     store: Some(Arc::new(MemoryStore::new())),
+///     ..Options::new(config, Arc::new(SteadyClock::default()), Arc::new(SystemIds))
+/// });
+/// let profile = ToolProfile {
+///     toolsets: Toolsets::from_toolset(Toolset::Run),
+///     tool_names: ToolNames::Dotted,
+/// };
+/// let server = Server::new(Arc::new(app)).with_profile(profile);
+/// let (client, streams) = tokio::io::duplex(1 << 16);
+/// let (input, output) = tokio::io::split(streams);
+/// let stop = CancellationToken::new();
+/// let served = tokio::spawn(serve(server, LineTransport::new(input, output), stop.clone()));
+///
+/// let (lines, mut requests) = tokio::io::split(client);
+/// requests.write_all(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await?;
+/// requests.write_all(b"\n").await?;
+/// let mut answer = String::new();
+/// BufReader::new(lines).read_line(&mut answer).await?;
+/// assert!(answer.contains(r#""id":1"#), "{answer}");
+/// stop.cancel();
+/// served.await??;
+/// # Ok(())
+/// # }
+/// ```
 #[cfg(feature = "mcp")]
 pub mod mcp {
     pub use midex_mcp::{
