@@ -126,15 +126,14 @@ async fn run_within(
     limit: Option<Duration>,
     work: impl Future<Output = AttemptResult>,
 ) -> AttemptResult {
-    match limit {
-        None => work.await,
-        Some(limit) => match tokio::time::timeout(limit, work).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(OperationFailure::new("timeout", format!("no outcome within {limit:?}"))
-                .with_code(FailureCode::StepTimedOut)
-                .as_retryable()),
-        },
-    }
+    let Some(limit) = limit else {
+        return work.await;
+    };
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+        let message = format!("timed out: no outcome within {limit:?}");
+        let failure = OperationFailure::new("timeout", message);
+        Err(failure.with_code(FailureCode::StepTimedOut).as_retryable())
+    })
 }
 
 /// Runs the code of a program in a task of its own: the time limit holds although an activity never awaits, and a panic while

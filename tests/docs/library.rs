@@ -500,7 +500,10 @@ async fn the_time_limit_holds_although_an_activity_never_awaits() {
         Program::new("  - { id: a, activity: busy, timeout: 50ms }\n").with_activity(busy);
     let (state, _, message) = program.run().await;
     stopped.store(true, Ordering::Relaxed);
-    assert_eq!((&*state, message.as_deref()), ("failed", Some("no outcome within 50ms")));
+    assert_eq!(
+        (&*state, message.as_deref()),
+        ("failed", Some("timed out: no outcome within 50ms"))
+    );
 }
 
 #[tokio::test]
@@ -518,7 +521,10 @@ async fn an_activity_that_panics_while_it_is_dropped_fails_its_attempt_alone() {
     let program =
         Program::new("  - { id: a, activity: waits, timeout: 50ms }\n").with_activity(waits);
     let (state, _, message) = program.run().await;
-    assert_eq!((&*state, message.as_deref()), ("failed", Some("no outcome within 50ms")));
+    assert_eq!(
+        (&*state, message.as_deref()),
+        ("failed", Some("timed out: no outcome within 50ms"))
+    );
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ mod pages;
 mod pictures;
 mod readme;
 pub(crate) mod release;
+mod session_rules;
 mod sessions;
 mod shipped;
 

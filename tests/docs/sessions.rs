@@ -29,9 +29,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 /// A server of a program, and a client without a handshake.
-struct Program {
+pub(crate) struct Program {
     home: TempDir,
-    app: App,
+    pub(crate) app: App,
     lines: Mutex<(BufReader<ReadHalf<DuplexStream>>, WriteHalf<DuplexStream>)>,
 }
 
@@ -40,7 +40,7 @@ impl Program {
         Self::with_activities(definitions, arithmetic())
     }
 
-    fn with_activities(definitions: Vec<Workflow>, activities: Activities) -> Self {
+    pub(crate) fn with_activities(definitions: Vec<Workflow>, activities: Activities) -> Self {
         let home = TempDir::new().unwrap();
         fs::create_dir_all(home.path().join("workflows")).unwrap();
         let mut config = Config::new(Some(home.path().join("data"))).unwrap();
@@ -67,20 +67,20 @@ impl Program {
         serde_json::from_str(&line).unwrap()
     }
 
-    async fn call(&self, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
         let answer =
             self.request("tools/call", json!({ "name": tool, "arguments": arguments })).await;
         assert!(answer["error"].is_null(), "{answer}");
         answer["result"].clone()
     }
 
-    async fn done(&self, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn done(&self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments).await;
         assert_eq!(result["isError"], false, "{result}");
         result["structuredContent"].clone()
     }
 
-    async fn refused(&self, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn refused(&self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments).await;
         assert_eq!(result["isError"], true, "{result}");
         result["structuredContent"].clone()
@@ -141,7 +141,7 @@ fn calculator(expose: impl Into<Value>) -> Workflow {
 }
 
 /// Two steps of a model.
-fn essay() -> Workflow {
+pub(crate) fn essay() -> Workflow {
     let result = json!({ "type": "string" });
     Workflow::new("essay")
         .description("Writes an essay.")

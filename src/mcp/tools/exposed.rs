@@ -321,7 +321,12 @@ impl ExposedTool {
             reply.input = step.step.and_then(|step| step.input);
             reply.output_schema = step.output_schema;
         }
-        reply.message = describe_session(&status, &reply, &continue_tool);
+        let failed = ended.and_then(|row| Some((&row.step_name, row.error.as_ref()?)));
+        let failed = failed.filter(|_| status.error.is_none()).map(|(step, error)| {
+            format!("Step '{step}' failed: {}. ", error.message.trim_end_matches('.'))
+        });
+        let next = describe_session(&status, &reply, &continue_tool);
+        reply.message = failed.unwrap_or_default() + &next;
         Ok(reply)
     }
 }
