@@ -136,7 +136,7 @@ async fn engine_with_ended(directory: &Path, count: usize) -> Engine {
     engine
 }
 
-/// The 99th percentile of calls in microseconds, while `CALLERS` of them are in flight and `work` goes on.
+/// The 99th percentile of calls in microseconds, with `CALLERS` of them in flight during `work`.
 async fn time_calls(engine: &Engine, work: impl Future<Output = ()>) -> f64 {
     let stop = CancellationToken::new();
     let definition = chain("guidance: Work., result: {}");

@@ -172,7 +172,7 @@ impl AttemptSubject {
         Self { execution_id: context.execution_id.clone(), step: context.step.clone() }
     }
 
-    /// Logs an activity that goes on although its attempt is over.
+    /// Logs an activity that still runs after its attempt has ended.
     async fn watch_end(self, task: AbortHandle) {
         tokio::time::sleep(limits::ACTIVITY_STOP_MAX).await;
         if !task.is_finished() {

@@ -12,7 +12,7 @@ use midex_domain::{
     limits,
 };
 
-/// Which executions a clean-up removes. Each condition removes by itself. An execution that is open stays, whatever they say.
+/// Which executions a clean-up removes: those that meet one of these conditions. An open execution is never removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cleanup {
     /// Those that ended longer ago than this.

@@ -1,5 +1,5 @@
-//! Workflows that a program defines in code: what is checked of them, where they are found, and that their JSON is the same
-//! workflow.
+//! Workflows that a program defines in code: their checks, their place among the sources, and the equal workflow that
+//! their JSON is.
 
 use std::{
     fs,

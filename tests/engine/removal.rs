@@ -1,4 +1,4 @@
-//! Deletions: what goes with an execution, what stays, and what is refused.
+//! Deletion of executions: what is removed with one, what is kept, and which deletions are refused.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -75,7 +75,7 @@ async fn sweep(store: &dyn Store, tombstones_before: Timestamp) {
     }
 }
 
-/// `sweeps` tells whether the test sweeps by itself.
+/// With `sweeps`, the test calls `sweep` itself.
 async fn an_execution_goes_with_what_it_alone_named(store: Arc<dyn Store>, sweeps: bool) {
     let let_the_sweep_run = async |after: Duration| {
         let_the_sweep_run().await;
@@ -167,7 +167,7 @@ async fn what_is_open_is_not_deleted() {
     );
     engine.changed("fork", LifecycleAction::Abandon).await;
     engine.delete(&id("source")).await.expect("a deletion");
-    // The fork keeps what it inherited, and no longer than it is there itself.
+    // The fork keeps the contents that it inherited, until it is deleted too.
     let_the_sweep_run().await;
     engine.history_now("fork").await;
     engine.delete(&id("fork")).await.expect("a deletion");

@@ -229,7 +229,7 @@ impl Http {
         Self::try_connect(address).expect("somebody listens")
     }
 
-    /// Connects, if somebody listens.
+    /// Connects; an error if nothing listens on the address.
     pub fn try_connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;

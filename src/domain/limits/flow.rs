@@ -99,7 +99,7 @@ pub const SWEEP_PAUSE: Duration = Duration::from_millis(2);
 pub const RETENTION_EVERY: Duration = Duration::from_secs(60);
 /// How long a deleted execution is known as deleted, and its id cannot be used again.
 pub const TOMBSTONE_KEPT: Duration = Duration::from_secs(7 * 86_400);
-/// Time after which an activity that goes on after its time limit is logged.
+/// How long after its time limit an activity that is still running is logged.
 pub const ACTIVITY_STOP_MAX: Duration = Duration::from_secs(1);
 /// Largest metadata that an activity reports with one attempt, as JSON text.
 pub const ACTIVITY_METADATA_BYTES_MAX: usize = 4 << 10;

@@ -45,8 +45,8 @@ pub trait Activity: Send + Sync {
         false
     }
 
-    /// What the activity does, in a sentence, if it is offered as a tool of its own, under its name. A call is an execution
-    /// of one step.
+    /// The description of the MCP tool that calls this activity, which has its name; `None` for an activity that is no tool. Each
+    /// call is an execution of one step.
     fn tool_description(&self) -> Option<&str> {
         None
     }

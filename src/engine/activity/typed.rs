@@ -60,7 +60,7 @@ impl<I, O, F> TypedActivity<I, O, F> {
         Self { timeout: Some(timeout), ..self }
     }
 
-    /// Offers the activity as a tool of its own, under its name; `description` says what it does.
+    /// Offers the activity as an MCP tool of the same name, with this description.
     #[must_use]
     pub fn as_tool(self, description: impl Into<String>) -> Self {
         Self { tool_description: Some(description.into()), ..self }

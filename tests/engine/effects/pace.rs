@@ -36,7 +36,7 @@ async fn a_paced_execution_pauses_between_two_steps_of_the_server() {
     engine.changed("e", LifecycleAction::Resume).await;
     tokio::time::sleep(seconds(5)).await;
     assert_eq!(log.lines().len(), 2, "{:?}", log.lines());
-    // A step of a model hands back by itself, and the step after it begins at once.
+    // A model's step needs no pause before it, so it begins at once.
     let current = engine.current_now("e").await;
     assert_eq!(
         (&*current.workflow_state, current.current_step.as_deref()),
