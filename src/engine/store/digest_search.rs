@@ -46,8 +46,11 @@ pub fn find_named_contents<'a>(
     rows: impl IntoIterator<Item = &'a Row>,
     contents: &BTreeSet<Digest>,
 ) -> Result<BTreeSet<Digest>> {
-    let search = DigestSearch::new(contents);
     let mut named = BTreeSet::new();
+    if contents.is_empty() {
+        return Ok(named);
+    }
+    let search = DigestSearch::new(contents);
     for row in rows {
         named.extend(search.find_in(&record::encode_row(row)?));
     }
