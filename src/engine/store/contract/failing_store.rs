@@ -15,7 +15,7 @@ use crate::store::{
     PlacedEntry, Position, RefusedCall, Store, TelemetryQuery,
 };
 use midex_domain::{
-    Digest, Execution, ExecutionId, Row,
+    Digest, Execution, ExecutionId, Row, Sequence,
     clock::Timestamp,
     error::{Code, Error, Result},
     event::OwnerEpoch,
@@ -34,6 +34,9 @@ pub struct FailingStore {
     pub commits_to_lose: AtomicUsize,
     /// This many of the next commits are stored, and answered a minute later.
     pub commits_to_delay: AtomicUsize,
+    /// Which commits are answered as stored although their revision does not follow, so that they are not stored: of the
+    /// revision of the commit and the stored one.
+    pub accepted_conflicts: Mutex<Option<fn(u64, u64) -> bool>>,
     /// The commits of this execution fail and are not stored.
     pub refused_execution: Mutex<Option<ExecutionId>>,
     /// This many of the next searches for due executions fail.
@@ -44,6 +47,8 @@ pub struct FailingStore {
     pub panics_on_load: AtomicBool,
     /// Whether content that is stored is not found.
     pub hides_contents: AtomicBool,
+    /// Whether `close` closes the store behind this one. Otherwise a test can start another engine on it.
+    pub closes: AtomicBool,
     /// The bytes of content in all commits.
     pub committed_content_bytes: AtomicUsize,
     /// How often content was asked for while it was hidden.
@@ -58,13 +63,32 @@ impl FailingStore {
             commits_to_refuse: AtomicUsize::default(),
             commits_to_lose: AtomicUsize::default(),
             commits_to_delay: AtomicUsize::default(),
+            accepted_conflicts: Mutex::default(),
             refused_execution: Mutex::default(),
             due_searches_to_fail: AtomicUsize::default(),
             loads_to_fail: AtomicUsize::default(),
             panics_on_load: AtomicBool::default(),
             hides_contents: AtomicBool::default(),
+            closes: AtomicBool::default(),
             committed_content_bytes: AtomicUsize::default(),
             hidden_content_count: AtomicUsize::default(),
+        }
+    }
+
+    /// Commits, and answers an accepted conflict as if the commit were stored.
+    async fn commit_or_lie(&self, commit: Commit) -> Result<CommitReceipt> {
+        let accepts = *self.accepted_conflicts.lock().unwrap();
+        let Some(accepts) = accepts else {
+            return self.inner.commit(commit).await;
+        };
+        let stored = self.inner.load(commit.execution.id()).await?;
+        let stored = stored.map_or(0, |stored| stored.execution.revision());
+        let (revision, position) = (commit.row.revision, commit.position);
+        match self.inner.commit(commit).await {
+            Err(error) if error.code() == Code::RevisionConflict && accepts(revision, stored) => {
+                Ok(CommitReceipt { row: Sequence(u64::MAX), position })
+            }
+            outcome => outcome,
         }
     }
 }
@@ -98,7 +122,7 @@ impl Store for FailingStore {
             }
             let bytes = commit.contents.iter().map(|(_, content)| content.len());
             self.committed_content_bytes.fetch_add(bytes.sum(), Ordering::SeqCst);
-            let committed = self.inner.commit(commit).await;
+            let committed = self.commit_or_lie(commit).await;
             if take_one(&self.commits_to_lose) {
                 return Err(requested_error());
             }
@@ -201,8 +225,10 @@ impl Store for FailingStore {
         self.inner.examine(from)
     }
 
-    /// Leaves the inner store open, so that a test can start another engine on it.
     fn close(&self) -> BoxFuture<'_, Result<()>> {
+        if self.closes.load(Ordering::SeqCst) {
+            return self.inner.close();
+        }
         Box::pin(async { Ok(()) })
     }
 }
