@@ -7,11 +7,11 @@ use std::{
 
 use midex_engine::store::{
     Store,
-    contract::{FailingStore, PROMISES, Promise},
+    contract::{ConflictRule, FailingStore, PROMISES, Promise},
 };
 
 /// The promises that a store breaks which accepts these commits, told by their revision and the stored one.
-fn find_broken_promises(accepts: fn(u64, u64) -> bool) -> Vec<&'static str> {
+fn find_broken_promises(accepts: ConflictRule) -> Vec<&'static str> {
     let open = || {
         let store = FailingStore::default();
         store.closes.store(true, Ordering::SeqCst);

@@ -24,6 +24,9 @@ use midex_domain::{
 /// How often content may be asked for while it is hidden, before the store panics: the caller repeats itself in vain.
 const HIDDEN_CONTENT_READS_MAX: usize = 1000;
 
+/// Says of the revision of a commit, and of the stored one that it does not follow, whether the commit is accepted.
+pub type ConflictRule = fn(u64, u64) -> bool;
+
 /// A store around another one that fails when a test requests it. Failures answer `STORE_UNAVAILABLE`.
 #[derive(Debug)]
 pub struct FailingStore {
@@ -34,9 +37,8 @@ pub struct FailingStore {
     pub commits_to_lose: AtomicUsize,
     /// This many of the next commits are stored, and answered a minute later.
     pub commits_to_delay: AtomicUsize,
-    /// Which commits are answered as stored although their revision does not follow, so that they are not stored: of the
-    /// revision of the commit and the stored one.
-    pub accepted_conflicts: Mutex<Option<fn(u64, u64) -> bool>>,
+    /// Which conflicting commits are answered as if they were stored.
+    pub accepted_conflicts: Mutex<Option<ConflictRule>>,
     /// The commits of this execution fail and are not stored.
     pub refused_execution: Mutex<Option<ExecutionId>>,
     /// This many of the next searches for due executions fail.

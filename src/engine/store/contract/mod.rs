@@ -14,7 +14,10 @@ mod transitions;
 
 use std::{fmt, path::Path, pin::Pin, sync::Arc};
 
-pub use self::{failing_store::FailingStore, reopening::check_reopening};
+pub use self::{
+    failing_store::{ConflictRule, FailingStore},
+    reopening::check_reopening,
+};
 use super::Store;
 
 /// Every promise that the suite checks, in the order of the suite.
