@@ -16,6 +16,7 @@ mod events;
 mod examine;
 mod execution;
 mod fork;
+mod history;
 mod message;
 mod notifier;
 mod purge;
@@ -211,7 +212,7 @@ pub(crate) struct Shared {
     deadlines: Deadlines,
     descendants: Arc<Descendants>,
     long_decisions: Semaphore,
-    /// Held by the one purge that runs.
+    /// Held for writing by a purge or a deletion, of which one runs at a time, and for reading while a fork is prepared.
     removals: RwLock<()>,
     /// Notified after deletions, so that contents are freed.
     sweep_requested: Notify,

@@ -2,8 +2,8 @@
 //! actor, except to replace an expired token.
 
 use std::{
-    cell::{Cell, RefCell},
-    collections::{BTreeMap, BTreeSet, HashMap},
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
     ops::RangeInclusive,
     sync::Arc,
     time::Duration,
@@ -17,15 +17,15 @@ use super::{
 };
 use crate::store::{ListQuery, PlacedEntry, TelemetryEntry, TelemetryQuery};
 use midex_domain::{
-    DefaultSources, Definition, Digest, Event, Execution, ExecutionId, PauseReason, Payload, Row,
-    State, StepId, Workflow, WorkflowName,
+    DefaultSources, Execution, ExecutionId, PauseReason, Row, State, StepId, Workflow,
+    WorkflowName,
     error::{Code, Error, Result},
     limits,
     telemetry::{self, EventType},
     view::{
         self, AdvanceReply, ArtifactContent, ArtifactView, CurrentStep, ExecutionPage, GraphView,
-        HistoryRow, LoadedValues, OpenExecution, PastPoint, Reader, ResumeReply, StatusView,
-        TelemetryEvent, ViewContext,
+        LoadedValues, OpenExecution, PastPoint, Reader, ResumeReply, StatusView, TelemetryEvent,
+        ViewContext,
     },
 };
 
@@ -317,7 +317,7 @@ impl Engine {
             return Ok(Map::new());
         };
         let bytes = self.shared.store.load_content(digest).await?;
-        match bytes.and_then(|bytes| parse_json_value(&bytes)) {
+        match bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
             Some(Value::Object(inputs)) => Ok(inputs),
             _ => Ok(Map::new()),
         }
@@ -383,32 +383,6 @@ impl Engine {
             .ok_or_else(|| Error::internal("the content of an artifact is not in the store"))?;
         let limit = limit.min(limits::ARTIFACT_SHOWN_BYTES_MAX);
         Ok(view::slice_artifact_content(view, &content, offset, limit))
-    }
-
-    /// Every visit of every step, with outputs. Wakes no actor.
-    pub async fn history(&self, id: &ExecutionId) -> Result<Vec<HistoryRow>> {
-        let rows = self.load_rows(id).await?;
-        self.build_history(&self.read_execution(id).await?.definition, &rows).await
-    }
-
-    /// Every visit of every step in these rows, with outputs.
-    pub(super) async fn build_history(
-        &self,
-        definition: &Definition,
-        rows: &[Row],
-    ) -> Result<Vec<HistoryRow>> {
-        let contents = self.load_outputs_outside_rows(rows).await?;
-        // A content that several rows name is read once, and counts each time that it is shown.
-        let bytes_left = Cell::new(limits::HISTORY_OUTPUT_BYTES_MAX);
-        let mut history = view::build_history(rows.iter(), |digest| {
-            let (value, bytes) = contents.get(digest)?;
-            bytes_left.set(bytes_left.get().checked_sub(*bytes)?);
-            Some(value.clone())
-        });
-        for row in &mut history {
-            row.add_command(definition);
-        }
-        Ok(history)
     }
 
     /// The latest telemetry events, oldest first.
@@ -534,38 +508,6 @@ impl Engine {
             lookup.look_up(requests).await?;
         }
     }
-
-    /// The outputs that are stored outside of the rows, each with its length, as long as their total stays within
-    /// [`limits::HISTORY_OUTPUT_BYTES_MAX`].
-    async fn load_outputs_outside_rows(
-        &self,
-        rows: &[Row],
-    ) -> Result<HashMap<Digest, (Value, usize)>> {
-        let mut contents = HashMap::new();
-        let mut bytes_left = limits::HISTORY_OUTPUT_BYTES_MAX;
-        for payload in rows.iter().flat_map(|row| &row.events).filter_map(payload_outside_row) {
-            let bytes = usize::try_from(payload.bytes).unwrap_or(usize::MAX);
-            if bytes <= bytes_left
-                && !contents.contains_key(&payload.digest)
-                && let Some(bytes) = self.shared.store.load_content(payload.digest).await?
-                && let Some(value) = parse_json_value(&bytes)
-            {
-                bytes_left -= bytes.len();
-                contents.insert(payload.digest, (value, bytes.len()));
-            }
-        }
-        Ok(contents)
-    }
-}
-
-/// The payload of an event that is stored outside of its row: the output of a completed visit, or the options that a
-/// step offers.
-fn payload_outside_row(event: &Event) -> Option<&Payload> {
-    let payload = match event {
-        Event::OptionsOffered { options, .. } => options,
-        event => event.output()?.1,
-    };
-    payload.inline.is_none().then_some(payload)
 }
 
 fn build_telemetry_events((position, entry): &PlacedEntry) -> Vec<TelemetryEvent> {
@@ -592,8 +534,4 @@ fn build_telemetry_events((position, entry): &PlacedEntry) -> Vec<TelemetryEvent
             )]
         }
     }
-}
-
-fn parse_json_value(bytes: &[u8]) -> Option<Value> {
-    serde_json::from_slice(bytes).ok()
 }

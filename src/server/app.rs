@@ -492,6 +492,14 @@ impl App {
         self.engine().await?.history(id).await
     }
 
+    /// The attempt of a step that ended last, with its output. Hooks and skipped steps do not count.
+    ///
+    /// # Errors
+    /// As [`App::history`].
+    pub async fn last_ended_attempt(&self, id: &ExecutionId) -> Result<Option<HistoryRow>> {
+        self.engine().await?.last_ended_attempt(id).await
+    }
+
     /// The values in the memory of an execution, by name.
     ///
     /// # Errors

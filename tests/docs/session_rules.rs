@@ -121,6 +121,38 @@ async fn sessions_skip_their_own_steps() {
     assert_eq!(continue_session(&program, &two).await["status"], "completed");
 }
 
+/// `b` ends before `a`, which began first, and `c` is skipped.
+#[tokio::test]
+async fn the_result_is_that_of_the_step_that_ended_last() {
+    let released = Arc::new(tokio::sync::Notify::new());
+    let releasing = released.clone();
+    let wait = function("wait_for_other", move |_| {
+        let released = released.clone();
+        async move {
+            released.notified().await;
+            // Timestamps are in milliseconds.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Ok(json!("waited"))
+        }
+    });
+    let release = function("release", move |_| {
+        releasing.notify_one();
+        async { Ok(json!("released")) }
+    });
+    let steps = [
+        Step::activity("wait_for_other").id("a").depends_on(&[]),
+        Step::activity("release").id("b").depends_on(&[]),
+        Step::activity("release").id("c").set("if", "false").depends_on(&["a", "b"]),
+        Step::guidance("Do.").id("d").depends_on(&["c"]),
+    ];
+    let workflow = exposed(steps).set("expose", json!({ "tools": true }));
+    let activities = Activities::default().with_activity(wait);
+    let activities = activities.and_then(|all| all.with_activity(release)).unwrap();
+    let program = Program::with_activities(vec![workflow], activities);
+    let first = program.done("work_start", json!({})).await;
+    assert_eq!((&first["nextActivity"], &first["stepResult"]), (&json!("d"), &json!("waited")));
+}
+
 #[tokio::test]
 async fn a_session_that_has_ended_is_not_changed() {
     let program = program([Step::activity("ok")]);

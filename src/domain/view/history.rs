@@ -115,6 +115,19 @@ pub struct GateAnswerView {
 }
 
 impl HistoryRow {
+    /// Whether it is work of a step, and not of a hook, that has ended and was not skipped.
+    pub fn is_ended_work(&self) -> bool {
+        self.body.is_none()
+            && self.completed_at.is_some()
+            && self.status != StepStatus::Skipped.as_str()
+    }
+
+    /// The digest of its output, if the history does not include the output.
+    pub fn omitted_output(&self) -> Option<Digest> {
+        let payload = self.output_payload.as_ref().filter(|_| self.output.is_none());
+        payload.map(|payload| payload.digest)
+    }
+
     /// Adds to its error the step, and the command that the step calls.
     pub fn add_command(&mut self, definition: &Definition) {
         self.error = self.error.take().map(|mut error| {

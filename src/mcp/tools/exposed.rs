@@ -281,8 +281,7 @@ impl ExposedTool {
     pub(crate) async fn build_reply(&self, app: &App, turn: ExecutionTurn) -> Result<SessionReply> {
         let ExecutionTurn { status, turn } = turn;
         let id = ExecutionId::parse(&status.execution_id)?;
-        let history = app.history(&id).await?;
-        let ended = history.iter().rev().find(|row| row.completed_at.is_some());
+        let ended = app.last_ended_attempt(&id).await?;
         let tools = self.definition.workflow.exposed_tools.as_ref();
         let continue_tool = tools.map(|tools| tools.tool_name(ExposedAction::Continue));
         let continue_tool = continue_tool.unwrap_or_default();
@@ -294,7 +293,7 @@ impl ExposedTool {
         let mut reply = SessionReply {
             message: String::new(),
             token: is_paced.then(|| format_pace_token(status.revision)),
-            step_result: ended.and_then(|row| row.output.clone()),
+            step_result: ended.as_ref().and_then(|attempt| attempt.output.clone()),
             next_activity: status.current_step.clone(),
             next_step_options: Vec::new(),
             progress: SessionProgress {
@@ -321,7 +320,7 @@ impl ExposedTool {
             reply.input = step.step.and_then(|step| step.input);
             reply.output_schema = step.output_schema;
         }
-        let failed = ended.and_then(|row| Some((&row.step_name, row.error.as_ref()?)));
+        let failed = ended.and_then(|attempt| Some((attempt.step_name, attempt.error?)));
         let failed = failed.filter(|_| status.error.is_none()).map(|(step, error)| {
             format!("Step '{step}' failed: {}. ", error.message.trim_end_matches('.'))
         });
