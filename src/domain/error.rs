@@ -133,6 +133,13 @@ impl Error {
         Self::new(Code::Internal, message)
     }
 
+    /// The arguments of a tool break its schema.
+    pub fn invalid_arguments(tool: &str, violations: Vec<Violation>) -> Self {
+        let count = format_count(violations.len(), "place");
+        let message = format!("the arguments of {tool} break its schema in {count}");
+        Self::new(Code::ArgumentsInvalid, message).with_tool(tool).with_violations(violations)
+    }
+
     /// An argument breaks a rule that is not in its schema; `path` is the path of the argument.
     pub fn argument_rule(path: &str, rule: &str, message: &str) -> Self {
         let violation = Violation::new(path, rule, message);

@@ -136,8 +136,8 @@ async fn run_within(
     })
 }
 
-/// Runs the code of a program in a task of its own: the time limit holds although an activity never awaits, and a panic while
-/// its future is dropped stays in the task.
+/// Runs an activity in a separate task, so that its time limit holds even if it never awaits, and so that a panic in the
+/// destructor of its future ends only that task.
 async fn run_in_task(
     work: impl Future<Output = AttemptResult> + Send + 'static,
     limit: Option<Duration>,

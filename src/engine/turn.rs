@@ -64,8 +64,8 @@ impl Engine {
         Ok(TurnState { status, actor: position.actor, steps })
     }
 
-    /// Subscribes `listener` to the execution and to the children that it waits for. What has to happen next changes only
-    /// when one of them changes.
+    /// Subscribes `listener` to the execution and to the children that it waits for. The turn changes only if one of them
+    /// changes.
     ///
     /// # Errors
     /// `EXECUTION_NOT_FOUND`, and those of the store.

@@ -7,6 +7,7 @@ mod runs;
 mod session;
 mod session_tasks;
 mod task_watch;
+mod tool_call;
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::beside::Beside;
 use self::methods::is_known_method;
 pub use self::session::{format_startup_lines, serve, serve_stdio};
-use self::task_watch::TaskWatches;
+use self::{task_watch::TaskWatches, tool_call::ToolCallInfo};
 use super::{
     answer,
     elicitation::{
@@ -47,7 +48,6 @@ use super::{
     },
     page::paginate,
     profile::ToolProfile,
-    progress,
     prompts::PromptOffer,
     resources, splice,
     subscriptions::{ListenLimit, Subscriptions},
@@ -315,41 +315,21 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let ids = self.app.ids();
         let tool = match self.profile.find_tool(&request.name) {
             Ok(tool) => tool,
             Err(error) => return Box::pin(self.call_exposed_tool(request, context, error)).await,
         };
         let call = InteractiveCall::new(&self.app, &context, &request);
         let arguments = request.arguments.unwrap_or_default();
-        let max_duration = tool.max_duration(&arguments);
-        let execution_id = tools::find_execution_id(&arguments);
+        let info = ToolCallInfo {
+            tool: tool.name(),
+            execution_id: tools::find_execution_id(&arguments),
+            max_duration: tool.max_duration(&arguments),
+            is_read_only: tool.is_read_only(),
+        };
         // Boxed to keep the future small, since few calls ask the user.
-        let work = catch_panic_as_error(Box::pin(self.run_tool_with_trust(tool, arguments, call)));
-        let outcome = tokio::select! {
-            biased;
-            done = progress::run_with_progress(&context, tool.name(), max_duration, work) => done,
-            // A read that was cancelled is not finished.
-            () = self.wait_for_cancellation(&context), if tool.is_read_only() => {
-                Err(Error::new(Code::Cancelled, "the call was withdrawn before it was done"))
-            }
-        };
-        let answer = match outcome {
-            Ok(ToolCallOutcome::Answered(result)) => *result,
-            Ok(ToolCallOutcome::NeedsInput(needs)) => return Ok(*needs),
-            // Clients of this protocol version look for what they have to support in a protocol error.
-            Err(error)
-                if error.code() == Code::TaskCapabilityRequired
-                    && has_modern_metadata(&context) =>
-            {
-                return Err(answer::build_error_data(&error, tool.name(), ids));
-            }
-            Err(error) => {
-                let error = self.app.explain_error(error.with_tool(tool.name())).await;
-                answer::build_error_result(&error, execution_id, tool.name(), ids)
-            }
-        };
-        Ok(with_metadata(answer, &context).into())
+        let work = Box::pin(self.run_tool_with_trust(tool, arguments, call));
+        self.answer_tool_call(info, &context, work).await
     }
 
     async fn list_prompts(

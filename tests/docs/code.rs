@@ -11,7 +11,6 @@ use std::{
 use midex::{
     App, Code, Config, ExecutionId, Finding, Options, Registry, Sources,
     activity::{Activities, function},
-    mcp::{LineTransport, Server, serve},
     store::{MemoryStore, Store},
     workflow::{Step, Workflow},
 };
@@ -25,8 +24,8 @@ use midex_server::config::TrustedProjects;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio_util::sync::CancellationToken;
+
+use crate::line_client::LineClient;
 
 /// The activities of the program: `add` checks its input, a pair of integers, and `echo` returns any input.
 fn add() -> Activities {
@@ -234,51 +233,25 @@ async fn an_heir_in_code_follows_the_file_that_it_extends() {
     }
 }
 
-/// The results of calls of tools, each with whether it is an error.
-async fn call_tools(app: &App, calls: &[(&str, Value)]) -> Vec<(Value, bool)> {
-    let (ours, theirs) = tokio::io::duplex(1 << 20);
-    let (read, write) = tokio::io::split(theirs);
-    let server = Server::new(Arc::new(app.clone()));
-    tokio::spawn(serve(server, LineTransport::new(read, write), CancellationToken::new()));
-    let (read, mut write) = tokio::io::split(ours);
-    let mut read = BufReader::new(read);
-    let mut results = Vec::new();
-    for (name, arguments) in calls {
-        let meta = midex_test::reader::stateless(None);
-        let params = json!({ "name": name, "arguments": arguments, "_meta": meta });
-        let request =
-            json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
-        write.write_all(format!("{request}\n").as_bytes()).await.unwrap();
-        let mut line = String::new();
-        read.read_line(&mut line).await.unwrap();
-        let result = serde_json::from_str::<Value>(&line).unwrap()["result"].take();
-        results.push((result["structuredContent"].clone(), result["isError"] == true));
-    }
-    results
-}
-
 #[tokio::test]
 async fn tools_list_and_show_a_workflow_in_code() {
     let home = TempDir::new().unwrap();
     let app = app(home.path(), vec![sum(), Workflow::new("broken")]);
     let id = json!({ "workflow_id": "sum" });
     let broken = json!({ "workflow_id": "broken" });
-    let calls = [
-        ("workflow.list", json!({ "source": "program" })),
-        ("workflow.get", id.clone()),
-        ("workflow.validate", id),
-        ("workflow.validate", broken),
-    ];
-    let results = call_tools(&app, &calls).await;
-    let listed = results[0].0["workflows"].as_array().unwrap();
+    let client = LineClient::new(&app);
+    let listed = client.done("workflow.list", json!({ "source": "program" })).await;
+    let listed = listed["workflows"].as_array().unwrap();
     let names: Vec<_> = listed.iter().map(|one| &one["workflow_id"]).collect();
     assert_eq!(names, ["broken", "sum"], "{listed:?}");
-    let shown = &results[1].0;
+    let shown = client.done("workflow.get", id.clone()).await;
     assert_eq!(shown["content"], format!("{:#}", sum().to_json()));
     assert_eq!((&shown["parsed"], &shown["path"]), (&sum().to_json(), &Value::Null));
     assert_eq!((&shown["source"], &shown["format"]), (&json!("program"), &json!("json")));
-    assert_eq!(results[2].0["valid"], true, "{results:?}");
-    assert_eq!(results[3].0["valid"], false, "{results:?}");
+    for (id, is_valid) in [(id, true), (broken, false)] {
+        let checked = client.done("workflow.validate", id).await;
+        assert_eq!(checked["valid"], is_valid, "{checked}");
+    }
 }
 
 #[tokio::test]

@@ -14,7 +14,6 @@ use midex::{
         Activities, Activity, BoxFuture, Context, Middleware, NextRun, OperationFailure, Outcome,
         RetryPolicy, activity, function,
     },
-    mcp::{LineTransport, Server, serve},
     store::{MemoryStore, Store},
     workflow::{Step, Workflow},
 };
@@ -24,8 +23,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio_util::sync::CancellationToken;
+
+use crate::line_client::LineClient;
 
 /// A program with a workflow `w` of these steps, and a store in memory.
 struct Program {
@@ -226,28 +226,10 @@ async fn middleware_that_refuses_or_panics_fails_the_attempt_alone() {
 async fn a_server_over_a_store_in_memory_reads_and_writes_no_directory() {
     let program = Program::new("  - { id: ask, guidance: Say yes., result: {} }\n");
     let app = program.app();
-    let (ours, theirs) = tokio::io::duplex(1 << 20);
-    let (read, write) = tokio::io::split(theirs);
-    let server = Server::new(Arc::new(app.clone()));
-    let transport = LineTransport::new(read, write);
-    tokio::spawn(serve(server, transport, CancellationToken::new()));
-    let (read, mut write) = tokio::io::split(ours);
-    let mut read = BufReader::new(read);
-    let mut call = async |name: &str, arguments: Value| {
-        let meta = midex_test::reader::stateless(None);
-        let params = json!({ "name": name, "arguments": arguments, "_meta": meta });
-        let request =
-            json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
-        write.write_all(format!("{request}\n").as_bytes()).await.unwrap();
-        let mut line = String::new();
-        read.read_line(&mut line).await.unwrap();
-        let answer: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(answer["result"]["isError"], false, "{answer}");
-        answer["result"]["structuredContent"].clone()
-    };
-    let started = call("workflow.start", json!({ "workflow_name": "w" })).await;
+    let client = LineClient::new(&app);
+    let started = client.done("workflow.start", json!({ "workflow_name": "w" })).await;
     let next = json!({ "token": started["new_token"], "output": "yes" });
-    let ended = call("workflow.next_step", next).await;
+    let ended = client.done("workflow.next_step", next).await;
     assert_eq!(ended["workflow_state"], "completed", "{ended}");
     assert!(!program.home.path().join("data").exists());
 

@@ -12,6 +12,7 @@ mod embedding;
 mod errors;
 mod house;
 mod library;
+mod line_client;
 mod manual;
 mod mcp;
 mod packages;

@@ -12,7 +12,6 @@ use std::{
 use midex::{
     App, Config, Options,
     activity::{Activities, OperationFailure, activity, function},
-    mcp::{LineTransport, Server, serve},
     store::MemoryStore,
     workflow::{Step, Workflow},
 };
@@ -22,17 +21,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf},
-    sync::Mutex,
-};
-use tokio_util::sync::CancellationToken;
 
-/// A server of a program, and a client without a handshake.
+use crate::line_client::LineClient;
+
+/// A server of a program, and its client.
 pub(crate) struct Program {
     home: TempDir,
     pub(crate) app: App,
-    lines: Mutex<(BufReader<ReadHalf<DuplexStream>>, WriteHalf<DuplexStream>)>,
+    pub(crate) client: LineClient,
 }
 
 impl Program {
@@ -49,45 +45,22 @@ impl Program {
         let options = Options::new(config, Arc::new(SystemClock), Arc::new(SeededIds::new(1)));
         let store = Some(Arc::new(MemoryStore::new()) as Arc<_>);
         let app = App::with_options(Options { definitions, activities, store, ..options });
-        let (ours, theirs) = tokio::io::duplex(1 << 20);
-        let (read, write) = tokio::io::split(theirs);
-        let server = Server::new(Arc::new(app.clone()));
-        tokio::spawn(serve(server, LineTransport::new(read, write), CancellationToken::new()));
-        let (read, write) = tokio::io::split(ours);
-        Self { home, app, lines: Mutex::new((BufReader::new(read), write)) }
-    }
-
-    async fn request(&self, method: &str, mut params: Value) -> Value {
-        params["_meta"] = midex_test::reader::stateless(None);
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let (read, write) = &mut *self.lines.lock().await;
-        write.write_all(format!("{request}\n").as_bytes()).await.unwrap();
-        let mut line = String::new();
-        read.read_line(&mut line).await.unwrap();
-        serde_json::from_str(&line).unwrap()
-    }
-
-    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
-        let answer =
-            self.request("tools/call", json!({ "name": tool, "arguments": arguments })).await;
-        assert!(answer["error"].is_null(), "{answer}");
-        answer["result"].clone()
+        let client = LineClient::new(&app);
+        Self { home, app, client }
     }
 
     pub(crate) async fn done(&self, tool: &str, arguments: Value) -> Value {
-        let result = self.call(tool, arguments).await;
-        assert_eq!(result["isError"], false, "{result}");
-        result["structuredContent"].clone()
+        self.client.done(tool, arguments).await
     }
 
     pub(crate) async fn refused(&self, tool: &str, arguments: Value) -> Value {
-        let result = self.call(tool, arguments).await;
+        let result = self.client.call(tool, arguments).await;
         assert_eq!(result["isError"], true, "{result}");
         result["structuredContent"].clone()
     }
 
     async fn tools(&self) -> Vec<Value> {
-        let answer = self.request("tools/list", json!({})).await;
+        let answer = self.client.request("tools/list", json!({})).await;
         answer["result"]["tools"].as_array().unwrap().clone()
     }
 
@@ -261,7 +234,7 @@ async fn sessions_are_not_mixed_up() {
     let bare = json!({ "sessionId": one["sessionId"], "result": "x" });
     let refused = program.refused("essay_continue", bare).await;
     assert!(refused["error"].as_str().unwrap().contains("need the `token`"), "{refused}");
-    // The first session goes on although another one was started since.
+    // A session can be continued after another one was started.
     let next = json!({ "sessionId": one["sessionId"], "token": one["token"], "result": "x" });
     assert_eq!(program.done("essay_continue", next).await["nextActivity"], "polish");
     let read = program.done("essay_status", json!({ "sessionId": two["sessionId"] })).await;
@@ -316,8 +289,10 @@ async fn tools_of_a_project_are_listed_once_it_is_trusted_and_outlive_their_file
     let program = Program::new(vec![]);
     program.write("filed.yaml", FILE);
     assert!(!program.tool_names().await.contains("filed_start"));
-    let untrusted =
-        program.request("tools/call", json!({ "name": "filed_start", "arguments": {} })).await;
+    let untrusted = program
+        .client
+        .request("tools/call", json!({ "name": "filed_start", "arguments": {} }))
+        .await;
     let message = untrusted["error"]["message"].as_str().unwrap();
     assert!(message.contains("its project is not trusted"), "{message}");
     program.app.trust_project().await.unwrap();

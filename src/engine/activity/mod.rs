@@ -232,6 +232,12 @@ impl Activities {
         self.0.get(name).map(|registered| &**registered)
     }
 
+    /// The places where an input breaks the schema of an activity. None if the activity declares no schema.
+    pub fn find_input_violations(&self, name: &str, input: &Value) -> Vec<Violation> {
+        let schema = self.find(name).and_then(|registered| registered.input.as_ref());
+        schema.map_or_else(Vec::new, |(_, schema)| schema.find_violations(input))
+    }
+
     /// The schemas of the inputs, by the name of the activity.
     pub fn input_schemas(&self) -> BTreeMap<String, Value> {
         let schemas = self.0.iter().filter_map(|(name, registered)| {

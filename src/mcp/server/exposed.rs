@@ -7,13 +7,10 @@ use rmcp::{
 };
 use serde_json::{Map, Value};
 
-use super::{InteractiveCall, Server, ToolCallOutcome, build_call_result};
+use super::{InteractiveCall, Server, ToolCallInfo, ToolCallOutcome, build_call_result};
 use crate::{
     answer,
     elicitation::{QuestionsOutcome, ask_open_questions},
-    guard::catch_panic_as_error,
-    metadata::with_metadata,
-    progress,
     splice::build_spliced_result,
     tools::{self, ExposedTool, Toolset},
 };
@@ -36,7 +33,7 @@ impl Server {
         let may_be_exposed =
             unknown.code() == Code::ToolNotFound && self.profile.toolsets.contains(Toolset::Run);
         if may_be_exposed && self.app.activities().tools().any(|(tool, _)| tool == name) {
-            return Ok(self.call_activity_tool(&name, arguments, &context).await);
+            return self.call_activity_tool(&name, arguments, &context).await;
         }
         let refuse = |error: &Error| answer::build_error_data(error, "tools/call", ids);
         let found = if may_be_exposed {
@@ -47,25 +44,14 @@ impl Server {
         let Some(tool) = found.map_err(|error| refuse(&error))? else {
             return Err(refuse(&tools::add_exposed_tool_hint(unknown, &name)));
         };
-        let work = catch_panic_as_error(Box::pin(self.run_exposed_tool(&tool, arguments, call)));
-        let longest = Some(limits::WAIT_MAX);
-        let outcome = tokio::select! {
-            biased;
-            done = progress::run_with_progress(&context, tool.name(), longest, work) => done,
-            // A read that was cancelled is not finished.
-            () = self.wait_for_cancellation(&context), if tool.is_read_only() => {
-                Err(Error::new(Code::Cancelled, "the call was withdrawn before it was done"))
-            }
+        let info = ToolCallInfo {
+            tool: tool.name(),
+            execution_id: None,
+            max_duration: Some(limits::WAIT_MAX),
+            is_read_only: tool.is_read_only(),
         };
-        let answer = match outcome {
-            Ok(ToolCallOutcome::Answered(result)) => *result,
-            Ok(ToolCallOutcome::NeedsInput(needs)) => return Ok(*needs),
-            Err(error) => {
-                let error = self.app.explain_error(error.with_tool(tool.name())).await;
-                answer::build_error_result(&error, None, tool.name(), ids)
-            }
-        };
-        Ok(with_metadata(answer, &context).into())
+        let work = Box::pin(self.run_exposed_tool(&tool, arguments, call));
+        self.answer_tool_call(info, &context, work).await
     }
 
     /// Calls an activity of the program.
@@ -74,21 +60,22 @@ impl Server {
         name: &str,
         arguments: Map<String, Value>,
         context: &RequestContext<RoleServer>,
-    ) -> CallToolResponse {
-        let work = catch_panic_as_error(Box::pin(async {
+    ) -> Result<CallToolResponse, ErrorData> {
+        let info = ToolCallInfo {
+            tool: name,
+            execution_id: None,
+            max_duration: Some(limits::SESSION_WAIT),
+            is_read_only: false,
+        };
+        let work = Box::pin(async {
             let turn = self.app.call_activity(name, Value::Object(arguments)).await?;
-            build_spliced_result(&tools::build_activity_answer(turn)?, context)
-        }));
-        let longest = Some(limits::SESSION_WAIT);
-        let outcome = progress::run_with_progress(context, name, longest, work).await;
-        let answer = outcome.unwrap_or_else(|error| {
-            let error = error.with_tool(name);
-            answer::build_error_result(&error, None, name, self.app.ids())
+            let result = build_spliced_result(&tools::build_activity_answer(turn)?, context)?;
+            Ok(ToolCallOutcome::Answered(Box::new(result)))
         });
-        with_metadata(answer, context).into()
+        self.answer_tool_call(info, context, work).await
     }
 
-    /// Starts or continues a session, asks the user what it waits for, and answers where it stands.
+    /// Starts, continues or reads a session. If it waits for the user, asks them first.
     async fn run_exposed_tool(
         &self,
         tool: &ExposedTool,

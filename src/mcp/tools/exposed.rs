@@ -1,11 +1,11 @@
 //! The tools that workflows expose. A client starts an execution with them, continues it and reads where it stands,
 //! as a session.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rmcp::model::{Tool, ToolAnnotations};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
 use midex_domain::{
     Definition, ExecutionId, PauseReason,
     definition::{ExposedAction, ExposedTools},
-    error::{Code, Error, Result, Violation, format_count},
+    error::{Code, Error, Result},
     execution::Report,
     input::Inputs,
     offer::StepOption,
@@ -60,6 +60,37 @@ struct SessionError {
 struct StatusArguments {
     #[serde(rename = "sessionId")]
     session_id: String,
+}
+
+/// The schema of the arguments of a session tool.
+struct ArgumentsSchema {
+    json: Value,
+    compiled: Schema,
+}
+
+static CONTINUE_SCHEMA: LazyLock<ArgumentsSchema> =
+    LazyLock::new(ArgumentsSchema::new::<ContinueArguments>);
+static STATUS_SCHEMA: LazyLock<ArgumentsSchema> =
+    LazyLock::new(ArgumentsSchema::new::<StatusArguments>);
+
+impl ArgumentsSchema {
+    fn new<A: JsonSchema>() -> Self {
+        let json = input_schema::<A>();
+        let compiled = Schema::compile(&json).expect("the schema is derived from a type");
+        Self { json, compiled }
+    }
+
+    /// Checks and reads the arguments of the tool of this name.
+    ///
+    /// # Errors
+    /// `ARGUMENTS_INVALID`.
+    fn parse<A: DeserializeOwned>(&self, tool: &str, arguments: Map<String, Value>) -> Result<A> {
+        let violations = self.compiled.find_violations(&Value::Object(arguments.clone()));
+        if !violations.is_empty() {
+            return Err(Error::invalid_arguments(tool, violations));
+        }
+        parse_arguments(arguments)
+    }
 }
 
 /// Where a session stands.
@@ -150,10 +181,10 @@ fn build_listed_tools(definition: &Definition) -> Vec<Tool> {
             ExposedAction::Continue => {
                 let description = "Continues a session with the token of the last answer, unchanged, and the result of \
                                    its step. Safe to repeat. Without token: reads.";
-                ("Continue", description.to_owned(), input_schema::<ContinueArguments>())
+                ("Continue", description.to_owned(), CONTINUE_SCHEMA.json.clone())
             }
             ExposedAction::Status => {
-                ("Status of", "Reads a session.".to_owned(), input_schema::<StatusArguments>())
+                ("Status of", "Reads a session.".to_owned(), STATUS_SCHEMA.json.clone())
             }
         };
         let is_read = action == ExposedAction::Status;
@@ -227,7 +258,7 @@ impl ExposedTool {
                 app.start_session(self.definition.clone(), Value::Object(arguments)).await
             }
             ExposedAction::Continue => {
-                let arguments: ContinueArguments = self.parse::<ContinueArguments>(arguments)?;
+                let arguments: ContinueArguments = CONTINUE_SCHEMA.parse(&self.name, arguments)?;
                 let id = ExecutionId::parse(&arguments.session_id)?;
                 app.find_session(&id, &self.name).await?;
                 let report = match (arguments.result, arguments.error) {
@@ -247,31 +278,12 @@ impl ExposedTool {
                 Ok(id)
             }
             ExposedAction::Status => {
-                let arguments: StatusArguments = self.parse::<StatusArguments>(arguments)?;
+                let arguments: StatusArguments = STATUS_SCHEMA.parse(&self.name, arguments)?;
                 let id = ExecutionId::parse(&arguments.session_id)?;
                 app.find_session(&id, &self.name).await?;
                 Ok(id)
             }
         }
-    }
-
-    fn parse<A: JsonSchema + for<'a> Deserialize<'a>>(
-        &self,
-        arguments: Map<String, Value>,
-    ) -> Result<A> {
-        let schema = Schema::compile(&input_schema::<A>());
-        let violations: Vec<Violation> = schema.map_or_else(
-            |_| Vec::new(),
-            |schema| schema.find_violations(&Value::Object(arguments.clone())),
-        );
-        if violations.is_empty() {
-            return parse_arguments(arguments);
-        }
-        let count = format_count(violations.len(), "place");
-        let message = format!("the arguments of {} break its schema in {count}", self.name);
-        Err(Error::new(Code::ArgumentsInvalid, message)
-            .with_context("tool", self.name.as_str())
-            .with_violations(violations))
     }
 
     /// What a session answers where it stands now.

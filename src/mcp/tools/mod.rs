@@ -73,7 +73,7 @@ pub use self::{
 use crate::elicitation::Confirmation;
 use midex_domain::{
     ExecutionId, OperationClass, Token,
-    error::{Code, Error, Result, Violation, format_count},
+    error::{Error, Result, Violation},
     limits,
     schema::Schema,
     view::AdvanceReply,
@@ -397,19 +397,13 @@ impl ToolSpec {
         if !violations.is_empty() {
             arguments::suggest_argument_names(input, &arguments, &mut violations);
             let corrected = arguments::correct_arguments(input, &arguments);
-            let message = format!(
-                "the arguments of {} break its schema in {}",
-                self.name,
-                format_count(violations.len(), "place")
-            );
-            let mut error =
-                Error::new(Code::ArgumentsInvalid, message).with_context("tool", self.name);
+            let mut error = Error::invalid_arguments(self.name, violations);
             if arguments::is_short_enough_to_repeat(&corrected)
                 && checked.find_violations(&corrected).is_empty()
             {
                 error = error.with_context("arguments", corrected);
             }
-            return Err(error.with_violations(violations));
+            return Err(error);
         }
         match arguments {
             Value::Object(arguments) => Ok(arguments),

@@ -1,18 +1,16 @@
 //! The tools that workflows expose: through them a client sees executions as sessions.
 
-use std::sync::Arc;
+use std::{cell::LazyCell, sync::Arc};
 
 use serde_json::{Value, json};
 
 use super::{App, ExecutionTurn};
-use crate::config::TrustedProjects;
 use midex_domain::{
     Command, Definition, ExecutionId, StepId, StepKind, Token,
     definition::{ExposedAction, ExposedTools, Step},
-    error::{Code, Error, Result, format_count},
+    error::{Code, Error, Result},
     execution::{Report, Submission},
     limits,
-    schema::Schema,
 };
 use midex_engine::StartRequest;
 use midex_registry::{Registry, Source, invalid_definition_error};
@@ -61,12 +59,11 @@ impl App {
     pub async fn list_exposed_workflows(&self) -> Result<Vec<Arc<Definition>>> {
         let app = self.clone();
         self.with_registry(move |registry| {
-            let trust = &app.config().trust;
-            let is_trusted =
-                *trust == TrustedProjects::Everything || trust.is_trusted(&app.project_dir);
+            // Reads files, so it is asked only where a project has such workflows.
+            let is_trusted = LazyCell::new(|| app.config().trust.is_trusted(&app.project_dir));
             let offered = registry.workflows().filter(|entry| entry.offers_tools());
             let definitions = offered.filter_map(|entry| entry.value.clone());
-            let listed = definitions.filter(|one| is_trusted || !one.is_from_project());
+            let listed = definitions.filter(|one| !one.is_from_project() || *is_trusted);
             listed.take(limits::EXPOSED_WORKFLOWS_MAX).collect()
         })
         .await
@@ -115,15 +112,9 @@ impl App {
     /// # Errors
     /// `ARGUMENTS_INVALID`, and those of a start.
     pub async fn call_activity(&self, name: &str, arguments: Value) -> Result<ExecutionTurn> {
-        if let Some(schema) = self.activities().input_schemas().get(name)
-            && let Ok(schema) = Schema::compile(schema)
-        {
-            let violations = schema.find_violations(&arguments);
-            if !violations.is_empty() {
-                let count = format_count(violations.len(), "place");
-                let message = format!("the arguments of {name} break its schema in {count}");
-                return Err(Error::new(Code::ArgumentsInvalid, message).with_violations(violations));
-            }
+        let violations = self.activities().find_input_violations(name, &arguments);
+        if !violations.is_empty() {
+            return Err(Error::invalid_arguments(name, violations));
         }
         let definition = build_activity_call(name)?;
         let request = StartRequest {
@@ -157,7 +148,7 @@ impl App {
     /// Continues a session. A call that was done already does nothing more.
     ///
     /// # Errors
-    /// `ARGUMENTS_INVALID` if the token is of another session, or missing where something is reported; as
+    /// `ARGUMENTS_INVALID` if the token is of another session, or if a report comes without one; those of
     /// [`App::next_step`].
     pub async fn advance_session(&self, id: &ExecutionId, advance: SessionAdvance) -> Result<()> {
         let SessionAdvance { token, report, choice } = advance;

@@ -35,7 +35,8 @@ impl Batch<'_> {
             next = record::decode_row_header(stored.value())?.previous;
             keys.push(key);
         }
-        // The deletion takes a key of its own, so that the next opening has a larger epoch than this one.
+        // Each opening has the next key as its epoch. Without this key for the deletion, the next opening could have the same
+        // epoch as this one.
         self.ledger.next_key += 1;
         let at = deletion.at.milliseconds();
         let rows = DeletedRows::encode(at, self.ledger.next_key, &keys);
