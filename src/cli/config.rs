@@ -27,8 +27,9 @@ use self::{
 };
 pub(super) use self::{key::split_message_and_tip, notice::ConfigNotice, print::print_settings};
 use super::{
-    Cli, CliCommand, DirectoryFlags,
+    Cli, CliCommand,
     examples::with_examples,
+    flags::DirectoryFlags,
     groups::{hide_global_argument, with_grouped_help},
 };
 use midex_domain::{
@@ -91,6 +92,12 @@ impl ConfigFiles {
             workflows: flag_directory("workflows", &cli.global.workflows),
             agents: flag_directory("agents", &cli.global.agents),
         };
+        // A data directory on the command line replaces one of the user's file.
+        if cli.global.directory_flags.data_dir.is_some()
+            && matches.value_source("well_known") != Some(ValueSource::CommandLine)
+        {
+            cli.global.well_known = false;
+        }
         let take_project_directory = |name: &str, dir: &mut Option<PathBuf>| {
             let is_default = matches.value_source(name) == Some(ValueSource::DefaultValue);
             let owner = self.find_setting(name).map(|(file, _)| file.owner);

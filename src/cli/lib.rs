@@ -17,6 +17,7 @@ mod diff;
 mod doctor;
 mod examples;
 mod execution_id;
+mod flags;
 pub mod graph;
 mod groups;
 mod guard;
@@ -53,18 +54,13 @@ mod visible;
 mod waits;
 mod when;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-    path::PathBuf,
-    process::ExitCode,
-    time::Duration,
-};
+use std::{io, process::ExitCode};
 
 pub use self::output::Output;
 use self::{
-    command::{HintContext, quoted},
+    command::HintContext,
     examples::with_examples,
+    flags::{GlobalFlags, load_config},
     output::unwritable_output_error,
     refusal::{
         format_report, message_with_violations, print_command_line_error, print_warning,
@@ -72,14 +68,12 @@ use self::{
     },
     visible::replace_hidden_chars,
 };
-use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
-use midex_catalog::call::{normalize_allowed_host, normalize_secret_host};
+use clap::{ArgMatches, Args, Parser, Subcommand};
 use midex_domain::{
-    ProjectDirectories,
     error::{Error, Result},
     limits,
 };
-use midex_server::config::{AuthorTarget, Config, parse_names, parse_token_ttl, split_names};
+use midex_server::config::Config;
 
 /// The exit code of a command that succeeded.
 pub const EXIT_OK: u8 = 0;
@@ -100,119 +94,6 @@ struct Cli {
     global: GlobalFlags,
     #[command(subcommand)]
     command: CliCommand,
-}
-
-/// The flags that every command takes.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Global options (the others: midex help options)")]
-struct GlobalFlags {
-    /// The directory where executions are stored
-    #[arg(
-        long,
-        global = true,
-        value_name = "DIR",
-        hide_default_value = true,
-        help = "The directory where executions are stored [default: MIDEX_DATA_DIR, else midex.toml, else the user's data directory]"
-    )]
-    data_dir: Option<PathBuf>,
-    /// The directories that were given as flags: only then further commands need them too
-    #[arg(skip)]
-    directory_flags: DirectoryFlags,
-    /// The directories that the project's file names
-    #[arg(skip)]
-    project_directories: ProjectDirectories,
-    /// A directory of workflows that take precedence over the project's, the user's and those that come with midex
-    #[arg(long, global = true, value_name = "DIR")]
-    workflows: Option<PathBuf>,
-    /// A directory of agents that take precedence over the project's, the user's and those that come with midex
-    #[arg(long, global = true, value_name = "DIR")]
-    agents: Option<PathBuf>,
-    /// How long a continuation token is valid
-    #[arg(long, global = true, value_name = "DURATION", default_value = "24h", value_parser = parse_token_ttl)]
-    token_ttl: Duration,
-    /// An environment variable that input defaults may read; may be given several times
-    #[arg(
-        long,
-        global = true,
-        value_name = "NAME",
-        value_parser = parse_names,
-        hide_default_value = true,
-        help = "An environment variable that input defaults may read; may be given several times [default: the comma-separated names in MIDEX_ALLOW_ENV, else midex.toml]"
-    )]
-    allow_env: Vec<String>,
-    /// An environment variable that server steps may use as a secret; may be given several times
-    #[arg(
-        long,
-        global = true,
-        value_name = "NAME",
-        value_parser = parse_names,
-        hide_default_value = true,
-        help = "An environment variable that server steps may use as a secret; may be given several times [default: the comma-separated names in MIDEX_SECRET_ENV, else midex.toml]"
-    )]
-    secret_env: Vec<String>,
-    /// Allow a secret to be sent only to this host; may be given several times
-    #[arg(long, global = true, value_name = "NAME=HOST", value_parser = parse_secret_host)]
-    secret_host: Vec<(String, String)>,
-    /// A directory that agents may import catalogs from, or the HOST:PORT of a server; may be given several times
-    #[arg(
-        long,
-        global = true,
-        value_name = "DIR|HOST:PORT",
-        value_hint = clap::ValueHint::AnyPath,
-        help = "A directory that agents may import catalogs from, in addition to the project and the user's own directory, or a HOST:PORT that is not public; may be given several times"
-    )]
-    import_from: Vec<String>,
-    /// Where the tools of the toolset `author` write workflows
-    #[arg(long, global = true, value_name = "WHOSE", value_enum, default_value_t = AuthorToArg::User)]
-    author_to: AuthorToArg,
-    /// Print JSON instead of text
-    #[arg(long, global = true)]
-    json: bool,
-}
-
-/// The directories that were given as flags.
-#[derive(Clone, Debug, Default)]
-struct DirectoryFlags {
-    data_dir: Option<PathBuf>,
-    workflows: Option<PathBuf>,
-    agents: Option<PathBuf>,
-}
-
-/// Whose workflows are written.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum AuthorToArg {
-    #[value(
-        help = "The directory that REGISTRY_WORKFLOWS_PATH or REGISTRY_CONFIG_PATH names, else the user's"
-    )]
-    User,
-    #[value(help = "The project's directory")]
-    Project,
-}
-
-impl From<AuthorToArg> for AuthorTarget {
-    fn from(arg: AuthorToArg) -> Self {
-        match arg {
-            AuthorToArg::User => Self::User,
-            AuthorToArg::Project => Self::Project,
-        }
-    }
-}
-
-impl GlobalFlags {
-    /// The flags that a follow-up command needs to reach the same executions and definitions, as they were given.
-    fn follow_up_flags(&self) -> String {
-        let directories = &self.directory_flags;
-        let flags = [
-            ("--data-dir", &directories.data_dir),
-            ("--workflows", &directories.workflows),
-            ("--agents", &directories.agents),
-        ];
-        let flag = |(name, dir): (&str, &Option<PathBuf>)| {
-            let dir = dir.as_ref()?.display().to_string();
-            Some(format!(" {name} {}", quoted(&dir)))
-        };
-        flags.into_iter().filter_map(flag).collect()
-    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -355,8 +236,15 @@ pub fn main() -> ExitCode {
         }
     };
     let is_serve = matches!(cli.command, CliCommand::Serve(_));
-    let log = log::start_logging(is_serve);
     let (json, hints) = (cli.global.json, HintContext::new(cli.global.follow_up_flags()));
+    let log_file = if is_serve { cli.global.log_file() } else { Ok(None) };
+    let log = match log_file.and_then(|file| log::start_logging(is_serve, file.as_deref())) {
+        Ok(log) => log,
+        Err(error) => {
+            report_error(&error, json, &hints);
+            return exit_code(error.exit_code());
+        }
+    };
     let config_check = report_config_problems(&files, &cli.command);
     let result = config_check.and_then(|()| dispatch(cli, &matches, &files, &log));
     if let (Err(error), true) = (&result, is_serve) {
@@ -509,54 +397,6 @@ fn takes_color() -> bool {
     let is_forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|force| force != "0");
     let choice = anstream::AutoStream::choice(&io::stdout());
     choice != anstream::ColorChoice::Never && (is_forced || !is_dumb_terminal)
-}
-
-fn load_config(global: &GlobalFlags) -> Result<Config> {
-    let names = |lists: &[String]| lists.iter().flat_map(|names| split_names(names)).collect();
-    Ok(Config {
-        workflows_dir: global.workflows.clone(),
-        agents_dir: global.agents.clone(),
-        project_directories: global.project_directories.clone(),
-        token_ttl: global.token_ttl,
-        allow_env: names(&global.allow_env),
-        secret_env: names(&global.secret_env),
-        secret_hosts: group_secret_hosts(&global.secret_host),
-        import_from: global
-            .import_from
-            .iter()
-            .flat_map(|source| parse_catalog_sources(source))
-            .collect(),
-        author_to: global.author_to.into(),
-        ..Config::new(global.data_dir.clone())?
-    })
-}
-
-/// The hosts that each secret may be sent to.
-fn group_secret_hosts(pairs: &[(String, String)]) -> BTreeMap<String, BTreeSet<String>> {
-    let mut hosts = BTreeMap::<_, BTreeSet<_>>::new();
-    for (name, host) in pairs {
-        hosts.entry(name.clone()).or_default().insert(host.clone());
-    }
-    hosts
-}
-
-fn parse_secret_host(text: &str) -> std::result::Result<(String, String), String> {
-    let parsed = text.split_once('=').and_then(|(name, host)| {
-        let name = Some(name.trim()).filter(|name| !name.is_empty())?;
-        Some((name.to_owned(), normalize_secret_host(host.trim())?))
-    });
-    parsed.ok_or_else(|| {
-        "it is NAME=HOST or NAME=HOST:PORT, as DEPLOY_KEY=api.example.com".to_owned()
-    })
-}
-
-/// The catalog sources in one value of `--import-from`, with directories as absolute paths.
-fn parse_catalog_sources(text: &str) -> Vec<String> {
-    let absolute_source = |from: String| match std::path::absolute(&from) {
-        Ok(path) if normalize_allowed_host(&from).is_none() => path.display().to_string(),
-        _ => from,
-    };
-    split_names(text).into_iter().map(absolute_source).collect()
 }
 
 /// Runs a command on a new runtime. At the end the runtime is shut down in the background, so that an unfinished read

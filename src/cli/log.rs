@@ -1,4 +1,4 @@
-//! Logging to stderr. `RUST_LOG` selects the lines, but cannot override the following rule.
+//! Logging to stderr, and to a file for a server with `--well-known`. `RUST_LOG` selects the lines, but cannot override the following rule.
 //!
 //! Only midex's own lines are shown with their message and fields: they are written so that none contains data that a
 //! caller sent or received. Other crates log whole messages, headers and panics, some of them as errors, and may do so
@@ -7,6 +7,7 @@
 //!
 //! Logging never blocks: lines are queued ([`queue`]), and each kind of line has a limit ([`kinds`]).
 
+mod file;
 mod queue;
 mod rate_limit;
 
@@ -14,6 +15,7 @@ use std::{
     any::Any,
     fmt::{Debug, Write as _},
     io, panic,
+    path::Path,
 };
 
 use tracing::{
@@ -29,8 +31,11 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use self::queue::LineQueue;
-use midex_domain::limits;
+use self::{file::JsonLogFile, queue::LineQueue};
+use midex_domain::{
+    error::{Code, Error, Result},
+    limits,
+};
 
 /// The text that replaces the message of another crate.
 const WITHHELD_MESSAGE: &str = "its words are withheld: they may hold what was sent";
@@ -38,24 +43,39 @@ const WITHHELD_MESSAGE: &str = "its words are withheld: they may hold what was s
 /// The log of this process. Dropping it, also in a panic, flushes the queued lines, for at most
 /// [`limits::LOG_FLUSH_MAX`].
 #[derive(Debug)]
-pub(super) struct Log(LineQueue);
+pub(super) struct Log {
+    stderr: LineQueue,
+    file: Option<LineQueue>,
+}
 
 impl Log {
     /// Writes a line verbatim.
     pub(super) fn write_line(&self, line: &str) {
-        self.0.push_line(format!("{line}\n").as_bytes());
+        self.stderr.push_line(format!("{line}\n").as_bytes());
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.0.flush(limits::LOG_FLUSH_MAX);
+        for queue in [Some(&self.stderr), self.file.as_ref()].into_iter().flatten() {
+            queue.flush(limits::LOG_FLUSH_MAX);
+        }
     }
 }
 
 /// Starts logging; a second call has no effect. A server logs at `info`. Other commands print what the user has to
-/// know, and log nothing unless `RUST_LOG` is set.
-pub(super) fn start_logging(is_server: bool) -> Log {
+/// know, and log nothing unless `RUST_LOG` is set. The lines also go to `file` as JSON, if it is given: those of midex alone.
+///
+/// # Errors
+/// `FILE_UNUSABLE` if the file cannot be opened.
+pub(super) fn start_logging(is_server: bool, file: Option<&Path>) -> Result<Log> {
+    let opened = file.map(|path| {
+        JsonLogFile::open(path).map_err(|error| {
+            let message = format!("{} cannot be opened for the log: {error}", path.display());
+            Error::new(Code::FileUnusable, message).with_source(error)
+        })
+    });
+    let file = opened.transpose()?.map(LineQueue::start_writer);
     let queue = LineQueue::start_writer(io::stderr());
     let default_filter = if is_server {
         // rmcp logs every refused call again, and its message would be withheld anyway.
@@ -65,11 +85,17 @@ pub(super) fn start_logging(is_server: bool) -> Log {
     };
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default_filter));
-    let _ = tracing_subscriber::registry().with(filter).with(log_layers(&queue)).try_init();
+    let file_layer = file.as_ref().map(|queue| {
+        let writer = queue.clone();
+        let layer = fmt::layer().json().with_writer(move || writer.clone());
+        layer.with_filter(filter_fn(is_from_own_crate).and(RateLimit(queue.clone())))
+    });
+    let layers = log_layers(&queue).and_then(file_layer);
+    let _ = tracing_subscriber::registry().with(filter).with(layers).try_init();
     if is_server {
         panic::set_hook(Box::new(log_panic));
     }
-    Log(queue)
+    Ok(Log { stderr: queue, file })
 }
 
 /// The layers that format the selected events: midex's own with their message, others with only their place.

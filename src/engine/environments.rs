@@ -8,33 +8,33 @@ use std::{
 use midex_domain::limits;
 
 /// Environment variables by name.
-pub type Environment = BTreeMap<String, String>;
+pub type EnvironmentVariables = BTreeMap<String, String>;
 
-type EnvironmentsByProject = BTreeMap<String, Arc<Environment>>;
+type EnvironmentsByProject = BTreeMap<String, Arc<EnvironmentVariables>>;
 
 /// The environment variables that the executions of each project may see. Several programs share one engine, and none
 /// sees variables that only another one allowed. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Environments {
-    default_environment: Arc<Environment>,
+    default_environment: Arc<EnvironmentVariables>,
     by_project: Arc<RwLock<EnvironmentsByProject>>,
 }
 
 impl Environments {
     /// The variables for executions of projects without variables of their own.
-    pub fn default_for_all_projects(environment: Environment) -> Self {
+    pub fn default_for_all_projects(environment: EnvironmentVariables) -> Self {
         Self { default_environment: Arc::new(environment), by_project: Arc::default() }
     }
 
     /// Sets the variables that the executions of `project` see from now on. An empty set changes nothing. If there are
     /// more than [`limits::ENVIRONMENTS_MAX`] projects, another one is forgotten.
-    pub fn set(&self, project: &str, environment: Arc<Environment>) {
+    pub fn set(&self, project: &str, environment: Arc<EnvironmentVariables>) {
         insert_environment(&mut self.write(), project, environment);
     }
 
     /// Whether the executions of `project` see exactly these variables. If none were set for the project yet, sets
     /// them.
-    pub fn claim_project(&self, project: &str, environment: &Arc<Environment>) -> bool {
+    pub fn claim_project(&self, project: &str, environment: &Arc<EnvironmentVariables>) -> bool {
         // One lock for both: of two callers that claim a project at once only one may set its variables.
         let mut all = self.write();
         if let Some(known) = all.get(project) {
@@ -45,7 +45,7 @@ impl Environments {
     }
 
     /// The variables that an execution of this project sees.
-    pub fn environment_of_project(&self, project: Option<&str>) -> Arc<Environment> {
+    pub fn environment_of_project(&self, project: Option<&str>) -> Arc<EnvironmentVariables> {
         let all = self.read();
         let project_environment = project.and_then(|project| all.get(project));
         project_environment.unwrap_or(&self.default_environment).clone()
@@ -63,7 +63,7 @@ impl Environments {
 fn insert_environment(
     all: &mut EnvironmentsByProject,
     project: &str,
-    environment: Arc<Environment>,
+    environment: Arc<EnvironmentVariables>,
 ) {
     if environment.is_empty() {
         return;
@@ -80,8 +80,8 @@ fn insert_environment(
 mod tests {
     use super::*;
 
-    fn one_variable(value: &str) -> Environment {
-        Environment::from([("NAME".to_owned(), value.to_owned())])
+    fn one_variable(value: &str) -> EnvironmentVariables {
+        EnvironmentVariables::from([("NAME".to_owned(), value.to_owned())])
     }
 
     #[test]

@@ -2,3 +2,4 @@
 
 mod canaries;
 mod stderr;
+mod well_known;

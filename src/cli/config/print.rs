@@ -1,6 +1,10 @@
 //! `midex config`: prints each setting with its value and source, and the findings of the files.
 
-use std::{ffi::OsStr, fmt::Write as _, path::PathBuf};
+use std::{
+    ffi::OsStr,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use clap::{ArgMatches, parser::ValueSource};
 use serde::Serialize;
@@ -73,14 +77,14 @@ fn find_effective_setting(
         (ValueKind::List, raw) => {
             json!(raw.iter().flat_map(|names| split_names(names)).collect::<Vec<_>>())
         }
-        (ValueKind::Path, []) if key.name == "data-dir" => json!(config.data_dir),
+        (ValueKind::Path, _) if key.name == "data-dir" => json!(absolute_path(&config.data_dir)),
         // Without an HTTP address stdio is served, whatever the default of the flag is.
         (ValueKind::Switch, _)
             if key.name == "stdio" && matches!(source, SettingSource::Default) =>
         {
             json!(args.transports.serves_stdio())
         }
-        (ValueKind::Path, [path, ..]) => json!(absolute_path(path)),
+        (ValueKind::Path, [path, ..]) => json!(absolute_path(Path::new(&**path))),
         (_, []) => Value::Null,
         (ValueKind::Number | ValueKind::Switch, [value, ..]) => {
             value.parse().unwrap_or_else(|_| json!(value))
@@ -91,7 +95,7 @@ fn find_effective_setting(
     EffectiveSetting { name: key.name, value, from: source, unless }
 }
 
-fn absolute_path(path: &str) -> PathBuf {
+fn absolute_path(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
 

@@ -7,8 +7,10 @@ limits! {
 pub const TOOL_NAME_BYTES_MAX: usize = 64;
 /// How long a call that continues a session waits while the server works.
 pub const SESSION_WAIT: Duration = Duration::from_secs(25);
-/// Workflows whose own tools are listed, in the order of their names; each has three.
+/// Workflows whose own tools are listed, in the order of their names; each has at most six.
 pub const EXPOSED_WORKFLOWS_MAX: usize = 20;
+/// Other open steps that a prompt of an orchestrator names; further ones are counted.
+pub const OTHER_STEPS_SHOWN_MAX: usize = 8;
 /// Longest frame (one line) of a stdio client; a longer one gets an error answer.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// JSON values in one frame or request body of a client. A parsed value takes about 100 bytes of memory.
@@ -21,6 +23,8 @@ pub const CLIENT_STALL_MAX: Duration = Duration::from_secs(15 * 60);
 pub const CLIENT_PIPE_BYTES: usize = 256 << 10;
 /// Frames read from a client ahead of the service.
 pub const READ_AHEAD_FRAMES_MAX: usize = 64;
+/// Size of the log file in the well-known directory; further lines are dropped.
+pub const LOG_FILE_BYTES_MAX: u64 = 10 << 20;
 /// Bytes of replies written with one system call.
 pub const WRITE_BYTES_MAX: usize = 256 << 10;
 /// Bytes buffered for one side of a relay; when the buffer is full, reading stops.
