@@ -87,7 +87,7 @@ pub use midex_domain::{
 pub use midex_domain::{limits, offer::StepOption, span::HumanDuration};
 pub use midex_registry::{Registry, Sources, WorkflowEntry};
 pub use midex_server::{
-    app::{App, ExecutionTurn, ListRequest, OpenWork, Options, Turn},
+    app::{App, Environment, ExecutionTurn, ListRequest, OpenWork, Options, Turn},
     config::Config,
 };
 
@@ -146,8 +146,8 @@ pub use midex_server::{
 pub mod activity {
     pub use midex_domain::{execution::OperationFailure, operation::BoxFuture};
     pub use midex_engine::activity::{
-        Activities, Activity, Context, Function, Middleware, NextRun, Outcome, RetryPolicy,
-        TypedActivity, activity, function,
+        Activities, Activity, Context, Function, Middleware, NextRun, Node, NodeActivity, Outcome,
+        RetryPolicy, TypedActivity, activity, function, node,
     };
 }
 
@@ -215,6 +215,72 @@ pub mod engine {
 /// ```
 pub mod workflow {
     pub use midex_registry::{StepBuilder as Step, WorkflowBuilder as Workflow};
+}
+
+/// Orchestrator tools: one tool leads a model through a workflow, with a prompt for each turn (`expose.orchestrator` of a
+/// workflow). Here are the names that they share with tools of your own, and the directory of mcp-workflow.
+///
+/// ```
+/// use midex::{
+///     App, Config, Environment, Options, SteadyClock, SystemIds,
+///     activity::{Activities, Node, Outcome, node},
+///     orchestrator::{USER_INPUT, WORKFLOW_STATE_DATA},
+///     workflow::{Step, Workflow},
+/// };
+/// use serde_json::json;
+///
+/// #[derive(schemars::JsonSchema, serde::Deserialize)]
+/// struct State {
+///     name: String,
+/// }
+///
+/// struct Greet;
+///
+/// impl Node for Greet {
+///     type State = State;
+///
+///     fn name(&self) -> &str {
+///         "Greet"
+///     }
+///
+///     fn execute(&self, state: &State) -> Outcome {
+///         Ok(json!({ "greeting": format!("Hello {}", state.name) }))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> midex::Result<()> {
+/// let greet = Workflow::new("greet")
+///     .description("Greets somebody")
+///     .input("name", json!({ "type": "string" }))
+///     .step(Step::activity("Greet"))
+///     .set("memory", json!({ "greeting": null }))
+///     .final_output("${{ memory.greeting }}")
+///     .set("expose", json!({ "orchestrator": { "tool_id": "greeter" } }));
+/// let config = Config::new(Some("unused".into()))?;
+/// let app = App::with_options(Options {
+///     activities: Activities::default().with_activity(node(Greet))?,
+///     definitions: vec![greet],
+///     environment: Environment::Test,
+///     ..Options::new(config, Arc::new(SteadyClock::default()), Arc::new(SystemIds))
+/// });
+/// app.check_definitions().await?;
+/// # use std::sync::Arc;
+/// // A client of `midex::mcp::Server` calls the tool `greeter` with these two arguments.
+/// assert_eq!((USER_INPUT, WORKFLOW_STATE_DATA), ("userInput", "workflowStateData"));
+/// app.stop().await
+/// # }
+/// ```
+pub mod orchestrator {
+    pub use midex_domain::orchestrator::{
+        EXTRACTED_PROPERTIES, USER_INPUT, USER_UTTERANCE, WORKFLOW_STATE_DATA, WorkflowStateData,
+    };
+    #[cfg(feature = "mcp")]
+    pub use midex_mcp::WorkflowTool;
+    pub use midex_server::well_known::{
+        WELL_KNOWN_DIR_NAME, well_known_directory_path, workflow_logs_path,
+        workflow_state_store_path,
+    };
 }
 
 /// Operations of your own program in the place of the user's catalogs: [`Options::operations`].

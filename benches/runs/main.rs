@@ -2,6 +2,7 @@
 //! the line transport in this process, and judged by the ratio of the medians.
 //!
 //! * run: `workflow.run` of five steps that the server does, beside the engine from the start to the end of the same.
+//! * turns: a call of an orchestrator tool, beside `workflow.next_step` on the same steps, with 64 clients in flight.
 //! * tasks: `tasks/get`, beside `workflow.read` of the status, with few and with 10,000 open executions.
 //!
 //! `cargo bench --bench runs` prints the figures and fails where one misses its bar.
@@ -48,6 +49,10 @@ const ROUNDS: usize = 400;
 const RUN_MOST: f64 = 1.2;
 /// How much longer `tasks/get` may take than a read of the status.
 const TASK_MOST: f64 = 1.1;
+/// How much longer a call of an orchestrator may take than `workflow.next_step`.
+const TURN_MOST: f64 = 1.1;
+const CLIENTS: usize = 64;
+const TURNS: usize = 10;
 const OPEN: [usize; 2] = [10, 10_000];
 
 const FIVE: &str = "workflow: five
@@ -107,7 +112,8 @@ fn tasks() -> Value {
 
 async fn open_app(dir: &Path) -> Arc<App> {
     fs::create_dir_all(dir.join("workflows")).expect("a directory");
-    for (name, text) in [("five", FIVE), ("waits", WAITS)] {
+    let turns = turns_manifest();
+    for (name, text) in [("five", FIVE), ("waits", WAITS), ("turns", &turns)] {
         fs::write(dir.join(format!("workflows/{name}.yaml")), text).expect("a file");
     }
     let mut config = Config::new(Some(dir.join("data"))).expect("a configuration");
@@ -164,6 +170,60 @@ async fn measure_runs(app: &Arc<App>) -> bool {
     hold("workflow.run / engine", times, RUN_MOST)
 }
 
+/// Ten steps of a model.
+fn turns_manifest() -> String {
+    let steps = (0..TURNS).map(|at| {
+        let result =
+            "result: { type: object, required: [text], properties: { text: { type: string } } }";
+        format!("  - {{ id: s{at}, guidance: Write number {at}., {result} }}\n")
+    });
+    let expose = "expose: { orchestrator: { tool_id: lead } }";
+    format!("workflow: turns\ndescription: Ten texts\n{expose}\nsteps:\n")
+        + &steps.collect::<String>()
+}
+
+/// Leads two executions of ten steps at a time, one through the orchestrator and one with tokens, a step of each in turns; the
+/// microseconds of each call.
+async fn time_turns(app: Arc<App>, rounds: usize) -> [Vec<f64>; 2] {
+    let [mut led, mut stepped] = [Client::connect(app.clone()), Client::connect(app)];
+    let mut times = [Vec::new(), Vec::new()];
+    let content = |line: &str| {
+        let answer: Value = serde_json::from_str(line).expect("an answer");
+        answer["result"]["structuredContent"].clone()
+    };
+    let output = json!({ "text": "A text of some length, as a model would write it." });
+    for _ in 0..rounds {
+        led.ask("tools/call", json!({ "name": "lead", "arguments": {} }), json!({})).await;
+        let start = json!({ "name": "workflow.start", "arguments": { "workflow_name": "turns" } });
+        stepped.ask("tools/call", start, json!({})).await;
+        for _ in 0..TURNS {
+            let state = content(&led.line)["workflowStateData"].clone();
+            let arguments = json!({ "userInput": output, "workflowStateData": state });
+            let call = json!({ "name": "lead", "arguments": arguments });
+            times[0].push(led.ask("tools/call", call, json!({})).await);
+            let token = content(&stepped.line)["new_token"].clone();
+            let arguments = json!({ "token": token, "output": output });
+            let call = json!({ "name": "workflow.next_step", "arguments": arguments });
+            times[1].push(stepped.ask("tools/call", call, json!({})).await);
+        }
+        assert!(led.line.contains("has concluded"), "{}", led.line);
+        assert!(stepped.line.contains("completed"), "{}", stepped.line);
+    }
+    times
+}
+
+async fn measure_turns(app: &Arc<App>) -> bool {
+    let clients = (0..CLIENTS).map(|_| tokio::spawn(time_turns(app.clone(), 20)));
+    let clients: Vec<_> = clients.collect();
+    let mut times = [Vec::new(), Vec::new()];
+    for client in clients {
+        let [ours, reference] = client.await.expect("a client");
+        times[0].extend(ours);
+        times[1].extend(reference);
+    }
+    hold("orchestrator / next_step, 64 in flight", times, TURN_MOST)
+}
+
 async fn measure_tasks(app: &Arc<App>, open: usize, already_open: usize) -> bool {
     let mut ids = Vec::new();
     for _ in already_open..open {
@@ -188,6 +248,7 @@ fn main() -> ExitCode {
     let held = runtime.block_on(async {
         let app = open_app(dir.path()).await;
         let mut held = measure_runs(&app).await;
+        held &= measure_turns(&app).await;
         let mut open = 0;
         for count in OPEN {
             held &= measure_tasks(&app, count, open).await;

@@ -63,7 +63,7 @@ pub fn check_workflow(
     commands::check_requirements(sink, draft, known.abilities.operation_lookup());
     let steps = check_steps(sink, draft, known, &mut quota);
     let hooks = hooks::check_hooks(sink, draft, known);
-    let exposed_tools = expose::check_exposed_tools(sink, draft);
+    let (exposed_tools, orchestrator) = expose::check_exposed_tools(sink, draft);
     keep_one_finding_per_template(sink);
     let accepted: Vec<String> =
         draft.document.deserialize_key(grammar::ACCEPT_KEY).unwrap_or_default();
@@ -96,6 +96,7 @@ pub fn check_workflow(
         max_steps: limit("max_steps"),
         requires: commands::parse_required_catalogs(draft),
         exposed_tools,
+        orchestrator,
         bodies: hooks,
         compensate_when: hooks::read_compensate_when(draft),
     });
@@ -188,7 +189,7 @@ fn check_steps(
     flow.check_arms_and_reachability(findings);
     hooks::check_joins_and_run_when(findings, &list, &flow);
     questions::check_requested_inputs(findings, draft, &list);
-    schema::check_result_schemas(findings, &list, quota);
+    schema::check_step_schemas(findings, &list, quota);
     let calls =
         commands::check_run_steps(findings, draft, &list, known.abilities.operation_lookup());
     let secrets = known.abilities.secrets.as_ref();

@@ -3,6 +3,7 @@
 //! before.
 
 mod compiled;
+mod expose;
 mod graph;
 mod pattern;
 mod requirement;
@@ -19,8 +20,10 @@ use serde_json::{Map, Value, json};
 pub use self::compiled::{
     ALL_VALUES_KEY, CompiledOutput, CompiledStep, CompiledWorkflow, collect_expression_texts,
 };
+pub(super) use self::expose::list_tool_names;
 pub(super) use self::graph::reachable_from;
 pub use self::{
+    expose::{ExposedAction, ExposedTools, Orchestrator, UtilityTools},
     graph::StepGraph,
     pattern::OutputPattern,
     requirement::CatalogRequirement,
@@ -94,9 +97,12 @@ pub struct Workflow {
     /// The catalogs that it requires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<CatalogRequirement>,
-    /// The tools that it exposes, if any.
+    /// The tools for its sessions, if it exposes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposed_tools: Option<ExposedTools>,
+    /// Its orchestrator tool, if it exposes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orchestrator: Option<Orchestrator>,
     /// The hooks of the workflow, which run before an execution ends. Each is a step of a kind that the server does
     /// without a model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -107,53 +113,6 @@ pub struct Workflow {
         skip_serializing_if = "is_default_compensate_when"
     )]
     pub compensate_when: Vec<State>,
-}
-
-/// The tools that the server offers for one workflow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExposedTools {
-    /// What their names begin with.
-    pub prefix: String,
-    /// Whether a call answers after each step of the server.
-    #[serde(default)]
-    pub is_paced: bool,
-}
-
-/// What an exposed tool does. Its name is the prefix and the name of the action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExposedAction {
-    /// Starts an execution.
-    Start,
-    /// Continues it.
-    Continue,
-    /// Reads where it stands.
-    Status,
-}
-
-impl ExposedAction {
-    /// Every action.
-    pub const ALL: [Self; 3] = [Self::Start, Self::Continue, Self::Status];
-
-    const fn suffix(self) -> &'static str {
-        match self {
-            Self::Start => "_start",
-            Self::Continue => "_continue",
-            Self::Status => "_status",
-        }
-    }
-}
-
-impl ExposedTools {
-    /// The name of the tool for an action.
-    pub fn tool_name(&self, action: ExposedAction) -> String {
-        format!("{}{}", self.prefix, action.suffix())
-    }
-
-    /// The action of the tool of this name; `None` for other names.
-    pub fn find_action(&self, tool: &str) -> Option<ExposedAction> {
-        let suffix = tool.strip_prefix(&*self.prefix)?;
-        ExposedAction::ALL.into_iter().find(|action| action.suffix() == suffix)
-    }
 }
 
 /// The default of [`Workflow::compensate_when`]: compensation runs only after a failure.
@@ -287,6 +246,21 @@ impl Definition {
     pub fn output_schema(&self, position: usize) -> &Schema {
         let schema = self.schemas().get(position).and_then(Option::as_ref);
         schema.unwrap_or_else(|| default_output_schema())
+    }
+
+    /// Whether a text is an output of the step, so that it is not read as JSON. False if there is no such step.
+    pub fn accepts_text(&self, step: &StepId, text: &str) -> bool {
+        let Some(position) = self.workflow.steps.iter().position(|known| known.id == *step) else {
+            return false;
+        };
+        match &self.workflow.steps[position].acting_step().kind {
+            // A plain string may be the user's own words.
+            StepKind::Input { reextract, .. } => *reextract,
+            StepKind::Extract { .. } => false,
+            // The result of a utility tool is an object.
+            StepKind::Tool { name } if self.workflow.find_exposed_action(name).is_some() => false,
+            _ => self.output_schema(position).find_violations(&text.into()).is_empty(),
+        }
     }
 
     fn schemas(&self) -> &[Option<Schema>] {

@@ -108,6 +108,9 @@ pub struct Input {
     /// How many seconds a list of choices is used again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_ttl_sec: Option<u32>,
+    /// Further keywords of JSON Schema. A workflow declares none; a call of a utility tool may.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub schema: Map<String, Value>,
 }
 
 /// What a value must satisfy beyond its type. Lengths count Unicode characters.

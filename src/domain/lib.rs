@@ -27,6 +27,7 @@ pub mod nearest;
 pub mod node;
 pub mod offer;
 pub mod operation;
+pub mod orchestrator;
 pub mod schema;
 pub mod span;
 pub mod state;

@@ -13,6 +13,7 @@ mod listing;
 mod options;
 mod past;
 mod previous;
+mod prompt;
 mod question;
 mod reply;
 mod same_keys;
@@ -39,13 +40,17 @@ pub use self::{
     },
     past::PastPoint,
     previous::{PreviousOutput, full_output},
+    prompt::{
+        StepPrompt, build_utility_prompt, collect_previous, format_concluded_prompt,
+        format_waiting_prompt,
+    },
     reply::{AdvanceReply, ReadyStep, StepView, build_advance_reply, build_current_reply},
     status::{
         ChildView, CurrentStep, DefinitionView, ForkOriginView, Reader, StatusView, StepCounts,
         build_status, current_step, current_step_for_people,
     },
     subject::{LoadedValues, TruncatedValue, ValueRequest, ViewContext},
-    task::rename_next_call,
+    task::{ResultCall, TaskText, format_tool_prompt},
     waits::{GateView, ProgressView, SignalView, WaitView},
 };
 use super::{
@@ -64,7 +69,7 @@ fn continuation_token(execution: &Execution, step: &Step, grant: TokenGrant) -> 
 }
 
 /// The persona of the step of this name; `None` if the step names no agent.
-fn persona_of(definition: &Definition, step: &str) -> Option<String> {
+pub fn persona_of(definition: &Definition, step: &str) -> Option<String> {
     let mut steps = definition.workflow.steps.iter();
     let step = steps.find(|known| known.id.as_str() == step)?;
     step.agent_name().map(|_| definition.persona(step).to_owned())

@@ -59,7 +59,7 @@ use self::{
 };
 pub use self::{
     children::{NoWorkflows, Workflows},
-    environments::{Environment, Environments},
+    environments::{EnvironmentVariables, Environments},
     events::ExecutionEvents,
     examine::{Examination, StuckExecution},
     fork::ForkRequest,
@@ -67,7 +67,7 @@ pub use self::{
     purge::{PurgeReport, PurgeRequest},
     removal::{Cleanup, Retention},
     secrets::Secrets,
-    turn::TurnState,
+    turn::{LastTransition, TurnState},
 };
 use crate::{
     activity::{Activities, Middleware},
@@ -241,7 +241,7 @@ impl Shared {
         &'a self,
         definition: &'a Definition,
         values: &'a Values,
-        env: &'a Environment,
+        env: &'a EnvironmentVariables,
     ) -> DecisionContext<'a> {
         DecisionContext {
             values,
@@ -393,19 +393,24 @@ impl Engine {
         token: &str,
         submission: impl Into<Submission>,
     ) -> Result<AdvanceReply> {
+        let answer = self.send_submission(token, submission.into()).await?;
+        self.build_advanced_reply(answer).await
+    }
+
+    async fn send_submission(&self, token: &str, submission: Submission) -> Result<Answer> {
         let parsed = Token::parse(token);
         let result = match &parsed {
-            Ok(token) => self.advance_with_token(token, submission.into()).await,
+            Ok(token) => self.send_parsed_submission(token, submission).await,
             Err(error) => Err(error.clone()),
         };
         result.inspect_err(|error| self.record_refusal(parsed.as_ref().ok(), error))
     }
 
-    async fn advance_with_token(
+    async fn send_parsed_submission(
         &self,
         token: &Token,
         submission: Submission,
-    ) -> Result<AdvanceReply> {
+    ) -> Result<Answer> {
         let id = &token.execution_id;
         let command = Command::Advance { token: token.clone(), submission: Arc::new(submission) };
         match self.send_command(id, command).await {
@@ -415,7 +420,7 @@ impl Engine {
                 future?;
                 Err(error)
             }
-            answer => self.build_advanced_reply(answer?).await,
+            answer => answer,
         }
     }
 

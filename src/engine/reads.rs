@@ -121,6 +121,18 @@ impl Engine {
     }
 
     pub(super) async fn build_status(&self, durable: &DurableExecution) -> Result<StatusView> {
+        let mut status = self.build_status_without_forks(durable).await?;
+        let id = durable.execution.id();
+        let forks = self.shared.store.load_forks(id, limits::FORKS_SHOWN_MAX).await?;
+        status.forks = forks.iter().map(ToString::to_string).collect();
+        Ok(status)
+    }
+
+    /// The status without the forks, which only a read of the store finds.
+    pub(super) async fn build_status_without_forks(
+        &self,
+        durable: &DurableExecution,
+    ) -> Result<StatusView> {
         let state = durable.execution.state();
         let mut status = self.build_view(durable, None, view::build_status).await?;
         // An attempt may have failed before its child began. Such a child does not exist, and is left out.
@@ -138,9 +150,6 @@ impl Engine {
                 wait.progress = Some(progress);
             }
         }
-        let forks =
-            self.shared.store.load_forks(durable.execution.id(), limits::FORKS_SHOWN_MAX).await?;
-        status.forks = forks.iter().map(ToString::to_string).collect();
         if self.shared.wake_failures.is_faulted(durable.execution.id()) && !state.is_final() {
             // An execution that cannot be woken cannot be moved. This pause is not durable: only this process knows it.
             status.state = State::Paused.as_str().into();

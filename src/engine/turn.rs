@@ -1,12 +1,12 @@
 //! What has to happen next in an execution and the children that it waits for.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{DurableExecution, Engine, Listener, Topic};
 use midex_domain::{
-    Command, ExecutionId,
+    Command, ExecutionId, Row,
     error::Result,
-    execution::NextActor,
+    execution::{NextActor, Submission, Values},
     limits,
     view::{self, CurrentStep, StatusView},
 };
@@ -14,13 +14,21 @@ use midex_domain::{
 /// What has to happen next in an execution. A wait of a child is one of its parent.
 #[derive(Clone, Debug)]
 pub struct TurnState {
-    /// The status of the execution.
+    /// The status of the execution, without its forks.
     pub status: StatusView,
     /// Who has to act; `None` once the execution has ended.
     pub actor: Option<NextActor>,
     /// The executions in which that party has to act, as they are now: the execution itself or its children. Empty while the
     /// server works, and after the end.
     pub steps: Vec<CurrentStep>,
+}
+
+/// The transition that a call made, with the small values that it stored. It spares the next read of the turn its reads of the
+/// store.
+#[derive(Clone, Debug)]
+pub struct LastTransition {
+    row: Arc<Row>,
+    new_values: Values,
 }
 
 /// Who has to act next, and in which executions.
@@ -31,12 +39,40 @@ struct TurnPosition {
 }
 
 impl Engine {
+    /// Finishes a step without building an answer, for a caller that reads the next turn afterwards. Returns the
+    /// transition for [`Engine::turn_after`].
+    ///
+    /// # Errors
+    /// As [`Engine::advance`].
+    pub async fn submit(
+        &self,
+        token: &str,
+        submission: impl Into<Submission>,
+    ) -> Result<Option<LastTransition>> {
+        let answer = self.send_submission(token, submission.into()).await?;
+        let new_values = answer.new_values;
+        Ok(answer.row.map(|row| LastTransition { row, new_values }))
+    }
+
     /// What has to happen next in an execution. While only the server works on it, waits for at most `timeout` and
     /// [`limits::WAIT_MAX`]. Expired tokens of open steps are replaced.
     ///
     /// # Errors
     /// `EXECUTION_NOT_FOUND`, and those of the store.
     pub async fn turn(&self, id: &ExecutionId, timeout: Duration) -> Result<TurnState> {
+        self.turn_after(id, timeout, None).await
+    }
+
+    /// Like [`Engine::turn`], after a call that made this transition in the execution or in a child.
+    ///
+    /// # Errors
+    /// As [`Engine::turn`].
+    pub async fn turn_after(
+        &self,
+        id: &ExecutionId,
+        timeout: Duration,
+        last: Option<&LastTransition>,
+    ) -> Result<TurnState> {
         let listener = self.shared.notifier.new_listener();
         let mut deadline = std::pin::pin!(tokio::time::sleep(timeout.min(limits::WAIT_MAX)));
         let mut has_waited_enough = timeout.is_zero();
@@ -58,9 +94,16 @@ impl Engine {
         let mut steps = Vec::new();
         for durable in position.acting {
             let durable = self.renew_expired_tokens(durable).await?;
-            steps.push(self.build_view(&durable, None, view::current_step).await?);
+            let execution = &durable.execution;
+            let last = last.filter(|LastTransition { row, .. }| {
+                row.execution_id == *execution.id() && row.revision == execution.revision()
+            });
+            let row = last.map(|last| &*last.row);
+            let values = last.map_or_else(Values::new, |last| last.new_values.clone());
+            let view = view::current_step;
+            steps.push(self.build_view_with_values(values.into(), &durable, row, view).await?);
         }
-        let status = self.build_status(&position.root).await?;
+        let status = self.build_status_without_forks(&position.root).await?;
         Ok(TurnState { status, actor: position.actor, steps })
     }
 

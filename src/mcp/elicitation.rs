@@ -31,7 +31,7 @@ use midex_domain::{
     limits,
     view::{AdvanceReply, StatusView},
 };
-use midex_server::app::{App, ExecutionTurn, Turn, UserQuestion};
+use midex_server::app::{App, ExecutionTurn, LastTransition, Turn, UserQuestion};
 
 /// The outcome of a call: its answer, or a request for input from the user.
 pub(super) enum CallOutcome {
@@ -64,6 +64,8 @@ pub(super) struct InteractiveCall<'a> {
     started_execution: Option<ExecutionId>,
     /// Whether the client sent answers without the matching request state.
     has_unmatched_answers: bool,
+    /// The transition that the call made, if it is known.
+    pub(super) last_transition: Option<LastTransition>,
 }
 
 /// The request state that a client returns with its answers. It grants no more access than the execution id, which any
@@ -100,6 +102,7 @@ impl<'a> InteractiveCall<'a> {
             started_execution: matching_state.map(|state| state.execution_id),
             responses: request.input_responses.clone().unwrap_or_default(),
             digest,
+            last_transition: None,
         }
     }
 
@@ -183,7 +186,7 @@ pub(super) async fn ask_open_questions(
     timeout: Duration,
 ) -> Result<QuestionsOutcome> {
     let (mut has_asked, mut unanswered_notice) = (false, None);
-    let mut turn = call.app.turn(id, timeout).await?;
+    let mut turn = call.app.turn_after(id, timeout, call.last_transition.as_ref()).await?;
     for _ in 0..limits::QUESTIONS_PER_CALL_MAX {
         let question = find_open_question(&turn.turn, step.as_deref());
         let Some(mut question) = question.filter(|_| can_ask(call.context)) else {

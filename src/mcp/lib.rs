@@ -24,6 +24,7 @@ mod subscriptions;
 mod task;
 mod tools;
 mod transport;
+mod workflow_tool;
 
 pub use self::{
     process::Process,
@@ -33,6 +34,7 @@ pub use self::{
     subscriptions::ListenLimit,
     tools::{ToolNames, Toolset, Toolsets, format_toolsets_help},
     transport::LineTransport,
+    workflow_tool::WorkflowTool,
 };
 
 /// A server over any pair of streams: what [`serve_stdio`] serves on the process's own.

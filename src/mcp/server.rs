@@ -316,8 +316,13 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let tool = match self.profile.find_tool(&request.name) {
+            _ if !tools::is_own_tool(&request.name) => {
+                return Box::pin(self.call_exposed_tool(request, context)).await;
+            }
             Ok(tool) => tool,
-            Err(error) => return Box::pin(self.call_exposed_tool(request, context, error)).await,
+            Err(error) => {
+                return Err(answer::build_error_data(&error, "tools/call", self.app.ids()));
+            }
         };
         let call = InteractiveCall::new(&self.app, &context, &request);
         let arguments = request.arguments.unwrap_or_default();

@@ -65,21 +65,23 @@ pub(super) fn load_workflows(
 fn add_tool_name_findings(entries: &mut [WorkflowEntry]) {
     let mut owners = BTreeMap::<String, (Source, String)>::new();
     for entry in &*entries {
-        if let Some(tools) = entry.exposed_tools() {
+        for (tool, _) in entry.list_exposed_tools() {
             let candidate = (entry.source, entry.name.clone());
-            let owner = owners.entry(tools.prefix.clone()).or_insert_with(|| candidate.clone());
+            let owner = owners.entry(tool).or_insert_with(|| candidate.clone());
             *owner = candidate.min(owner.clone());
         }
     }
     for entry in entries {
-        let Some(tools) = entry.exposed_tools() else {
-            continue;
-        };
-        let (_, owner) = &owners[&tools.prefix];
-        if *owner != entry.name {
-            let message = format!("the tools `{}_…` are those of workflow `{owner}`", tools.prefix);
+        let mut tools = entry.list_exposed_tools().into_iter();
+        let taken = tools.find_map(|(tool, action)| {
+            let (_, owner) = &owners[&tool];
+            (*owner != entry.name).then(|| (tool, action, owner.clone()))
+        });
+        if let Some((tool, action, owner)) = taken {
+            let message = format!("the tool `{tool}` is one of workflow `{owner}`");
+            let (key, name_key) = action.manifest_keys();
+            let advice = format!("set another `{name_key}` in `expose.{key}`");
             let finding = Finding::new_for_file(Rule::ToolNameTaken, message);
-            let advice = "set another `prefix` in `expose.tools`".to_owned();
             entry.findings.push(finding.suggest(advice));
         }
     }

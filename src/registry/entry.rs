@@ -10,7 +10,7 @@ use super::{
     last_good::{GoodVersions, LastGoodVersions},
 };
 use midex_domain::{
-    definition::{Definition, ExposedTools, Persona},
+    definition::{Definition, ExposedAction, Persona},
     document::Digest,
     finding::{Finding, Rule, has_errors},
 };
@@ -62,15 +62,15 @@ impl<T> DefinitionEntry<T> {
 }
 
 impl WorkflowEntry {
-    /// The tools that the workflow exposes.
-    pub fn exposed_tools(&self) -> Option<&ExposedTools> {
-        self.value.as_ref()?.workflow.exposed_tools.as_ref()
+    /// The tools that the workflow exposes: the name and the action of each.
+    pub fn list_exposed_tools(&self) -> Vec<(String, ExposedAction)> {
+        self.value.as_ref().map_or_else(Vec::new, |value| value.workflow.list_exposed_tools())
     }
 
     /// Whether its tools are offered: it has some, and no other workflow has tools of the same names.
     pub fn offers_tools(&self) -> bool {
         let is_taken = self.findings.iter().any(|finding| finding.rule == Rule::ToolNameTaken);
-        self.exposed_tools().is_some() && !is_taken
+        !is_taken && !self.list_exposed_tools().is_empty()
     }
 }
 

@@ -13,6 +13,7 @@ mod fork;
 mod list;
 mod open;
 mod options;
+mod orchestrator;
 #[cfg(feature = "catalog")]
 mod providers;
 mod purge;
@@ -36,7 +37,8 @@ pub use self::{
     flows::Flow,
     list::ListRequest,
     open::{StoreVerification, verify_store},
-    options::Options,
+    options::{Environment, Options},
+    orchestrator::ThreadPrompt,
     question::UserQuestion,
     turn::{ExecutionTurn, Turn},
     write::{WithReferences, WorkflowReference},
@@ -65,13 +67,14 @@ use midex_domain::{
     },
 };
 pub use midex_engine::{
-    Cleanup, Examination, ForkRequest, Listener, Notifier, Retention, Topic, TopicName,
+    Cleanup, Examination, ForkRequest, LastTransition, Listener, Notifier, Retention, Topic,
+    TopicName,
     store::{
         DAMAGED_SUFFIX as STORE_DAMAGED, ExaminationProgress, FILE_NAME as STORE_FILE,
         OwnedDirectory,
     },
 };
-use midex_engine::{Environment, Environments, StartRequest, activity::Activities};
+use midex_engine::{EnvironmentVariables, Environments, StartRequest, activity::Activities};
 use midex_folder::Folder;
 use midex_registry::{LiveDefinitions, Registry};
 
@@ -86,7 +89,7 @@ pub struct App {
     lookup: Arc<WorkflowLookup>,
     project_dir: Arc<Path>,
     authoring: Option<Arc<AuthoringDirectory>>,
-    environment: Arc<Environment>,
+    environment: Arc<EnvironmentVariables>,
     #[cfg(feature = "catalog")]
     requester: Requester,
 }
@@ -152,6 +155,7 @@ impl App {
     }
 
     fn from_options(options: Options, can_open: bool) -> Self {
+        let options = options.with_environment_store();
         let config = &options.config;
         #[cfg(feature = "catalog")]
         let catalogs = options.catalogs();
@@ -203,11 +207,15 @@ impl App {
     /// The same app for a caller with its own directories, project and environment. Callers with equal directories
     /// share one set of definitions.
     #[must_use]
-    pub fn for_caller(&self, caller: &Config, environment: Environment) -> Self {
+    pub fn for_caller(&self, caller: &Config, environment: EnvironmentVariables) -> Self {
         Self::from_shared(self.shared.clone(), caller, environment)
     }
 
-    fn from_shared(shared: Arc<SharedState>, caller: &Config, environment: Environment) -> Self {
+    fn from_shared(
+        shared: Arc<SharedState>,
+        caller: &Config,
+        environment: EnvironmentVariables,
+    ) -> Self {
         let directories = caller.directories();
         Self {
             definitions: shared.definitions.load_definitions_in(&directories),

@@ -28,7 +28,9 @@ impl LineClient {
 
     /// Sends a request and waits for its response.
     pub(crate) async fn request(&self, method: &str, mut params: Value) -> Value {
-        params["_meta"] = midex_test::reader::stateless(None);
+        if params["_meta"].is_null() {
+            params["_meta"] = midex_test::reader::stateless(None);
+        }
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let (read, write) = &mut *self.0.lock().await;
         write.write_all(format!("{request}\n").as_bytes()).await.unwrap();

@@ -15,6 +15,8 @@ mod library;
 mod line_client;
 mod manual;
 mod mcp;
+mod orchestrator;
+mod orchestrator_rules;
 mod packages;
 mod pages;
 mod pictures;

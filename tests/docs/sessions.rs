@@ -64,13 +64,17 @@ impl Program {
         answer["result"]["tools"].as_array().unwrap().clone()
     }
 
-    async fn tool_names(&self) -> BTreeSet<String> {
+    pub(crate) async fn tool_names(&self) -> BTreeSet<String> {
         let tools = self.tools().await;
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
-    fn write(&self, file: &str, text: &str) {
+    pub(crate) fn write(&self, file: &str, text: &str) {
         fs::write(self.home.path().join("workflows").join(file), text).unwrap();
+    }
+
+    pub(crate) fn remove(&self, file: &str) {
+        fs::remove_file(self.home.path().join("workflows").join(file)).unwrap();
     }
 }
 
@@ -298,7 +302,7 @@ async fn tools_of_a_project_are_listed_once_it_is_trusted_and_outlive_their_file
     program.app.trust_project().await.unwrap();
     assert!(program.tool_names().await.contains("filed_start"));
     let first = program.done("filed_start", json!({})).await;
-    fs::remove_file(program.home.path().join("workflows/filed.yaml")).unwrap();
+    program.remove("filed.yaml");
     assert!(!program.tool_names().await.contains("filed_start"));
     let next = json!({ "sessionId": first["sessionId"], "token": first["token"], "result": 1 });
     assert_eq!(program.done("filed_continue", next).await["status"], "completed");
@@ -333,7 +337,7 @@ async fn names_that_hosts_or_other_workflows_have_are_findings() {
     );
     assert_eq!(
         findings("other"),
-        ["tool_name_taken: the tools `essay_…` are those of workflow `essay`"]
+        ["tool_name_taken: the tool `essay_start` is one of workflow `essay`"]
     );
     assert!(findings(&"x".repeat(60))[0].contains("longer than 64 characters"));
     assert_eq!(findings("odd").len(), 1, "{:?}", findings("odd"));

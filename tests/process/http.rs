@@ -2,9 +2,11 @@
 
 mod auth;
 mod basics;
+mod callers;
 mod exposed;
 mod hostile;
 mod limits;
+mod orchestrator;
 mod refusals;
 mod sessions;
 mod shutdown;

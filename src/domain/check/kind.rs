@@ -144,6 +144,7 @@ pub(super) fn set_common_fields(step: Step, draft: &StepDraft) -> Step {
         output_contract: value("output_contract").map(DocumentNode::to_json),
         condition: draft.read_value("if").or_else(|| draft.read_value("when")),
         with: draft.value("with").and_then(read_values),
+        input_schema: value("input_schema").map(DocumentNode::to_json),
         retry: value("retry").map(retry),
         timeout: draft.read_value("timeout"),
         repeat: value("repeat").and_then(parse_repeat),

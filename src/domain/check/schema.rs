@@ -1,21 +1,33 @@
 //! Checks the output schemas of steps, and the examples next to them.
 
-use super::super::{
-    draft::{RawField, StepDraft},
-    finding::{Finding, Rule},
-    node::{DocumentNode, MappingEntry, NodeContent},
-    schema::{BUDGET_RULE, PatternQuota, Schema, SchemaFinding},
+use super::{
+    super::{
+        draft::{RawField, StepDraft},
+        finding::{Finding, Rule},
+        node::{DocumentNode, MappingEntry, NodeContent},
+        schema::{BUDGET_RULE, PatternQuota, Schema, SchemaFinding},
+    },
+    commands::values::check_constant_input,
 };
-use crate::limits;
+use crate::{limits, orchestrator::without_state_property};
 
-/// Checks the `result` of each step and its example. The regular expressions of all steps share one quota.
-pub(super) fn check_result_schemas(
+/// Checks the `result` and the `input_schema` of each step, and the values beside them. The regular expressions of all
+/// steps share one quota.
+pub(super) fn check_step_schemas(
     findings: &mut Vec<Finding>,
     steps: &[StepDraft],
     quota: &mut PatternQuota,
 ) {
     for step in steps.iter().flat_map(StepDraft::step_and_foreach_body) {
         check_result(findings, step, quota);
+        if let Some(field) = step.find_field("input_schema") {
+            let schema = field.value.to_json();
+            let (_, faults) = Schema::compile_with_faults(&schema, quota);
+            findings.extend(faults.iter().map(|fault| schema_fault_finding(fault, field)));
+            if faults.is_empty() {
+                check_constant_input(findings, step, &without_state_property(&schema));
+            }
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
         span::HumanDuration,
     },
     AgentFileState, KnownAgents, KnownNames, ServerCapabilities,
-    commands::values::check_activity_input,
+    commands::values::check_constant_input,
     kind,
     shape::has_shape,
 };
@@ -145,7 +145,7 @@ fn check_and_build_kind(
         findings.extend(unknown_activity_finding(field, known.abilities));
         let inputs = &known.abilities.activity_inputs;
         if let Some(schema) = field.value.as_text().and_then(|name| inputs.get(name)) {
-            check_activity_input(findings, draft, schema);
+            check_constant_input(findings, draft, schema);
         }
     }
     check_field_pairs(findings, draft);

@@ -46,6 +46,9 @@ pub struct Step {
     /// The input of the step (`with`); may hold expressions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with: Option<Map<String, Value>>,
+    /// JSON Schema of `with`, which the model is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Value>,
     /// Retry policy of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
@@ -399,6 +402,7 @@ impl Step {
             output_contract: None,
             condition: None,
             with: None,
+            input_schema: None,
             retry: None,
             timeout: None,
             repeat: None,

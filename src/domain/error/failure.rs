@@ -63,7 +63,8 @@ names! {
     SecretNotAllowed = "SECRET_NOT_ALLOWED",
     /// The secrets file is readable by others, or is a link.
     SecretsFileUnsafe = "SECRETS_FILE_UNSAFE",
-    /// The arguments or the body of a call do not match the operation's parameters.
+    /// The arguments or the body of a call do not match the operation's parameters, or `with` does not match
+    /// `input_schema`.
     ArgumentsInvalid = "ARGUMENTS_INVALID",
     /// The operation cannot be called, or the URL of its catalog is invalid.
     OperationUncallable = "OPERATION_UNCALLABLE",

@@ -49,6 +49,11 @@ pub struct Question {
 }
 
 impl Question {
+    /// A question for these inputs, some of whose earlier values were refused.
+    pub(crate) fn new(missing: Vec<String>, refused: Vec<AnswerViolation>) -> Self {
+        Self { missing, refused, ..Self::default() }
+    }
+
     /// Reads the question from the input of a visit; the default if there is none.
     pub(crate) fn from_visit_input(input: &Value) -> Self {
         let question = input.get("question").cloned().unwrap_or_default();
@@ -190,7 +195,11 @@ impl TransitionBuilder<'_> {
         match visit {
             _ if step.kind.requested_inputs().is_none() => {
                 let split_output = self.split_suggestions(position, value);
-                Ok(self.find_model_output_violations(position, value, split_output.as_ref()))
+                let violations =
+                    self.find_model_output_violations(position, value, split_output.as_ref());
+                let call = self.find_utility_call(position, visit)?;
+                let refused = call.and_then(|call| call.check_result(value).err());
+                Ok(if violations.is_empty() { refused.unwrap_or_default() } else { violations })
             }
             Some(visit) => self.find_final_refusal_violations(visit, value),
             None => {
@@ -337,7 +346,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// The input of a visit.
-    fn load_visit_input(&self, visit: &Visit) -> DecideResult<Arc<Value>> {
+    pub(super) fn load_visit_input(&self, visit: &Visit) -> DecideResult<Arc<Value>> {
         match visit.input {
             Some(digest) => self.require_value(ValueReference::by_digest(digest)),
             None => Ok(Arc::default()),

@@ -17,6 +17,8 @@ use crate::{
     error::Error,
     expression::RenderedValue,
     limits,
+    orchestrator::without_state_property,
+    schema::Schema,
     span::HumanDuration,
 };
 
@@ -115,7 +117,7 @@ impl TransitionBuilder<'_> {
                 self.open_question(position, step, visit_id, input.value)
             }
             StepKind::Agent { .. } | StepKind::Guidance { .. } | StepKind::Tool { .. } => {
-                self.offer_to_model(compiled, visit_id, input.value)
+                self.offer_to_model(step, compiled, visit_id, input.value)
             }
             StepKind::Run { .. } | StepKind::Activity { .. } | StepKind::Workflow { .. } => {
                 self.open_work_visit(step, visit_id, input)
@@ -296,10 +298,12 @@ impl TransitionBuilder<'_> {
     /// Opens a step or an item for a model.
     fn offer_to_model(
         &mut self,
+        step: &Step,
         compiled: &CompiledStep,
         visit_id: &VisitId,
         input: Value,
     ) -> DecideResult<()> {
+        check_input(step, &input)?;
         // A constant input is not stored; views read it from the definition.
         let is_constant = compiled.input.is_constant();
         let input = (!is_constant).then(|| self.store_visit_input(input)).transpose()?;
@@ -382,4 +386,22 @@ pub(super) fn build_timer_output(due: Timestamp) -> Value {
 
 fn shorten_span_text(text: &str) -> String {
     text.chars().take(limits::SPAN_SHOWN_CHARS).collect()
+}
+
+/// Checks the `with` of a step against its `input_schema`.
+fn check_input(step: &Step, input: &Value) -> DecideResult<()> {
+    let Some(schema) = &step.input_schema else {
+        return Ok(());
+    };
+    // The check of the file has compiled the schema.
+    let Ok(schema) = Schema::compile(&without_state_property(schema)) else {
+        return Ok(());
+    };
+    let values = input.get("with").cloned().unwrap_or_else(|| json!({}));
+    let violations = schema.find_violations_named(&values, "`with`");
+    let Some(first) = violations.first() else {
+        return Ok(());
+    };
+    let message = format!("`with` breaks `input_schema` at '{}': {}", first.path, first.message);
+    Err(Interrupt::step_failure(step, FailureCode::ArgumentsInvalid, message))
 }

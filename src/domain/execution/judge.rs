@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     ConsumedCall, Event, Execution, Failure, Payload, Report, StepState, Submission, Visit,
@@ -21,6 +21,7 @@ use crate::{
     failure::truncate_to_bytes,
     limits,
     offer::SuggestedCall,
+    orchestrator::UtilityCall,
     schema::budget_exceeded_error,
 };
 
@@ -73,8 +74,21 @@ impl Execution {
             return judgement.map_err(|interrupt| interrupt.with_error_context(with_step_context));
         }
         let split_output = builder.split_suggestions(turn.position, value);
-        let violations =
+        let mut violations =
             builder.find_model_output_violations(turn.position, value, split_output.as_ref());
+        if violations.is_empty()
+            && let Some(call) = builder.find_utility_call(turn.position, Some(turn.visit))?
+        {
+            match call.check_result(value) {
+                Ok(output) => {
+                    let payload = make_payload(&output, limits::OUTPUT_BYTES_MAX, "output")
+                        .map_err(with_step_context)?;
+                    let accepted = AcceptedOutput::without_artifacts(output, payload);
+                    return Ok(ReportJudgement::Accepted(Box::new(accepted)));
+                }
+                Err(refused) => violations = refused,
+            }
+        }
         if !violations.is_empty() {
             return Ok(self.judge_malformed_output(builder, turn, value, violations)?);
         }
@@ -164,6 +178,26 @@ impl Execution {
 }
 
 impl TransitionBuilder<'_> {
+    /// The call of a utility tool that a step asks for, if it asks for one.
+    pub(super) fn find_utility_call(
+        &self,
+        position: usize,
+        visit: Option<&Visit>,
+    ) -> DecideResult<Option<UtilityCall>> {
+        let workflow = &self.context.definition.workflow;
+        let step = self.step(position).acting_step();
+        let StepKind::Tool { name } = &step.kind else {
+            return Ok(None);
+        };
+        if workflow.orchestrator.is_none() {
+            return Ok(None);
+        }
+        let input = visit.map(|visit| self.load_visit_input(visit)).transpose()?;
+        let constant = step.with.as_ref().map(|with| json!(with)).unwrap_or_default();
+        let with = input.as_ref().and_then(|input| input.get("with")).unwrap_or(&constant);
+        Ok(UtilityCall::from_step(workflow, name, with))
+    }
+
     /// A step with a failure branch, and an optional one, fails. Without one, its failure would end the execution, so
     /// it is held for a person, unless the execution is failing already.
     pub(super) fn action_on_attempts_exhausted(&self, position: usize) -> ExhaustionAction {
@@ -200,18 +234,12 @@ impl TransitionBuilder<'_> {
         let Report::Output(Value::String(text)) = report else {
             return Cow::Borrowed(report);
         };
-        let step = self.step(position).acting_step();
-        let is_valid = |value: &Value| {
-            let schema = self.context.definition.output_schema(position);
-            schema.find_violations(value).is_empty()
-        };
-        let accepts_text = match &step.kind {
-            // A plain string may be the user's own words.
-            StepKind::Input { reextract, .. } => *reextract,
-            StepKind::Extract { .. } => false,
-            _ => is_valid(&Value::String(text.clone())),
-        };
-        if accepts_text || text.len() > limits::OUTPUT_BYTES_MAX {
+        let definition = self.context.definition;
+        let is_valid =
+            |value: &Value| definition.output_schema(position).find_violations(value).is_empty();
+        if text.len() > limits::OUTPUT_BYTES_MAX
+            || definition.accepts_text(&self.step(position).id, text)
+        {
             return Cow::Borrowed(report);
         }
         match serde_json::from_str(text) {

@@ -352,14 +352,58 @@ static EXPOSED_TOOLS_SHAPE: MappingShape = new_mapping_shape(
     ],
 );
 
+/// `orchestrator:` of `expose`.
+static ORCHESTRATOR_SHAPE: MappingShape = new_mapping_shape(
+    "`orchestrator`",
+    &[
+        required_key(
+            "tool_id",
+            ValueShape::Name(limits::TOOL_NAME_BYTES_MAX),
+            "The name of the tool",
+        ),
+        optional_key(
+            "title",
+            ValueShape::FreeText(limits::DESCRIPTION_BYTES_MAX),
+            "Its title for people; that of the workflow without it",
+        ),
+        optional_key(
+            "description",
+            ValueShape::FreeText(limits::DESCRIPTION_BYTES_MAX),
+            "Its description for models; that of the workflow without it",
+        ),
+    ],
+);
+
+/// `utilities:` of `expose`.
+static UTILITIES_SHAPE: MappingShape = new_mapping_shape(
+    "`utilities`",
+    &[optional_key(
+        "prefix",
+        ValueShape::Name(limits::TOOL_NAME_BYTES_MAX),
+        "What the names of the tools begin with, before a `-`; without it they have no prefix",
+    )],
+);
+
 /// `expose:` of a workflow.
 static EXPOSE_SHAPE: MappingShape = new_mapping_shape(
     "`expose`",
-    &[optional_key(
-        "tools",
-        ValueShape::FlagOr(&EXPOSED_TOOLS_SHAPE),
-        "Tools of its own: PREFIX_start, PREFIX_continue and PREFIX_status",
-    )],
+    &[
+        optional_key(
+            "tools",
+            ValueShape::FlagOr(&EXPOSED_TOOLS_SHAPE),
+            "Tools of its own: PREFIX_start, PREFIX_continue and PREFIX_status",
+        ),
+        optional_key(
+            "orchestrator",
+            ValueShape::Record(&ORCHESTRATOR_SHAPE),
+            "One tool that leads a model through the workflow, with a prompt for each step",
+        ),
+        optional_key(
+            "utilities",
+            ValueShape::FlagOr(&UTILITIES_SHAPE),
+            "Tools that ask the user for properties and extract them from a text, for the orchestrator",
+        ),
+    ],
 );
 
 /// An item of `insert`.

@@ -20,7 +20,7 @@ impl Input {
             ("maximum", rules.max.as_ref().map(|value| json!(value))),
         ];
         let present = all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        present.collect()
+        present.chain(self.schema.clone()).collect()
     }
 
     /// The JSON Schema of the input for display: the constraints with title, description, default and example.

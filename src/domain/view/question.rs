@@ -12,6 +12,7 @@ use crate::{
     execution::{Question, UTTERANCE_FIELD},
     input::Input,
     limits,
+    orchestrator::RequestedProperties,
     words::make_fence,
 };
 
@@ -57,6 +58,20 @@ impl<'a> InputQuestions<'a> {
         })
     }
 
+    /// The questions of a call of a utility tool: for all properties, from the user or from `text`.
+    pub(super) fn from_properties(
+        properties: &'a RequestedProperties,
+        text: Option<String>,
+    ) -> Self {
+        Self {
+            question: Question::new(properties.names.clone(), properties.refused.clone()),
+            inputs: properties.inputs.iter().collect(),
+            accepts_utterance: text.is_none(),
+            text,
+            via: InputChannel::Guidance,
+        }
+    }
+
     /// The inputs asked for in this turn: all of them for an extraction, else those that are missing or were refused.
     fn inputs_to_ask(&self) -> impl Iterator<Item = &'a Input> {
         let is_asked = |input: &&Input| {
@@ -90,8 +105,8 @@ impl<'a> InputQuestions<'a> {
         input
     }
 
-    /// The JSON Schema of an answer. The instructions describe the values, so the schema repeats no descriptions.
-    pub(super) fn answer_schema(&self) -> Value {
+    /// The JSON Schema of the values that an answer may have, without descriptions: the instructions describe them.
+    pub(super) fn values_schema(&self, required: &[String]) -> Value {
         let property = |input: &Input| match &self.text {
             // The text may not contain the value, so null is allowed.
             Some(_) => json!({ "anyOf": [input.constraints(), { "type": "null" }] }),
@@ -100,13 +115,16 @@ impl<'a> InputQuestions<'a> {
         let properties =
             self.inputs.iter().map(|input| (input.key.as_str().to_owned(), property(input)));
         let properties: Map<_, _> = properties.collect();
-        let missing = &self.question.missing;
-        let required: &[String] = if self.text.is_some() { &[] } else { missing };
-        let accepts_utterance = self.accepts_utterance && !properties.contains_key(UTTERANCE_FIELD);
-        let answers = json!({
+        json!({
             "type": "object", "properties": properties, "required": required, "additionalProperties": false
-        });
-        if !accepts_utterance {
+        })
+    }
+
+    /// The JSON Schema of an answer.
+    pub(super) fn answer_schema(&self) -> Value {
+        let missing = &self.question.missing;
+        let answers = self.values_schema(if self.text.is_some() { &[] } else { missing });
+        if !self.accepts_utterance || !answers["properties"][UTTERANCE_FIELD].is_null() {
             return answers;
         }
         let utterance = json!({
@@ -135,21 +153,24 @@ impl<'a> InputQuestions<'a> {
     }
 
     /// The list of requested values, the refusals of the previous answer, and the text to extract from.
-    pub(super) fn values_text(&self) -> String {
-        let mut text = String::from("Values (input.properties says more of each):\n");
+    pub(super) fn values_text(&self, form: ValueText) -> String {
+        let mut text = String::from(match form {
+            ValueText::Brief => "Values (input.properties says more of each):\n",
+            ValueText::Full => "Values:\n",
+        });
         for input in self.inputs_to_ask() {
-            append_input_line(&mut text, input);
+            append_input_line(&mut text, input, form);
         }
         if !self.question.refused.is_empty() {
             text.push_str("The answer before was refused:\n");
         }
         for refused in &self.question.refused {
+            let message = Some(&*refused.message).filter(|message| form.contains(message));
             // Writing to a `String` cannot fail.
-            let _ =
-                writeln!(text, "- {}", short_text_or_field(&refused.message, "see input.refused"));
+            let _ = writeln!(text, "- {}", message.unwrap_or("see input.refused"));
         }
         match &self.text {
-            Some(words) if is_short(words) => {
+            Some(words) if form.contains(words) => {
                 let fence = make_fence(words);
                 let _ = write!(text, "Text:\n{fence}\n{}\n{fence}", words.trim_end());
             }
@@ -184,18 +205,24 @@ fn find_example(input: &Input) -> Option<Value> {
     input.example.clone().or_else(|| input.one_of.first().cloned())
 }
 
-/// Whether a text is short enough to appear both in the instructions and in a field.
-fn is_short(text: &str) -> bool {
-    text.len() <= limits::REPEATED_BYTES_MAX
+/// How much a list of values contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ValueText {
+    /// Short texts: the structured input has the long ones.
+    Brief,
+    /// Everything.
+    Full,
 }
 
-/// The text if it is short, else the name of the field that contains it.
-fn short_text_or_field<'a>(text: &'a str, place: &'a str) -> &'a str {
-    if is_short(text) { text } else { place }
+impl ValueText {
+    /// Whether this text appears in the list.
+    const fn contains(self, text: &str) -> bool {
+        matches!(self, Self::Full) || text.len() <= limits::REPEATED_BYTES_MAX
+    }
 }
 
 /// Appends one line on the input. Parts that are too long are only in `input.properties`.
-fn append_input_line(text: &mut String, input: &Input) {
+fn append_input_line(text: &mut String, input: &Input, form: ValueText) {
     let _ = write!(text, "- `{}`", input.key);
     if let Some(label) = &input.label {
         let _ = write!(text, " ({label})");
@@ -208,7 +235,7 @@ fn append_input_line(text: &mut String, input: &Input) {
         provider.map(|name| format!("workflow.resolve_inputs lists the choices of `{name}`"));
     let details = [input.description.clone(), kind].into_iter().flatten();
     let details = details.chain(input.rule_texts()).chain(provider).chain(hint).chain(example);
-    let details: Vec<_> = details.filter(|words| is_short(words)).collect();
+    let details: Vec<_> = details.filter(|words| form.contains(words)).collect();
     if !details.is_empty() {
         let _ = write!(text, ": {}", details.join("; "));
     }

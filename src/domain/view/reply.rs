@@ -3,7 +3,7 @@
 
 mod message;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,8 +19,8 @@ use super::{
         deserialize_known_entries, null_as_default, serialize_later_steps, serialize_steps,
     },
     task::{
-        Turn, build_task, omit_persona, open_turns, remove_sources, step_description,
-        turns_opened_by_row,
+        ResultCall, TaskText, Turn, build_task, omit_persona, open_turns, remove_sources,
+        step_description, turns_opened_by_row,
     },
     waits::{
         actions_for_people, format_child_call, format_parent_call, format_retry_call,
@@ -176,6 +176,10 @@ pub struct ReadyStep {
 pub struct StepView {
     /// Its kind: agent, guidance or tool.
     pub kind: String,
+    /// JSON Schema of what it works on, where the step declares one. Left out of the listed schemas, which are kept short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub input_schema: Option<Value>,
     /// What it works on, where the step says so in `with`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
@@ -195,6 +199,10 @@ pub struct StepView {
     #[serde(skip)]
     #[schemars(skip)]
     pub refused_count: usize,
+    /// The text of its task, from which the instructions are made.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub text: Option<Arc<TaskText>>,
     /// How many items the fan-out has; said to people alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
@@ -416,7 +424,7 @@ fn build_ready_step<'a>(
     let agent = step.agent_name().filter(|agent| shown.agents.insert(agent));
     let predecessors = shown.mark_predecessors_shown(context.definition, turn.position);
     let mut previous = previous_decisions(context, predecessors, limits::PREVIOUS_BYTES_MAX);
-    let mut instructions = task.instructions;
+    let mut instructions = task.text.format_instructions(&ResultCall::next_step());
     if !shown.listed_resources.insert(turn.position) && turn.visit.item.is_some() {
         instructions = remove_sources(context, turn, &instructions);
         let linked = previous.into_iter();
@@ -425,7 +433,13 @@ fn build_ready_step<'a>(
     }
     let brief = step_without_task(context, step, turn);
     Some(ReadyStep {
-        step: StepView { input: task.input, example: task.example, ..brief.step },
+        step: StepView {
+            input_schema: task.input_schema,
+            input: task.input,
+            example: task.example,
+            text: Some(task.text),
+            ..brief.step
+        },
         agent_uri: agent.map(|agent| agent_uri(context.execution, agent)),
         instructions,
         output_schema: task.output_schema,
@@ -460,12 +474,14 @@ fn step_without_task(context: &ViewContext<'_>, step: &Step, turn: &Turn<'_>) ->
         step_name: step.id.to_string(),
         step: StepView {
             kind: step.acting_step().kind.as_str().into(),
+            input_schema: None,
             input: None,
             example: None,
             visit: turn.visit.number,
             attempt: turn.visit.attempt,
             item: turn.visit.item,
             refused_count: turn.visit.refused.len(),
+            text: None,
             items: None,
             optional: false,
             ends_on_error: false,

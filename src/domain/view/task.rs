@@ -1,10 +1,17 @@
 //! The task of a step for a model: instructions, input and the call that returns the result.
 
+pub(super) mod text;
+
 use std::{cell::LazyCell, cmp::Reverse, collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
-use super::{ViewContext, definition_step, question::InputQuestions};
+pub use self::text::{ResultCall, TaskText, format_tool_prompt};
+use self::text::{TaskLine, TaskRole};
+use super::{
+    ViewContext, definition_step,
+    question::{InputQuestions, ValueText},
+};
 use crate::{
     definition::{OnError, RetryPolicy, RunWhen, Step, StepKind, collect_expression_texts},
     document::to_plain_text,
@@ -14,6 +21,7 @@ use crate::{
     failure::truncate_to_bytes,
     id::{AgentName, StepId},
     limits,
+    orchestrator::declares_state,
     state::StepStatus,
     token::TokenGrant,
     truncate::{truncate_to_chars, truncate_value},
@@ -58,7 +66,8 @@ pub(super) fn turns_opened_by_row<'a>(context: &ViewContext<'a>, row: &Row) -> V
 
 /// The task of a turn, as the reply shows it.
 pub(super) struct Task {
-    pub(super) instructions: String,
+    pub(super) text: Arc<TaskText>,
+    pub(super) input_schema: Option<Value>,
     pub(super) input: Option<Value>,
     pub(super) example: Option<Value>,
     pub(super) output_schema: Option<Value>,
@@ -77,24 +86,20 @@ pub(super) fn build_task(context: &ViewContext<'_>, turn: &Turn<'_>) -> Option<T
     let input = turn_input(context, turn, acting);
     if let Some(questions) = InputQuestions::from_step(context.definition, acting, &input) {
         return Some(Task {
-            instructions: instructions_without_persona(
-                context,
-                step,
-                turn,
-                &input,
-                Some(&questions),
-            ),
+            text: Arc::new(text_without_persona(context, step, turn, &input, Some(&questions))),
+            input_schema: None,
             input: Some(questions.structured_input()),
             example: None,
             output_schema: Some(questions.answer_schema()),
         });
     }
-    let instructions = match step.agent_name() {
-        Some(agent) => persona_instructions(context, step, agent, turn, &input),
-        None => instructions_without_persona(context, step, turn, &input, None),
+    let text = match step.agent_name() {
+        Some(agent) => text_with_persona(context, step, agent, turn, &input),
+        None => text_without_persona(context, step, turn, &input, None),
     };
     Some(Task {
-        instructions,
+        text: Arc::new(text),
+        input_schema: acting.input_schema.clone(),
         input: input.get("with").cloned(),
         example: acting.example.clone(),
         output_schema: acting.result.clone(),
@@ -129,48 +134,52 @@ pub(super) fn task_text_for_people(context: &ViewContext<'_>, turn: &Turn<'_>) -
     if let StepKind::Extract { .. } = &acting.kind {
         lines.push("Take the values out of the text.".to_owned());
     }
-    Some(join_nonempty_lines(&lines))
+    Some(text::join_nonempty_lines(lines.iter().map(String::as_str)))
 }
 
-/// Instructions for a step with a persona. Values that the reply has in separate fields are referred to and not
-/// repeated.
-fn persona_instructions(
+/// The text of a step with a persona. Values that the reply has in separate fields are referred to and not repeated.
+fn text_with_persona(
     context: &ViewContext<'_>,
     step: &Step,
     agent: &AgentName,
     turn: &Turn<'_>,
     input: &Value,
-) -> String {
+) -> TaskText {
     let workflow = &context.definition.workflow;
     let persona = context.definition.personas.get(agent);
     let file = persona.and_then(|persona| persona.file.as_ref());
     let file = file.map_or_else(String::new, |file| format!(" ({file})"));
-    let mut lines = vec![format!("1. Act as {agent}{file}, {PERSONA_LOCATION_TEXT}.")];
     // A step without description and instructions gets the description of the workflow instead.
     let description_hint = match (step.description.as_str(), input["instructions"].as_str()) {
         ("", None) => format!(" ({})", workflow.description),
         ("", Some(_)) => String::new(),
         (_, _) => " as description says".to_owned(),
     };
-    lines.push(format!("2. Do step '{}'{description_hint}.", step.id));
-    lines.extend(handled_failure_lines(context, turn.position));
-    lines.extend(input["instructions"].as_str().map(str::to_owned));
+    let failures = handled_failure_lines(context, turn.position);
+    let mut lines: Vec<TaskLine> = failures.into_iter().map(TaskLine::from).collect();
+    lines.extend(input["instructions"].as_str().map(TaskLine::from));
     if input.get("with").is_some() {
         lines.push("What it works on stands in input.".into());
     }
-    lines.extend(item_instructions(context, turn, input));
-    lines.extend(reading_resources_line(context, step));
+    lines.extend(item_instructions(context, turn, input).map(TaskLine::from));
+    lines.extend(reading_resources_line(context, step).map(TaskLine::from));
     let form = if step.acting_step().result.is_some() {
         "a JSON value that satisfies output_schema"
     } else {
         DEFAULT_OUTPUT_FORMAT
     };
-    let [next_call, error_form] = NEXT_CALL;
-    lines.push(format!(
-        "3. Call {next_call}; output: {form}. If it cannot be done: {error_form}; {}.",
-        error_effect_text(step, turn.visit)
-    ));
-    join_nonempty_lines(&lines)
+    TaskText {
+        role: TaskRole::Persona {
+            agent: format!("{agent}{file}"),
+            step: format!("Do step '{}'{description_hint}.", step.id),
+        },
+        lines,
+        error_effect: error_effect_text(step, turn.visit),
+        output_format: form.to_owned(),
+        has_description: !step.description.is_empty(),
+        names_its_values: turn.visit.input.is_some(),
+        calls_reporting_tool: false,
+    }
 }
 
 /// The current item of a `foreach`, as a part of the instructions. Long values that the rendered `input` already
@@ -200,36 +209,11 @@ fn item_instructions(context: &ViewContext<'_>, turn: &Turn<'_>, input: &Value) 
     Some(format!("The item:\n{fence}\n{text}\n{fence}"))
 }
 
-/// The part of the instructions that says where the persona is. [`omit_persona`] replaces it.
-const PERSONA_LOCATION_TEXT: &str =
-    "as agent_content says (else read agent_uri with workflow.read)";
-
 /// Rewrites the instructions for a client that knows the persona and is not sent it again.
 pub(super) fn omit_persona(instructions: &mut Option<String>) {
     if let Some(text) = instructions {
-        *text = text.replacen(PERSONA_LOCATION_TEXT, "as you know it", 1);
+        *text = text.replacen(text::PERSONA_LOCATION_TEXT, "as you know it", 1);
     }
-}
-
-/// The call that returns the result of a step, as the instructions name it, and its form for a failure.
-const NEXT_CALL: [&str; 2] = ["workflow.next_step {token, output}", "{token, error: {message}}"];
-
-/// The instructions with another tool for the result of the step: one that takes a session, the token and the result.
-pub fn rename_next_call(instructions: &str, tool: &str) -> String {
-    let [next_call, error_form] = NEXT_CALL;
-    let renamed_call = format!("{tool} {{sessionId, token, result}}");
-    let renamed = [
-        (format!("{next_call}; output:"), format!("{renamed_call}; result:")),
-        (next_call.to_owned(), renamed_call),
-        (error_form.to_owned(), "{sessionId, token, error: {message}}".to_owned()),
-    ];
-    renamed.iter().fold(instructions.to_owned(), |text, (call, form)| {
-        // The author's own text stands before the call.
-        match text.rfind(&**call) {
-            Some(at) => format!("{}{form}{}", &text[..at], &text[at + call.len()..]),
-            None => text,
-        }
-    })
 }
 
 /// What follows a failure for which no retry is left.
@@ -335,13 +319,6 @@ fn failure_line(failure: &Failure) -> String {
 /// The default output format in brief. The tool description explains artifacts.
 const DEFAULT_OUTPUT_FORMAT: &str = "{summary, artifacts?, findings?, next_step_recommendation?}";
 
-/// Joins the lines of instructions, without the empty ones.
-fn join_nonempty_lines(lines: &[String]) -> String {
-    let lines = lines.iter().map(|line| line.trim_end());
-    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
-    lines.join("\n")
-}
-
 /// A line that lists resources for further reading: the workflow's section on the step, and the full earlier outputs.
 fn reading_resources_line(context: &ViewContext<'_>, step: &Step) -> Option<String> {
     let workflow = &context.definition.workflow;
@@ -367,52 +344,78 @@ pub(super) fn remove_sources(context: &ViewContext<'_>, turn: &Turn<'_>, text: &
     .replace(" (else read agent_uri with workflow.read)", "")
 }
 
-/// Instructions for a step without a persona: role, task, the call that must follow and, last, the output format (small
-/// models follow this order best). Values that the reply has in separate fields are referred to and not repeated.
-fn instructions_without_persona(
+/// The text of a step without a persona. Values that the reply has in separate fields are referred to and not repeated.
+fn text_without_persona(
     context: &ViewContext<'_>,
     step: &Step,
     turn: &Turn<'_>,
     input: &Value,
     questions: Option<&InputQuestions<'_>>,
-) -> String {
+) -> TaskText {
     let acting = step.acting_step();
     let step_instructions = input["instructions"].as_str().unwrap_or_default();
     let is_asking = !questions.is_some_and(InputQuestions::is_extraction);
-    let mut lines = vec![format!(
-        "# Role\nYou carry out step '{}' of workflow '{}'{}. Do this one step and nothing else.\n\n# Task",
-        step.id,
-        context.definition.workflow.name,
-        visit_number_suffix(turn.visit)
-    )];
-    lines.extend(handled_failure_lines(context, turn.position));
-    if is_asking && !step.description.is_empty() {
+    let failures = handled_failure_lines(context, turn.position);
+    let mut lines: Vec<TaskLine> = failures.into_iter().map(TaskLine::from).collect();
+    let has_description = is_asking && !step.description.is_empty();
+    if has_description {
         lines.push("What it is for: see description.".into());
     }
+    let workflow = &context.definition.workflow;
+    let calls_reporting_tool = matches!(&acting.kind, StepKind::Tool { name }
+        if workflow.find_exposed_action(name).is_some()
+            || acting.input_schema.as_ref().is_some_and(declares_state));
     if let StepKind::Tool { name } = &acting.kind {
-        lines.push(format!(
-            "Call the tool `{name}` of your client (it is none of midex's) with exactly what stands in input, and bring back what it answers."
-        ));
+        lines.push(if calls_reporting_tool {
+            let call = format!("Call the tool `{name}` with exactly what stands in input");
+            TaskLine::Values {
+                brief: format!("{call}, and workflowStateData {{thread_id: execution_id, token}}. {FOLLOW_PROMPT_TEXT}"),
+                full: format!("{call}. {FOLLOW_PROMPT_TEXT}"),
+            }
+        } else {
+            let line = format!(
+                "Call the tool `{name}` of your client (it is none of midex's) with exactly what stands in input, and bring back what it answers."
+            );
+            line.into()
+        });
     }
-    lines.push(input["guidance"].as_str().unwrap_or_default().to_owned());
-    lines.push(questions.map_or_else(String::new, InputQuestions::task_text));
-    lines.extend(is_asking.then(|| step_instructions.to_owned()));
-    lines.push(questions.map_or_else(String::new, InputQuestions::values_text));
+    lines.push(input["guidance"].as_str().unwrap_or_default().into());
+    lines.extend(questions.map(|questions| questions.task_text().into()));
+    lines.extend(is_asking.then(|| step_instructions.into()));
+    lines.extend(questions.map(|questions| TaskLine::Values {
+        brief: questions.values_text(ValueText::Brief),
+        full: questions.values_text(ValueText::Full),
+    }));
     if input.get("with").is_some() && !matches!(acting.kind, StepKind::Tool { .. }) {
         lines.push("What it works on stands in input.".into());
     }
-    lines.extend(item_instructions(context, turn, input));
-    lines.extend(reading_resources_line(context, step));
-    let form =
-        questions.map_or_else(|| output_format_text(acting), InputQuestions::output_format_text);
-    let [next_call, error_form] = NEXT_CALL;
-    lines.push(format!(
-        "\n# Required next call\n{next_call}: this step's token, unchanged, and the result in the form below. \
-         If it cannot be done: {error_form}; {}. Do not end your turn before this call.\n\n# Output format\n{form}",
-        error_effect_text(step, turn.visit)
-    ));
-    join_nonempty_lines(&lines)
+    lines.extend(item_instructions(context, turn, input).map(TaskLine::from));
+    lines.extend(reading_resources_line(context, step).map(TaskLine::from));
+    TaskText {
+        role: TaskRole::Step(format!(
+            "You carry out step '{}' of workflow '{}'{}. Do this one step and nothing else.",
+            step.id,
+            context.definition.workflow.name,
+            visit_number_suffix(turn.visit)
+        )),
+        lines,
+        error_effect: error_effect_text(step, turn.visit),
+        output_format: match questions {
+            Some(questions) => questions.output_format_text(),
+            None if calls_reporting_tool && acting.result.is_none() => {
+                "What promptForLLM asks for, as a JSON value.".to_owned()
+            }
+            None => output_format_text(acting),
+        },
+        has_description,
+        names_its_values: turn.visit.input.is_some()
+            || matches!(acting.kind, StepKind::Tool { .. }),
+        calls_reporting_tool,
+    }
 }
+
+/// What to do with the answer of a tool that reports to an orchestrator.
+const FOLLOW_PROMPT_TEXT: &str = "It answers with promptForLLM, which says what to do: the result of that is the result of this step.";
 
 fn visit_number_suffix(visit: &Visit) -> String {
     let number = (visit.number > 1).then(|| format!("visit {}", visit.number));

@@ -3,6 +3,7 @@
 
 mod handle;
 mod middleware;
+mod node;
 mod typed;
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::handle::{AttemptHandle, AttemptHost};
 pub use self::{
     middleware::{Middleware, NextRun},
+    node::{Node, NodeActivity, node},
     typed::{TypedActivity, activity},
 };
 pub use midex_domain::definition::RetryPolicy;

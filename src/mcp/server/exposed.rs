@@ -12,26 +12,25 @@ use crate::{
     answer,
     elicitation::{QuestionsOutcome, ask_open_questions},
     splice::build_spliced_result,
-    tools::{self, ExposedTool, Toolset},
+    tools::{self, ExposedTool, ThreadCall, Toolset},
 };
 use midex_domain::{
-    error::{Code, Error, Result},
+    definition::ExposedAction,
+    error::{Error, Result},
     limits,
 };
 
 impl Server {
-    /// Calls a tool that is none of midex's own; `unknown` is the refusal if no workflow offers it.
+    /// Calls a tool that is none of midex's own.
     pub(super) async fn call_exposed_tool(
         &self,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
-        unknown: Error,
     ) -> Result<CallToolResponse, ErrorData> {
         let (ids, name) = (self.app.ids(), request.name.clone());
         let call = InteractiveCall::new(&self.app, &context, &request);
         let arguments = request.arguments.unwrap_or_default();
-        let may_be_exposed =
-            unknown.code() == Code::ToolNotFound && self.profile.toolsets.contains(Toolset::Run);
+        let may_be_exposed = self.profile.toolsets.contains(Toolset::Run);
         if may_be_exposed && self.app.activities().tools().any(|(tool, _)| tool == name) {
             return self.call_activity_tool(&name, arguments, &context).await;
         }
@@ -42,6 +41,7 @@ impl Server {
             Ok(None)
         };
         let Some(tool) = found.map_err(|error| refuse(&error))? else {
+            let unknown = tools::unknown_tool_error(&name, self.profile.toolsets);
             return Err(refuse(&tools::add_exposed_tool_hint(unknown, &name)));
         };
         let info = ToolCallInfo {
@@ -50,7 +50,16 @@ impl Server {
             max_duration: Some(limits::WAIT_MAX),
             is_read_only: tool.is_read_only(),
         };
-        let work = Box::pin(self.run_exposed_tool(&tool, arguments, call));
+        let work = Box::pin(async {
+            match tool.action {
+                ExposedAction::GetInput | ExposedAction::ExtractInput => {
+                    let result = tool.answer_utility_call(arguments)?;
+                    Ok(ToolCallOutcome::Answered(Box::new(result)))
+                }
+                ExposedAction::Orchestrate => self.run_orchestrator(&tool, arguments, call).await,
+                _ => self.run_exposed_tool(&tool, arguments, call).await,
+            }
+        });
         self.answer_tool_call(info, &context, work).await
     }
 
@@ -73,6 +82,31 @@ impl Server {
             Ok(ToolCallOutcome::Answered(Box::new(result)))
         });
         self.answer_tool_call(info, context, work).await
+    }
+
+    /// Starts or continues a thread, and answers with its prompt. If it waits for the user, asks them first.
+    async fn run_orchestrator(
+        &self,
+        tool: &ExposedTool,
+        arguments: Map<String, Value>,
+        mut call: InteractiveCall<'_>,
+    ) -> Result<ToolCallOutcome> {
+        let context = call.context;
+        let thread_call = match call.find_started_execution()? {
+            Some(thread) => ThreadCall::read(thread),
+            None => tool.advance_thread(&self.app, arguments).await?,
+        };
+        call.last_transition = thread_call.last_transition.clone();
+        let asked =
+            ask_open_questions(&mut call, &thread_call.thread, None, limits::SESSION_WAIT).await?;
+        let done = match asked {
+            QuestionsOutcome::Pending(needs) => return Ok(ToolCallOutcome::NeedsInput(needs)),
+            QuestionsOutcome::Done(done) => done,
+        };
+        let reply = tool
+            .build_thread_reply(&self.app, &thread_call, &done.turn, done.unanswered_notice)
+            .await?;
+        build_call_result(&reply, None, context)
     }
 
     /// Starts, continues or reads a session. If it waits for the user, asks them first.

@@ -1,37 +1,30 @@
 //! The tools that workflows expose. A client starts an execution with them, continues it and reads where it stands,
 //! as a session.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use rmcp::model::{Tool, ToolAnnotations};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    deserialize_present, parse_arguments, schemas::input_schema, to_schema_object,
+    deserialize_present,
+    exposed_tool::{ArgumentsSchema, ExposedTool, ReportedError},
+    orchestrator, to_schema_object,
     workflow_run::run_failed_error,
 };
 use midex_domain::{
     Definition, ExecutionId, PauseReason,
-    definition::{ExposedAction, ExposedTools},
+    definition::ExposedAction,
     error::{Code, Error, Result},
     execution::Report,
     input::Inputs,
     offer::StepOption,
-    schema::Schema,
     state::State,
-    view::{FailureView, StatusView, WaitView, rename_next_call},
+    view::{FailureView, ResultCall, StatusView, WaitView},
 };
 use midex_server::app::{App, ExecutionTurn, SessionAdvance, Turn, format_pace_token};
-
-/// A tool of a workflow, found by its name.
-#[derive(Clone, Debug)]
-pub(crate) struct ExposedTool {
-    name: String,
-    definition: Arc<Definition>,
-    pub(crate) action: ExposedAction,
-}
 
 #[derive(Deserialize, JsonSchema)]
 struct ContinueArguments {
@@ -45,15 +38,7 @@ struct ContinueArguments {
     /// Id of the option taken
     choice: Option<String>,
     /// No result: why
-    error: Option<SessionError>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct SessionError {
-    #[schemars(length(min = 1))]
-    message: String,
-    code: Option<String>,
-    retryable: Option<bool>,
+    error: Option<ReportedError>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -62,36 +47,10 @@ struct StatusArguments {
     session_id: String,
 }
 
-/// The schema of the arguments of a session tool.
-struct ArgumentsSchema {
-    json: Value,
-    compiled: Schema,
-}
-
 static CONTINUE_SCHEMA: LazyLock<ArgumentsSchema> =
     LazyLock::new(ArgumentsSchema::new::<ContinueArguments>);
 static STATUS_SCHEMA: LazyLock<ArgumentsSchema> =
     LazyLock::new(ArgumentsSchema::new::<StatusArguments>);
-
-impl ArgumentsSchema {
-    fn new<A: JsonSchema>() -> Self {
-        let json = input_schema::<A>();
-        let compiled = Schema::compile(&json).expect("the schema is derived from a type");
-        Self { json, compiled }
-    }
-
-    /// Checks and reads the arguments of the tool of this name.
-    ///
-    /// # Errors
-    /// `ARGUMENTS_INVALID`.
-    fn parse<A: DeserializeOwned>(&self, tool: &str, arguments: Map<String, Value>) -> Result<A> {
-        let violations = self.compiled.find_violations(&Value::Object(arguments.clone()));
-        if !violations.is_empty() {
-            return Err(Error::invalid_arguments(tool, violations));
-        }
-        parse_arguments(arguments)
-    }
-}
 
 /// Where a session stands.
 #[derive(Debug, Serialize)]
@@ -166,10 +125,7 @@ pub(crate) fn build_activity_answer(turn: ExecutionTurn) -> Result<Value> {
 
 fn build_listed_tools(definition: &Definition) -> Vec<Tool> {
     let workflow = &definition.workflow;
-    let Some(tools) = &workflow.exposed_tools else {
-        return Vec::new();
-    };
-    let build = |action: ExposedAction| {
+    let build = |(tool_name, action): (String, ExposedAction)| {
         let (title, description, schema) = match action {
             ExposedAction::Start => {
                 let purpose = workflow.description.trim_end_matches('.');
@@ -186,6 +142,9 @@ fn build_listed_tools(definition: &Definition) -> Vec<Tool> {
             ExposedAction::Status => {
                 ("Status of", "Reads a session.".to_owned(), STATUS_SCHEMA.json.clone())
             }
+            ExposedAction::Orchestrate | ExposedAction::GetInput | ExposedAction::ExtractInput => {
+                return orchestrator::build_listed_tool(definition, tool_name, action);
+            }
         };
         let is_read = action == ExposedAction::Status;
         let annotations = ToolAnnotations::new()
@@ -194,11 +153,11 @@ fn build_listed_tools(definition: &Definition) -> Vec<Tool> {
             .idempotent(action != ExposedAction::Start)
             .open_world(!is_read);
         let name = workflow.title.as_deref().unwrap_or(workflow.name.as_str());
-        Tool::new(tools.tool_name(action), description, to_schema_object(&schema))
+        Tool::new(tool_name, description, to_schema_object(&schema))
             .with_title(format!("{title} {name}"))
             .with_annotations(annotations)
     };
-    ExposedAction::ALL.map(build).into()
+    workflow.list_exposed_tools().into_iter().map(build).collect()
 }
 
 /// The schema of the inputs of a workflow. One that declares none takes any object.
@@ -207,8 +166,8 @@ fn inputs_schema(definition: &Definition) -> Value {
     inputs.map_or_else(|| json!({ "type": "object" }), Inputs::schema)
 }
 
-/// The tool of this name; `None` if no workflow offers one. A session keeps the tools of its definition, also when the file is
-/// gone.
+/// The tool of this name; `None` if no workflow offers one. A session and a thread keep the tools of their definition, also when
+/// the file is gone. Only a call that names neither has to read the definitions of the project.
 ///
 /// # Errors
 /// Those of reading the definitions.
@@ -217,33 +176,19 @@ pub(crate) async fn find_exposed_tool(
     name: &str,
     arguments: &Map<String, Value>,
 ) -> Result<Option<ExposedTool>> {
-    let offered = app.find_exposed_tool(name).await?;
     let tool = |(definition, action)| ExposedTool { name: name.to_owned(), definition, action };
-    if offered.is_some() {
-        return Ok(offered.map(tool));
-    }
     let session = arguments.get("sessionId").and_then(Value::as_str);
-    let Some(id) = session.and_then(|id| ExecutionId::parse(id).ok()) else {
-        return Ok(None);
-    };
-    let Ok(definition) = app.find_session(&id, name).await else {
-        return Ok(None);
-    };
-    let action = definition.workflow.exposed_tools.as_ref().and_then(|all| all.find_action(name));
-    Ok(action.map(|action| tool((definition, action))))
+    let session = session.and_then(|id| ExecutionId::parse(id).ok());
+    if let Some(id) = session.or_else(|| orchestrator::find_thread(arguments))
+        && let Ok(definition) = app.find_session(&id, name).await
+        && let Some(action) = definition.workflow.find_exposed_action(name)
+    {
+        return Ok(Some(tool((definition, action))));
+    }
+    Ok(app.find_exposed_tool(name).await?.map(tool))
 }
 
 impl ExposedTool {
-    /// Whether a call changes nothing.
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.action == ExposedAction::Status
-    }
-
-    /// The name of the tool.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Starts or continues a session, and returns its id.
     ///
     /// # Errors
@@ -267,7 +212,7 @@ impl ExposedTool {
                         return Err(Error::new(Code::ArgumentsInvalid, message));
                     }
                     (Some(result), None) => Some(Report::Output(result)),
-                    (None, Some(SessionError { message, code, retryable })) => {
+                    (None, Some(ReportedError { message, code, retryable })) => {
                         Some(Report::Error { message, code, retryable })
                     }
                     (None, None) => None,
@@ -277,7 +222,7 @@ impl ExposedTool {
                 app.advance_session(&id, SessionAdvance { token, report, choice }).await?;
                 Ok(id)
             }
-            ExposedAction::Status => {
+            _ => {
                 let arguments: StatusArguments = STATUS_SCHEMA.parse(&self.name, arguments)?;
                 let id = ExecutionId::parse(&arguments.session_id)?;
                 app.find_session(&id, &self.name).await?;
@@ -327,8 +272,9 @@ impl ExposedTool {
             reply.next_activity = step.current_step;
             reply.next_step_options = step.next_step_options;
             reply.agent_content = step.agent_content;
-            reply.instructions =
-                step.instructions.map(|text| rename_next_call(&text, &continue_tool));
+            let text = step.step.as_ref().and_then(|step| step.text.as_ref());
+            let next_call = ResultCall::continue_session(&continue_tool);
+            reply.instructions = text.map(|text| text.format_instructions(&next_call));
             reply.input = step.step.and_then(|step| step.input);
             reply.output_schema = step.output_schema;
         }
@@ -388,10 +334,8 @@ fn describe_session(status: &StatusView, reply: &SessionReply, continue_tool: &s
 
 /// The refusal of a call to a tool that no workflow offers any more.
 pub(crate) fn add_exposed_tool_hint(error: Error, name: &str) -> Error {
-    let is_exposed_name = ExposedAction::ALL.iter().any(|action| {
-        let empty = ExposedTools { prefix: String::new(), is_paced: false };
-        name.ends_with(&empty.tool_name(*action))
-    });
+    let mut suffixes = ExposedAction::SESSION.iter().map(|action| action.suffix());
+    let is_exposed_name = suffixes.any(|suffix| name.ends_with(suffix));
     if error.code() != Code::ToolNotFound || !is_exposed_name {
         return error;
     }

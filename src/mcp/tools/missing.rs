@@ -61,7 +61,7 @@ const NEAREST_TOOL_CALL: NextCall =
 const SHOW_OPEN_WORK_CALL: NextCall =
     call_tool("execution.resume", &[], "it lists what is open; the tools here are {tools}");
 
-pub(super) fn unknown_tool_error(name: &str, sets: Toolsets) -> Error {
+pub(crate) fn unknown_tool_error(name: &str, sets: Toolsets) -> Error {
     let short_name: String = name.chars().take(limits::NAME_SHOWN_CHARS).collect();
     match find_nearest_tool(name, sets) {
         Some(near) => {

@@ -16,8 +16,10 @@ mod execution_show;
 mod execution_signal;
 mod execution_wait;
 mod exposed;
+mod exposed_tool;
 mod lifecycle;
 mod missing;
+mod orchestrator;
 pub(super) mod personas;
 mod schemas;
 mod spelling;
@@ -59,9 +61,11 @@ pub(super) use self::{
         read_command_page as page_of_commands,
     },
     exposed::{
-        ExposedTool, add_exposed_tool_hint, build_activity_answer, find_exposed_tool,
-        list_exposed_tools,
+        add_exposed_tool_hint, build_activity_answer, find_exposed_tool, list_exposed_tools,
     },
+    exposed_tool::ExposedTool,
+    missing::unknown_tool_error,
+    orchestrator::ThreadCall,
     spelling::Spelling,
     workflow_list::describe_manifest,
     workflow_run::{WorkflowRun, wait_argument},
@@ -186,16 +190,27 @@ pub(super) fn tool_names(sets: Toolsets) -> Vec<&'static str> {
 
 /// The tool of these toolsets with this name, in either spelling: `workflow.start` or `workflow_start`.
 pub(super) fn find_tool(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
-    let find_by_name =
-        |tool: &ToolSpec| tool.name == name || Spelling::Underscored.spell_name(tool.name) == name;
-    match TOOL_TABLE.iter().find(|tool| find_by_name(tool)) {
+    match find_in_table(name) {
         Some(tool) if sets.intersects(tool.toolsets) => Ok(tool),
         Some(tool) if tool.toolsets == Toolsets::PEOPLE => {
             Err(missing::people_only_tool_error(tool.name))
         }
         Some(tool) => Err(missing::toolset_not_offered_error(tool.name, tool.toolsets, sets)),
-        None => Err(missing::unknown_tool_error(name, sets)),
+        None => Err(unknown_tool_error(name, sets)),
     }
+}
+
+/// Whether a tool of midex has this name. Its toolset may not be offered.
+pub(super) fn is_own_tool(name: &str) -> bool {
+    find_in_table(name).is_some()
+}
+
+/// The tool of this name, with dots or with underscores in their place.
+fn find_in_table(name: &str) -> Option<&'static ToolSpec> {
+    let is_same = |(own, given): (u8, u8)| own == given || (own, given) == (b'.', b'_');
+    TOOL_TABLE.iter().find(|tool| {
+        tool.name.len() == name.len() && tool.name.bytes().zip(name.bytes()).all(is_same)
+    })
 }
 
 /// The execution that the arguments of a call name, by its id or by a token.

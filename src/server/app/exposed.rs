@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{App, ExecutionTurn};
 use midex_domain::{
     Command, Definition, ExecutionId, StepId, StepKind, Token,
-    definition::{ExposedAction, ExposedTools, Step},
+    definition::{ExposedAction, Step},
     error::{Code, Error, Result},
     execution::{Report, Submission},
     limits,
@@ -79,7 +79,7 @@ impl App {
     ) -> Result<Option<(Arc<Definition>, ExposedAction)>> {
         let workflows = self.list_exposed_workflows().await?;
         Ok(workflows.into_iter().find_map(|definition| {
-            let action = definition.workflow.exposed_tools.as_ref()?.find_action(tool)?;
+            let action = definition.workflow.find_exposed_action(tool)?;
             Some((definition, action))
         }))
     }
@@ -93,13 +93,22 @@ impl App {
         definition: Arc<Definition>,
         inputs: Value,
     ) -> Result<ExecutionId> {
-        let project = Some(self.prepare_start(&definition, None).await?);
         let tools = definition.workflow.exposed_tools.as_ref();
+        let is_paced = tools.is_some_and(|tools| tools.is_paced);
+        self.start_exposed(definition, Some(inputs), is_paced).await
+    }
+
+    pub(super) async fn start_exposed(
+        &self,
+        definition: Arc<Definition>,
+        inputs: Option<Value>,
+        is_paced: bool,
+    ) -> Result<ExecutionId> {
         let request = StartRequest {
-            project,
-            inputs: Some(inputs),
+            project: Some(self.prepare_start(&definition, None).await?),
+            inputs,
             lookup: Some((*self.lookup).clone()),
-            is_paced: tools.is_some_and(|tools| tools.is_paced),
+            is_paced,
             ..StartRequest::new(definition)
         };
         let started = self.engine().await?.start(request).await?;
@@ -132,12 +141,16 @@ impl App {
     /// `ARGUMENTS_INVALID` if the session is of a workflow with other tools; `EXECUTION_NOT_FOUND`, `EXECUTION_DELETED`.
     pub async fn find_session(&self, id: &ExecutionId, tool: &str) -> Result<Arc<Definition>> {
         let definition = self.stored_definition(id).await?;
-        let tools = definition.workflow.exposed_tools.as_ref();
-        if tools.is_some_and(|tools| tools.find_action(tool).is_some()) {
+        let workflow = &definition.workflow;
+        if workflow.find_exposed_action(tool).is_some() {
             return Ok(definition);
         }
-        let other = |tools: &ExposedTools| tools.tool_name(ExposedAction::Continue);
-        let other = tools.map_or_else(|| "execution.resume".to_owned(), other);
+        let other = |(name, action): (String, ExposedAction)| {
+            let goes_on = [ExposedAction::Continue, ExposedAction::Orchestrate].contains(&action);
+            goes_on.then_some(name)
+        };
+        let other = workflow.list_exposed_tools().into_iter().find_map(other);
+        let other = other.unwrap_or_else(|| "execution.resume".to_owned());
         let message =
             format!("session '{id}' is of workflow '{}': call {other}", definition.workflow.name);
         Err(Error::new(Code::ArgumentsInvalid, message)
@@ -165,20 +178,25 @@ impl App {
             let command = Command::LiftPace { revision };
             return self.engine().await?.apply_command(id, command).await.map(drop);
         }
-        let parsed = Token::parse(&token)?;
-        if parsed.execution_id != *id {
-            // The turn of a child is one of the session.
-            let child = self.status(&parsed.execution_id).await?;
-            if child.root.as_deref() != Some(id.as_str()) {
-                return Err(invalid_token_error("the token is of another session"));
-            }
-        }
+        self.check_session_token(id, &Token::parse(&token)?).await?;
         if !has_report {
             return Err(invalid_token_error(
                 "this token finishes a step: send `result`, `error` or `choice` with it",
             ));
         }
-        self.next_step(&token, Submission { report, choice }).await.map(drop)
+        self.engine().await?.submit(&token, Submission { report, choice }).await.map(drop)
+    }
+
+    /// Checks that a token is of this session. The turn of a child is one of it.
+    pub(super) async fn check_session_token(&self, id: &ExecutionId, token: &Token) -> Result<()> {
+        if token.execution_id == *id {
+            return Ok(());
+        }
+        let child = self.status(&token.execution_id).await?;
+        if child.root.as_deref() == Some(id.as_str()) {
+            return Ok(());
+        }
+        Err(invalid_token_error("the token is of another session"))
     }
 }
 

@@ -127,6 +127,7 @@ impl App {
             ids,
             activities,
             definitions: _,
+            environment: _,
             middleware,
             operations,
             is_worker,

@@ -17,6 +17,16 @@ use midex_engine::{
 };
 use midex_registry::WorkflowBuilder;
 
+/// Where an app keeps its executions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Environment {
+    /// In [`Options::store`], or in the data directory.
+    #[default]
+    Production,
+    /// In [`Options::store`], or in memory: no files are written, and everything is gone with the app.
+    Test,
+}
+
 /// The options of an app.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -39,6 +49,8 @@ pub struct Options {
     pub is_worker: bool,
     /// How long executions are kept after their end. `None`: for ever.
     pub retention: Option<Retention>,
+    /// Whether executions live in files.
+    pub environment: Environment,
     /// Where executions live. `None`: a [`RedbStore`](store::RedbStore) in the data directory, which is opened with
     /// `store_options`. A store of the program's own belongs to this process alone: nothing is read from the data directory,
     /// and no other process can be relayed to.
@@ -61,9 +73,18 @@ impl Options {
             operations: None,
             is_worker: true,
             retention: None,
+            environment: Environment::Production,
             store: None,
             store_options: store::Options::default(),
         }
+    }
+
+    /// The options with a store in memory, for [`Environment::Test`].
+    pub(super) fn with_environment_store(mut self) -> Self {
+        if self.environment == Environment::Test && self.store.is_none() {
+            self.store = Some(Arc::new(store::MemoryStore::new()));
+        }
+        self
     }
 
     /// The user's catalogs, unless `operations` replaces them. Reads files.

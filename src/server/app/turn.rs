@@ -10,7 +10,7 @@ use midex_domain::{
     execution::NextActor,
     view::{CurrentStep, StatusView},
 };
-use midex_engine::{Listener, TurnState};
+use midex_engine::{LastTransition, Listener, TurnState};
 
 /// What has to happen next. A wait of a child is one of its parent.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Turn {
 /// The status of an execution, and what has to happen next in it.
 #[derive(Clone, Debug)]
 pub struct ExecutionTurn {
-    /// The status. Its `waits` contain those of the children in which somebody has to act.
+    /// The status, without its forks. Its `waits` contain those of the children in which somebody has to act.
     pub status: StatusView,
     /// What has to happen next.
     pub turn: Turn,
@@ -59,7 +59,21 @@ impl App {
     /// # Errors
     /// As [`midex_engine::Engine::turn`].
     pub async fn turn(&self, id: &ExecutionId, timeout: Duration) -> Result<ExecutionTurn> {
-        let TurnState { mut status, actor, steps } = self.engine().await?.turn(id, timeout).await?;
+        self.turn_after(id, timeout, None).await
+    }
+
+    /// Like [`App::turn`], after a call that made this transition.
+    ///
+    /// # Errors
+    /// As [`App::turn`].
+    pub async fn turn_after(
+        &self,
+        id: &ExecutionId,
+        timeout: Duration,
+        last: Option<&LastTransition>,
+    ) -> Result<ExecutionTurn> {
+        let engine = self.engine().await?;
+        let TurnState { mut status, actor, steps } = engine.turn_after(id, timeout, last).await?;
         // A newer definition is not looked up, since no caller shows it.
         #[cfg(feature = "catalog")]
         {

@@ -35,9 +35,8 @@ pub(super) fn check_constant_values(
     findings.extend(violation_findings);
 }
 
-/// Adds a finding for each constant value in `with` that the schema of the activity refuses, and for each one that is
-/// missing.
-pub(in super::super) fn check_activity_input(
+/// Adds a finding for each constant value in `with` that the schema refuses, and for each one that is missing.
+pub(in super::super) fn check_constant_input(
     findings: &mut Vec<Finding>,
     step: &StepDraft,
     schema: &Value,

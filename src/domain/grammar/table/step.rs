@@ -189,6 +189,12 @@ pub static STEP_SHAPE: MappingShape = new_mapping_shape(
             WORK_KINDS,
         ),
         field_key("with", ValueShape::ValuesOrTemplate, "What the step works on", WORK_KINDS),
+        field_key(
+            "input_schema",
+            ValueShape::Schema,
+            "JSON Schema of `with`, which the model is shown",
+            &["guidance", "tool"],
+        ),
         field_key("body", ValueShape::Value, "The body of the request", &["run"]),
         field_key(
             "paginate",
