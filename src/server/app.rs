@@ -24,7 +24,12 @@ mod turn;
 mod workflows;
 mod write;
 
-use std::{fmt, path::Path, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::Path,
+    sync::{Arc, RwLock},
+    time::Duration,
+};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -74,7 +79,9 @@ pub use midex_engine::{
         OwnedDirectory,
     },
 };
-use midex_engine::{EnvironmentVariables, Environments, StartRequest, activity::Activities};
+use midex_engine::{
+    Engine, EnvironmentVariables, Environments, StartRequest, activity::Activities,
+};
 use midex_folder::Folder;
 use midex_registry::{LiveDefinitions, Registry};
 
@@ -101,6 +108,9 @@ struct SharedState {
     /// directory.
     can_open: bool,
     engine: Mutex<EngineSlot>,
+    /// The engine while it is open. Calls take it from here: this lock is held for no time, whereas calls that queue for the slot
+    /// would hand it over one after another.
+    open_engine: RwLock<Option<Engine>>,
     /// Whether the last attempt to open the store succeeded. `None` before the first attempt.
     open_outcome: watch::Sender<Option<bool>>,
     stop_token: CancellationToken,
@@ -182,6 +192,7 @@ impl App {
                 options,
                 can_open,
                 engine: Mutex::new(EngineSlot::Closed { last_attempt: None }),
+                open_engine: RwLock::new(None),
                 open_outcome: watch::Sender::new(None),
                 stop_token: CancellationToken::new(),
                 changes: Notifier::default(),
@@ -576,6 +587,7 @@ impl App {
     /// Shuts down in order: finishes the requests in progress, then closes the store.
     pub async fn stop(&self) -> Result<()> {
         let mut slot = self.shared.engine.lock().await;
+        self.shared.set_open_engine(None);
         match std::mem::replace(&mut *slot, EngineSlot::Stopped) {
             EngineSlot::Open(engine) => engine.stop().await,
             EngineSlot::Closed { .. } | EngineSlot::Stopped => Ok(()),

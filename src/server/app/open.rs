@@ -1,8 +1,8 @@
 //! Opens the store: on the first call, or when this process has become the owner of its data directory.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use super::{App, flows::add_flow_activities};
+use super::{App, SharedState, flows::add_flow_activities};
 use crate::{
     app::{Options, OwnedDirectory},
     config::Config,
@@ -23,6 +23,17 @@ pub(super) enum EngineSlot {
     Open(Engine),
     Closed { last_attempt: Option<(Timestamp, Error)> },
     Stopped,
+}
+
+impl SharedState {
+    /// The engine, if it is open.
+    fn open_engine(&self) -> Option<Engine> {
+        self.open_engine.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_open_engine(&self, engine: Option<Engine>) {
+        *self.open_engine.write().unwrap_or_else(PoisonError::into_inner) = engine;
+    }
 }
 
 impl App {
@@ -49,6 +60,9 @@ impl App {
 
     /// The engine, for programs that supply their own definitions. Opens the store as [`App::open`] does.
     pub async fn engine(&self) -> Result<Engine> {
+        if let Some(engine) = self.shared.open_engine() {
+            return Ok(engine);
+        }
         if !self.shared.can_open {
             self.wait_for_open_attempt().await;
         }
@@ -109,6 +123,7 @@ impl App {
         match self.start_engine(owned).await {
             Ok(engine) => {
                 *slot = EngineSlot::Open(engine.clone());
+                self.shared.set_open_engine(Some(engine.clone()));
                 self.shared.open_outcome.send_replace(Some(true));
                 Ok(engine)
             }
