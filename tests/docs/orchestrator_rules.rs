@@ -253,6 +253,20 @@ async fn the_utility_tools_ask_for_properties_and_extract_them() {
     }
 }
 
+#[tokio::test]
+async fn a_utility_tool_leads_to_no_new_thread() {
+    let program = one_step();
+    for state in [json!({ "thread_id": "" }), json!(""), json!({ "token": "k" }), json!(null)] {
+        let arguments = json!({ "workflowStateData": state, "propertiesRequiringInput": [] });
+        let refused = program.refused("magen-get-input", arguments).await;
+        assert_eq!(refused["error_code"], "ARGUMENTS_INVALID", "{state}: {refused}");
+    }
+    let state = json!("{\"thread_id\": \"t\", \"note\": 1}");
+    let arguments = json!({ "workflowStateData": state, "propertiesRequiringInput": [] });
+    let asked = program.done("magen-get-input", arguments).await;
+    assert_eq!(asked["workflowStateData"], json!({ "thread_id": "t" }));
+}
+
 /// The steps of a workflow that works with the utility tools: extract, then ask for what is left.
 fn ask_with_utilities() -> Workflow {
     let extract = Step::tool("magen-input-extraction").id("extract").with(

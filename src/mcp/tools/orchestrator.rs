@@ -333,6 +333,14 @@ impl ExposedTool {
             _ => (&EXTRACTION_SCHEMA, "propertiesToExtract"),
         };
         let arguments: UtilityArguments = schema.parse(self.name(), arguments)?;
+        if arguments.workflow_state_data.thread_id.is_empty() {
+            // The prompt would lead to a new thread.
+            let message = "workflowStateData names no thread";
+            let error = Error::new(Code::ArgumentsInvalid, message);
+            return Err(error.with_action(
+                "Repeat the call with workflowStateData exactly as the orchestrator gave it",
+            ));
+        }
         let text = arguments.user_utterance.as_ref().map(to_plain_text);
         let properties = arguments.properties_to_extract;
         let properties = RequestedProperties::new(properties).map_err(|violations| {
