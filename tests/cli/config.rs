@@ -146,6 +146,7 @@ fn the_text_names_values_origins_files_and_draws_findings() {
     data-dir         /data                          environment MIDEX_DATA_DIR
     workflows        none                           default
     agents           none                           default
+    well-known       false                          default
     token-ttl        24h                            default
     allow-env        none                           default
     secret-env       none                           default

@@ -13,7 +13,7 @@ fn the_options_of_all_commands_stand_on_a_page_of_their_own() {
     let line = command_line();
     let all = line.get_arguments().filter(|arg| arg.is_global_set());
     let all: Vec<_> = all.filter_map(clap::Arg::get_long).collect();
-    assert_eq!(all.len(), 10, "{all:?}");
+    assert_eq!(all.len(), 11, "{all:?}");
     let run = place.done("run --help");
     let listed = place.done("help list");
     for name in all {
