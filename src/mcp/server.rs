@@ -315,10 +315,10 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if !tools::is_own_tool(&request.name) {
+            return Box::pin(self.call_exposed_tool(request, context)).await;
+        }
         let tool = match self.profile.find_tool(&request.name) {
-            _ if !tools::is_own_tool(&request.name) => {
-                return Box::pin(self.call_exposed_tool(request, context)).await;
-            }
             Ok(tool) => tool,
             Err(error) => {
                 return Err(answer::build_error_data(&error, "tools/call", self.app.ids()));

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     deserialize_present,
-    exposed_tool::{ArgumentsSchema, ExposedTool, ReportedError},
+    exposed_tool::{ArgumentsSchema, ExposedTool, ReportedError, build_report},
     orchestrator, to_schema_object,
     workflow_run::run_failed_error,
 };
@@ -18,7 +18,6 @@ use midex_domain::{
     Definition, ExecutionId, PauseReason,
     definition::ExposedAction,
     error::{Code, Error, Result},
-    execution::Report,
     input::Inputs,
     offer::StepOption,
     state::State,
@@ -206,17 +205,7 @@ impl ExposedTool {
                 let arguments: ContinueArguments = CONTINUE_SCHEMA.parse(&self.name, arguments)?;
                 let id = ExecutionId::parse(&arguments.session_id)?;
                 app.find_session(&id, &self.name).await?;
-                let report = match (arguments.result, arguments.error) {
-                    (Some(_), Some(_)) => {
-                        let message = "`result` and `error` exclude each other";
-                        return Err(Error::new(Code::ArgumentsInvalid, message));
-                    }
-                    (Some(result), None) => Some(Report::Output(result)),
-                    (None, Some(ReportedError { message, code, retryable })) => {
-                        Some(Report::Error { message, code, retryable })
-                    }
-                    (None, None) => None,
-                };
+                let report = build_report("result", arguments.result, arguments.error)?;
                 let (token, choice) = (arguments.token, arguments.choice);
                 let token = token.map(|token| token.trim().to_owned());
                 app.advance_session(&id, SessionAdvance { token, report, choice }).await?;

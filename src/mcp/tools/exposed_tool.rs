@@ -10,7 +10,8 @@ use super::{parse_arguments, schemas::input_schema};
 use midex_domain::{
     Definition,
     definition::ExposedAction,
-    error::{Error, Result},
+    error::{Code, Error, Result},
+    execution::Report,
     schema::Schema,
 };
 
@@ -41,9 +42,30 @@ impl ExposedTool {
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ReportedError {
     #[schemars(length(min = 1))]
-    pub(super) message: String,
-    pub(super) code: Option<String>,
-    pub(super) retryable: Option<bool>,
+    message: String,
+    code: Option<String>,
+    retryable: Option<bool>,
+}
+
+/// The report that a call hands in; `None` for a call that only reads. `field` is the argument that takes a result.
+///
+/// # Errors
+/// `ARGUMENTS_INVALID` if the call has a result and an error.
+pub(super) fn build_report(
+    field: &str,
+    result: Option<Value>,
+    error: Option<ReportedError>,
+) -> Result<Option<Report>> {
+    match (result, error) {
+        (Some(_), Some(_)) => {
+            let message = format!("`{field}` and `error` exclude each other");
+            Err(Error::new(Code::ArgumentsInvalid, message))
+        }
+        (result, None) => Ok(result.map(Report::Output)),
+        (None, Some(ReportedError { message, code, retryable })) => {
+            Ok(Some(Report::Error { message, code, retryable }))
+        }
+    }
 }
 
 /// The schema of the arguments of a tool.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    exposed_tool::{ArgumentsSchema, ExposedTool, ReportedError},
+    exposed_tool::{ArgumentsSchema, ExposedTool, ReportedError, build_report},
     to_schema_object,
 };
 use crate::workflow_tool::WorkflowTool;
@@ -18,7 +18,9 @@ use midex_domain::{
     document::to_plain_text,
     error::{Code, Error, Result, Violation},
     execution::Report,
-    orchestrator::{PropertyRequest, RequestedProperties, WORKFLOW_STATE_DATA, WorkflowStateData},
+    orchestrator::{
+        PropertyRequest, RequestedProperties, USER_INPUT, WORKFLOW_STATE_DATA, WorkflowStateData,
+    },
     view::build_utility_prompt,
 };
 use midex_server::app::{App, ExecutionTurn, LastTransition};
@@ -187,17 +189,8 @@ impl ExposedTool {
         normalize_arguments(&mut arguments).map_err(|error| self.suggest_start(error))?;
         let arguments: OrchestratorArguments = ORCHESTRATOR_SCHEMA.parse(self.name(), arguments)?;
         let WorkflowStateData { thread_id, token } = arguments.workflow_state_data;
-        let report = match (arguments.user_input, arguments.error) {
-            (user_input, None) => user_input.map(Report::Output),
-            (None, Some(ReportedError { message, code, retryable })) => {
-                Some(Report::Error { message, code, retryable })
-            }
-            (Some(_), Some(_)) => {
-                let message = "`userInput` and `error` exclude each other";
-                let error = Error::new(Code::ArgumentsInvalid, message);
-                return Err(error.with_action("Repeat the call with one of the two"));
-            }
-        };
+        let report = build_report(USER_INPUT, arguments.user_input, arguments.error)
+            .map_err(|error| error.with_action("Repeat the call with one of the two"))?;
         if thread_id.is_empty() {
             let user_input = match report {
                 Some(Report::Output(value)) => Some(value),
@@ -226,15 +219,11 @@ impl ExposedTool {
         let mut call = ThreadCall { token, ..ThreadCall::read(thread) };
         if let Some(report) = report {
             call.note = self.submit_report(app, &mut call, report).await?;
-            if call.note.as_deref().is_none_or(|note| note == EXTRACTED_NOTE) {
-                // The step is done, so the next one is shown.
-                call.token = None;
-            }
         }
         Ok(call)
     }
 
-    /// Hands in a report, and returns what to say of it.
+    /// Hands in a report, and returns what to say of it. The call keeps its token only if the step has to be done again.
     async fn submit_report(
         &self,
         app: &App,
@@ -242,7 +231,8 @@ impl ExposedTool {
         report: Report,
     ) -> Result<Option<String>> {
         let thread = &call.thread;
-        let submitted = match &call.token {
+        let token = call.token.take();
+        let submitted = match &token {
             Some(token) => app.submit_thread_report(thread, token, report).await,
             None => Err(Error::new(
                 Code::ArgumentsInvalid,
@@ -252,16 +242,22 @@ impl ExposedTool {
         let error = match submitted {
             Ok((was_extracted, last_transition)) => {
                 call.last_transition = last_transition;
-                return Ok(was_extracted.then(|| EXTRACTED_NOTE.to_owned()));
+                let note =
+                    "The result was taken out of the text around it. Send the JSON value alone.";
+                return Ok(was_extracted.then(|| note.to_owned()));
             }
             Err(error) => error,
         };
         match error.code() {
-            Code::StepOutputInvalid => return Ok(Some(describe_refusal(&error))),
+            Code::StepOutputInvalid => {
+                call.token = token;
+                return Ok(Some(describe_refusal(&error)));
+            }
             // The form, or the text of the prompt, asks the user.
             Code::UserAlone => return Ok(None),
             // The waiting prompt names the call that resumes the execution.
             Code::ExecutionPaused => {
+                call.token = token;
                 return Ok(Some(format!("The result was not taken: {}.", error.message())));
             }
             // The prompt says that the thread has ended.
@@ -359,10 +355,6 @@ impl ExposedTool {
         Ok(tool.finalize_workflow_tool_output(&prompt, state, own_schema))
     }
 }
-
-/// The note on a result that stood in a text.
-const EXTRACTED_NOTE: &str =
-    "The result was taken out of the text around it. Send the JSON value alone.";
 
 /// The violations of a refused result.
 fn describe_refusal(error: &Error) -> String {
