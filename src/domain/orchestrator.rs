@@ -209,16 +209,8 @@ impl UtilityCall {
             answers.clone().into_iter().partition(|(name, _)| names.contains(name));
         let resolved = inputs.validate_answers(names, &known);
         if is_question && !resolved.rejected.is_empty() {
-            let rejected = resolved.rejected.into_iter();
-            let violation = |refused: AnswerViolation| Violation {
-                expected: refused.expected,
-                ..Violation::new(
-                    format!("/{field}/{}", refused.property),
-                    &refused.rule,
-                    refused.message,
-                )
-            };
-            return Err(rejected.map(violation).collect());
+            let path = format!("/{field}");
+            return Err(resolved.rejected.iter().map(|one| one.to_violation(&path)).collect());
         }
         let mut output = json!({ field: resolved.accepted });
         if !is_question {

@@ -108,7 +108,7 @@ async fn one_tool_leads_a_model_through_a_workflow() {
         )
     );
     assert!(prompt(&ended).contains(r#"{"text":"shiny"}"#), "{ended}");
-    // A finished thread does not start again, whatever is sent.
+    // A call with any earlier state of a finished thread answers with the conclusion.
     for last in [&first, &second, &ended] {
         assert_eq!(answer(&program, last, json!({ "text": "shiny" })).await, ended);
     }
@@ -253,7 +253,7 @@ async fn of_several_open_steps_the_first_is_shown_and_the_others_have_states_of_
     assert_eq!(ended["status"], "completed");
 }
 
-/// The user alone answers `ask`, and the client cannot show a form. The model does what it can meanwhile.
+/// Only the user can answer `ask`, and this client shows no forms. The model is given the other open step.
 #[tokio::test]
 async fn a_step_of_the_user_alone_does_not_stand_before_one_of_the_model() {
     let ask = Step::new("input", json!({ "properties": ["size"], "via": "elicitation" })).id("ask");

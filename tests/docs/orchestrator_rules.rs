@@ -267,7 +267,7 @@ async fn a_utility_tool_leads_to_no_new_thread() {
     assert_eq!(asked["workflowStateData"], json!({ "thread_id": "t" }));
 }
 
-/// The steps of a workflow that works with the utility tools: extract, then ask for what is left.
+/// A workflow that calls both utility tools: it extracts properties, and then asks the user.
 fn ask_with_utilities() -> Workflow {
     let extract = Step::tool("magen-input-extraction").id("extract").with(
         json!({ "userUtterance": "${{ inputs.request }}", "propertiesToExtract": properties() }),
@@ -294,7 +294,7 @@ async fn the_results_of_the_utility_tools_are_checked_by_their_properties() {
     assert_eq!(input["workflowStateData"], first["workflowStateData"]);
     let called = program.done("magen-input-extraction", input).await;
     assert!(called["promptForLLM"].as_str().unwrap().contains("an app"), "{called}");
-    // False and zero are answers, null is none, what was not asked for is dropped, and a wrong value is told.
+    // `push` is an answer, `platform` is none, `colour` was not asked for, and `seats` breaks its schema.
     let found = json!({ "extractedProperties": { "platform": null, "push": false, "seats": 7, "colour": "red" } });
     let second = answer(&program, &first, found).await;
     assert_eq!(second["step"], "ask", "{second}");

@@ -13,7 +13,8 @@ use std::{
 use super::super::{
     draft::{RawField, StepDraft, WorkflowDraft},
     expression::{
-        Expression, ExpressionFault, FaultKind, Reference, ReferenceRoot, Segment, Template,
+        ALL_INPUTS_MEMORY_KEY, Expression, ExpressionFault, FaultKind, Reference, ReferenceRoot,
+        Segment, Template,
     },
     finding::{Finding, Rule, has_room_for_suggestions},
     grammar::{self, ValueShape, has_template},
@@ -419,9 +420,8 @@ impl ExpressionChecker<'_, '_, '_> {
     }
 
     fn check_memory_reference(&mut self, site: &ExpressionSite<'_>, reference: &Reference) {
-        // The memory key `__workflow_input__` holds all inputs.
         self.uses.is_whole_read |=
-            first_segment(reference).is_none_or(|name| name == "__workflow_input__");
+            first_segment(reference).is_none_or(|name| name == ALL_INPUTS_MEMORY_KEY);
         let (Some(name), Some(known)) = (first_segment(reference), &self.memory) else {
             return;
         };

@@ -4,12 +4,9 @@ use std::collections::BTreeSet;
 
 use super::super::{
     draft::{StepDraft, WorkflowDraft},
-    expression::{HOOK_RUN_FIELDS, RUN_FIELDS, Segment, SubpathRule},
+    expression::{ALL_INPUTS_MEMORY_KEY, HOOK_RUN_FIELDS, RUN_FIELDS, Segment, SubpathRule},
     node::{DocumentNode, NodeContent},
 };
-
-/// The memory key that holds all inputs.
-const WORKFLOW_INPUT: &str = "__workflow_input__";
 
 /// An unknown name, with the names that are valid in its place.
 pub(super) struct UnknownName<'a> {
@@ -22,7 +19,7 @@ pub(super) fn memory_keys<'a>(
     draft: &'a WorkflowDraft,
     steps: &'a [StepDraft],
 ) -> Option<BTreeSet<&'a str>> {
-    let mut names = BTreeSet::from([WORKFLOW_INPUT]);
+    let mut names = BTreeSet::from([ALL_INPUTS_MEMORY_KEY]);
     let bodies = steps.iter().flat_map(StepDraft::all_bodies_and_hooks);
     let bodies = bodies.chain(draft.hooks.iter().map(|(_, hook)| hook));
     let sets = bodies.filter_map(|step| step.find_field("set"));

@@ -8,6 +8,8 @@ use super::{BranchOffer, OutputPattern, Step, StepKind, WaitTrigger, Workflow};
 use crate::{
     body::BodyKind,
     expression::{Expression, Template},
+    orchestrator::without_state_property,
+    schema::Schema,
 };
 
 /// The compiled expressions and templates of one step.
@@ -24,6 +26,8 @@ pub struct CompiledStep {
     /// The template of the input: an object of all texts and values of the step that may hold expressions, see
     /// [`collect_expression_texts`].
     pub input: Template,
+    /// The schema that the rendered `with` must satisfy, without the state that an orchestrator adds.
+    pub(crate) input_schema: Option<Schema>,
     /// The list of a `foreach`.
     pub(crate) items: Option<Template>,
     /// The body of a `foreach`.
@@ -141,6 +145,11 @@ impl CompiledStep {
             arms,
             branches,
             input,
+            // The check of the file has compiled it.
+            input_schema: step
+                .input_schema
+                .as_ref()
+                .and_then(|schema| Schema::compile(&without_state_property(schema)).ok()),
             items,
             body,
             bodies: compile_bodies(&step.bodies, names),

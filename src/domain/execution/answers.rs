@@ -83,7 +83,7 @@ impl Question {
         });
         self.refused
             .iter()
-            .map(violation_from_refused_answer)
+            .map(|refused| refused.to_violation(""))
             .chain(unanswered_violations)
             .collect()
     }
@@ -382,14 +382,6 @@ fn build_answer_output(
     let names = step.kind.requested_inputs().unwrap_or_default().iter();
     let value = |name: &String| (name.clone(), inputs.get(name).cloned().unwrap_or_default());
     Value::Object(names.map(value).collect())
-}
-
-fn violation_from_refused_answer(refused: &AnswerViolation) -> Violation {
-    let path = format!("/{}", refused.property);
-    Violation {
-        expected: refused.expected.clone(),
-        ..Violation::new(path, &refused.rule, &refused.message)
-    }
 }
 
 fn is_blank(value: &Value) -> bool {

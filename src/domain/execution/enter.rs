@@ -17,8 +17,6 @@ use crate::{
     error::Error,
     expression::RenderedValue,
     limits,
-    orchestrator::without_state_property,
-    schema::Schema,
     span::HumanDuration,
 };
 
@@ -303,7 +301,7 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         input: Value,
     ) -> DecideResult<()> {
-        check_input(step, &input)?;
+        check_input(step, compiled, &input)?;
         // A constant input is not stored; views read it from the definition.
         let is_constant = compiled.input.is_constant();
         let input = (!is_constant).then(|| self.store_visit_input(input)).transpose()?;
@@ -389,12 +387,8 @@ fn shorten_span_text(text: &str) -> String {
 }
 
 /// Checks the `with` of a step against its `input_schema`.
-fn check_input(step: &Step, input: &Value) -> DecideResult<()> {
-    let Some(schema) = &step.input_schema else {
-        return Ok(());
-    };
-    // The check of the file has compiled the schema.
-    let Ok(schema) = Schema::compile(&without_state_property(schema)) else {
+fn check_input(step: &Step, compiled: &CompiledStep, input: &Value) -> DecideResult<()> {
+    let Some(schema) = &compiled.input_schema else {
         return Ok(());
     };
     let values = input.get("with").cloned().unwrap_or_else(|| json!({}));

@@ -15,8 +15,9 @@ use crate::{
     document::JsonText,
     event::OutputFailure,
     expression::{
-        ERROR_KEY, EvaluationContext, Expression, ExpressionFault, ForeachItem, HOOK_RUN_FIELDS,
-        RUN_FIELDS, Reference, ReferenceRoot, RenderedValue, Segment, Template, to_dotted_path,
+        ALL_INPUTS_MEMORY_KEY, ERROR_KEY, EvaluationContext, Expression, ExpressionFault,
+        ForeachItem, HOOK_RUN_FIELDS, RUN_FIELDS, Reference, ReferenceRoot, RenderedValue, Segment,
+        Template, to_dotted_path,
     },
     id::StepId,
     limits,
@@ -39,9 +40,6 @@ impl<'a> VisitScope<'a> {
         Self { visit_id: Some(visit_id), ..Self::default() }
     }
 }
-
-/// The key under which memory holds all inputs.
-pub(super) const ALL_INPUTS_MEMORY_KEY: &str = "__workflow_input__";
 
 impl Execution {
     /// A reference to the current output of a step: none unless the step is completed.

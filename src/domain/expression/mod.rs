@@ -42,7 +42,7 @@ use self::{
 };
 pub use self::{
     fault::{ExpressionFault, FaultKind, SuggestedEdit},
-    reference::{EvaluationContext, ForeachItem, Reference, ReferenceRoot},
+    reference::{ALL_INPUTS_MEMORY_KEY, EvaluationContext, ForeachItem, Reference, ReferenceRoot},
     segment::Segment,
     template::{MissingReasonFn, RenderedValue, SecretPlace, Template, UnresolvedExpression},
 };

@@ -12,6 +12,9 @@ use super::{
 };
 use crate::nearest;
 
+/// The key under which memory holds all inputs.
+pub const ALL_INPUTS_MEMORY_KEY: &str = "__workflow_input__";
+
 /// The first word of a path: the values that an expression can see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReferenceRoot {

@@ -18,6 +18,17 @@ pub struct ResolvedAnswers {
     pub missing: Vec<String>,
 }
 
+impl AnswerViolation {
+    /// The violation of an output that has the answer below `path`, a JSON pointer.
+    pub(crate) fn to_violation(&self, path: &str) -> Violation {
+        let path = format!("{path}/{}", self.property);
+        Violation {
+            expected: self.expected.clone(),
+            ..Violation::new(path, &self.rule, &self.message)
+        }
+    }
+}
+
 /// A refused answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerViolation {

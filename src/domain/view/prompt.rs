@@ -1,4 +1,4 @@
-//! The prompts of an orchestrator and of its utility tools. Each is complete by itself.
+//! The prompts of an orchestrator and of its utility tools. A model needs nothing but the prompt.
 
 use std::fmt::Write as _;
 

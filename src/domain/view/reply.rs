@@ -176,7 +176,7 @@ pub struct ReadyStep {
 pub struct StepView {
     /// Its kind: agent, guidance or tool.
     pub kind: String,
-    /// JSON Schema of what it works on, where the step declares one. Left out of the listed schemas, which are kept short.
+    /// JSON Schema of `input`, where the step declares one. `tools/list` leaves it out of output schemas, whose size has a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub input_schema: Option<Value>,

@@ -5,10 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{Activity, BoxFuture, Context, INPUT_INVALID, Outcome};
-use midex_domain::execution::OperationFailure;
-
-/// The name in memory of the inputs of an execution.
-const WORKFLOW_INPUT: &str = "__workflow_input__";
+use midex_domain::{execution::OperationFailure, expression::ALL_INPUTS_MEMORY_KEY};
 
 /// A function of the memory and the inputs of an execution. The engine writes the object that it returns to memory.
 pub trait Node: Send + Sync {
@@ -29,16 +26,23 @@ pub trait Node: Send + Sync {
 
 /// The activity that runs a node. It only computes, so that it may run twice.
 #[derive(Debug)]
-pub struct NodeActivity<N>(N);
+pub struct NodeActivity<N> {
+    node: N,
+    /// The names of the fields of its state.
+    state_fields: Vec<String>,
+}
 
 /// Makes an activity of a node.
-pub const fn node<N: Node>(node: N) -> NodeActivity<N> {
-    NodeActivity(node)
+pub fn node<N: Node>(node: N) -> NodeActivity<N> {
+    let schema = schemars::schema_for!(N::State);
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let state_fields = properties.into_iter().flat_map(Map::keys).cloned().collect();
+    NodeActivity { node, state_fields }
 }
 
 impl<N: Node> Activity for NodeActivity<N> {
     fn name(&self) -> &str {
-        self.0.name()
+        self.node.name()
     }
 
     fn is_idempotent(&self) -> bool {
@@ -47,8 +51,8 @@ impl<N: Node> Activity for NodeActivity<N> {
 
     fn run(&self, context: Context) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
-            let state = read_state::<N::State>(&context).await?;
-            let update = self.0.execute(&state)?;
+            let state = read_state::<N::State>(&self.state_fields, &context).await?;
+            let update = self.node.execute(&state)?;
             for (name, value) in update.as_object().into_iter().flatten() {
                 if !value.is_null() {
                     context.write_memory(name, value)?;
@@ -59,14 +63,13 @@ impl<N: Node> Activity for NodeActivity<N> {
     }
 }
 
-async fn read_state<S: DeserializeOwned + JsonSchema>(
+async fn read_state<S: DeserializeOwned>(
+    names: &[String],
     context: &Context,
 ) -> Result<S, OperationFailure> {
-    let schema = schemars::schema_for!(S);
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let inputs = context.read_memory(WORKFLOW_INPUT).await?.unwrap_or_default();
+    let inputs = context.read_memory(ALL_INPUTS_MEMORY_KEY).await?.unwrap_or_default();
     let mut fields = Map::new();
-    for name in properties.into_iter().flat_map(Map::keys) {
+    for name in names {
         let stored = context.read_memory(name).await?.filter(|value| !value.is_null());
         let value = stored.or_else(|| inputs.get(name).cloned());
         fields.extend(value.map(|value| (name.clone(), value)));

@@ -59,7 +59,7 @@ expose: { orchestrator: { tool_id: build-an-app } }
 struct Reading {
     tool: String,
     state: Value,
-    /// The schema of the result, or an example of it. None where nothing is to be done.
+    /// The schema of the result (`Ok`), or an example of a result (`Err`). `None` if the prompt asks for no result.
     result: Option<Result<Value, Value>>,
 }
 

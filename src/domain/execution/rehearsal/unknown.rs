@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::DryRunner;
 use crate::{
     definition::{Step, StepKind},
-    execution::{StepStatus, scope::ALL_INPUTS_MEMORY_KEY},
-    expression::{Expression, Reference, ReferenceRoot},
+    execution::StepStatus,
+    expression::{ALL_INPUTS_MEMORY_KEY, Expression, Reference, ReferenceRoot},
 };
 
 const STEP_NOT_RUN_REASON: &str = "the step has not run yet";
