@@ -232,6 +232,10 @@ pub(super) const fn failure_advice(failure: FailureCode) -> &'static str {
         RepeatExhausted => "Raise `max_attempts` of the `repeat`, or find out why its condition stays false";
         RepeatTimedOut => "Raise `timeout` of the `repeat`, or find out why its condition stays false";
         StepTimedOut => "Raise `timeout` of the step, or --timeout of `midex call`";
+        Interrupted => "Run `midex show {execution_id}`: find out whether the attempt took effect, and then `midex retry {execution_id}`";
+        HeartbeatMissed => "Find out whether the sender of the signal still runs; `midex retry {execution_id}` waits for it again";
+        SignalFailed => "Run `midex show {execution_id}`: it shows what the sender of the signal reported";
+        ThresholdInvalid => "Correct the expression in `enough`, `tolerate` or `join` of the step: it must yield a whole number";
         GateRejected => "Run `midex show {execution_id}`: it says who rejected it, and why; once that is settled, `midex retry {execution_id}` asks again";
         GateExpired => "Run `midex retry {execution_id}`, and answer in time with `midex approve`; `expires` of the gate sets how long it waits";
         WorkflowTimedOut => "Raise `timeout` of the workflow, and run it again";

@@ -578,7 +578,7 @@ fn end_section(status: &StatusView, screen: &Screen) -> String {
         text += &screen.indent_block(
             Some(TextStyle::Dim),
             SECTION_INDENT,
-            "shortened; --json has it in history",
+            "shortened; --json has it whole",
         );
     }
     text

@@ -35,6 +35,39 @@ pub(super) struct SignalArgs {
     /// The payload of the signal: any JSON value, or a file that contains one
     #[arg(long, value_name = "JSON|@FILE")]
     payload: Option<String>,
+    /// The step that waits fails: a message, or a code and a message as CODE: MESSAGE
+    #[arg(long, value_name = "[CODE:] MESSAGE", conflicts_with = "payload")]
+    error: Option<String>,
+    /// A sign of life: a step that waits with `alive` waits on
+    #[arg(long, conflicts_with_all = ["payload", "error"])]
+    alive: bool,
+}
+
+impl SignalArgs {
+    /// What the signal says, as the arguments of the tool.
+    fn content(&self) -> Result<(&'static str, Value)> {
+        if let Some(text) = &self.error {
+            let is_code_char = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            let code = text.split_once(':').filter(|(code, _)| code.chars().all(is_code_char));
+            return Ok((
+                "error",
+                match code {
+                    Some((code, message)) if !code.is_empty() => {
+                        json!({ "code": code, "message": message.trim() })
+                    }
+                    _ => json!({ "message": text }),
+                },
+            ));
+        }
+        if self.alive {
+            return Ok(("alive", json!(true)));
+        }
+        let max_bytes = limits::SIGNAL_BYTES_MAX;
+        let payload = self.payload.as_deref();
+        let payload =
+            payload.map(|text| run::inputs::parse_json_flag("--payload", text, max_bytes));
+        Ok(("payload", payload.transpose()?.map_or(Value::Null, |(_, payload)| payload)))
+    }
 }
 
 /// Calls `execution.signal` and prints its reply.
@@ -44,19 +77,16 @@ pub(super) async fn signal(
     flags: &str,
     out: Output<'_>,
 ) -> Result<u8> {
-    let payload = match &args.payload {
-        Some(text) => run::inputs::parse_json_flag("--payload", text, limits::SIGNAL_BYTES_MAX)?.1,
-        None => Value::Null,
-    };
+    let content = args.content()?;
     let mut link = ServerLink::new(config);
-    let answer = send_signal(&mut link, args, payload).await;
+    let answer = send_signal(&mut link, args, content).await;
     finish_change(link, answer, flags, out).await
 }
 
 async fn send_signal(
     link: &mut ServerLink<'_>,
     args: SignalArgs,
-    payload: Value,
+    (key, content): (&str, Value),
 ) -> Result<Option<Value>> {
     let apply = async |link: &mut ServerLink<'_>, id: &str| {
         let signal = match &args.signal {
@@ -66,7 +96,7 @@ async fn send_signal(
                 None => return Ok(None),
             },
         };
-        let arguments = json!({ "execution_id": id, "signal": signal, "payload": payload });
+        let arguments = json!({ "execution_id": id, "signal": signal, key: &content });
         link.call("execution.signal", arguments).await.map(Some)
     };
     let reply =

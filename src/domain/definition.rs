@@ -6,6 +6,7 @@ mod compiled;
 mod expose;
 mod graph;
 mod pattern;
+mod policy;
 mod requirement;
 mod step;
 
@@ -26,10 +27,11 @@ pub use self::{
     expose::{ExposedAction, ExposedTools, Orchestrator, UtilityTools},
     graph::StepGraph,
     pattern::OutputPattern,
+    policy::{InterruptPolicy, RepeatPolicy, RetryPolicy, parse_share},
     requirement::CatalogRequirement,
     step::{
         ANY_WORKFLOW, BranchArm, BranchOffer, InputChannel, JoinRule, JumpTarget, LoserPolicy,
-        OnError, PaginateOptions, RepeatPolicy, RetryPolicy, RunWhen, Step, StepKind, WaitTrigger,
+        OnError, PaginateOptions, RunWhen, Step, StepKind, WaitTrigger,
     },
 };
 use super::{

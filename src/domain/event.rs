@@ -6,17 +6,16 @@ use serde::{Deserialize, Serialize};
 mod parts;
 
 pub use self::parts::{
-    AttemptEnded, Channel, ChildOrder, ForkOrigin, Forked, GateAnswered, InheritedChild,
-    InheritedCompensation, InheritedStep, OptionChosen, OrderKind, Parent, RewindTarget, Rewound,
-    VisitClosed, VisitOpened,
+    AttemptEnded, Channel, ChildOrder, ExecutionCreated, ForkOrigin, Forked, GateAnswered,
+    InheritedChild, InheritedCompensation, InheritedStep, ItemCounts, OptionChosen, OrderKind,
+    Parent, PauseReason, RewindTarget, Rewound, VisitClosed, VisitOpened,
 };
 pub use super::body::BodyKind;
 use super::{
     artifact::{Artifact, ArtifactReference},
-    complexity::Complexity,
     cursor::PageCursor,
     document::{Digest, JsonText},
-    id::{AgentName, ExecutionId, StepId, WorkflowName},
+    id::{AgentName, ExecutionId, StepId},
     state::State,
     token::TokenGrant,
 };
@@ -211,9 +210,24 @@ pub enum WaitCondition {
         /// The id of the child.
         execution_id: ExecutionId,
     },
+    /// A signal whose sender must give signs of life.
+    LiveSignal {
+        /// Its name.
+        name: String,
+        /// The instant at which the step fails without another sign of life.
+        due: Timestamp,
+    },
 }
 
 impl WaitCondition {
+    /// The name of the signal that is awaited, if one is.
+    pub fn signal_name(&self) -> Option<&str> {
+        match self {
+            Self::Signal { name } | Self::LiveSignal { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
     /// Whether an attempt of the server or of a child is in progress.
     pub const fn is_attempt(&self) -> bool {
         matches!(self, Self::Operation { .. } | Self::Child { .. })
@@ -252,6 +266,8 @@ pub enum SkipReason {
     Bypassed,
     /// The execution is failing.
     Failing,
+    /// A step that completed cancelled it.
+    Cancelled,
 }
 
 /// Something that happened to an execution.
@@ -474,6 +490,34 @@ pub enum Event {
     },
     /// The execution pauses between two steps of the server from now on.
     PaceSet,
+    /// The title of a visit was worked out.
+    VisitTitled {
+        /// The visit.
+        visit_id: VisitId,
+        /// Its title.
+        title: String,
+    },
+    /// The items of a `foreach` were counted at its end.
+    ItemsCounted {
+        /// The visit of the `foreach`.
+        visit_id: VisitId,
+        /// How its items ended.
+        counts: ItemCounts,
+    },
+    /// An attempt of a step with `repeat` brought an output that does not satisfy `until`.
+    PollKept {
+        /// The visit.
+        visit_id: VisitId,
+        /// The output; stored by digest, whatever its size.
+        output: Payload,
+    },
+    /// A signal that reports a failure arrived, and no step waits for it yet.
+    SignalErrorKept {
+        /// Its name.
+        name: String,
+        /// An object with `code` and `message`; stored by digest.
+        error: Payload,
+    },
 }
 
 impl Row {
@@ -520,80 +564,4 @@ impl Event {
             _ => None,
         }
     }
-}
-
-/// What keeps an execution from going on. They form a set; each is lifted by its own means.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum PauseReason {
-    /// Somebody asked for it; a resume lifts it.
-    Person,
-    /// It could not be woken; a resume tries again.
-    EngineFault,
-    /// Nothing is open but gates; an answer lifts it.
-    Gate,
-    /// The server was cut off in the middle of something that may not be done twice; a person's word on what came of it
-    /// lifts it.
-    OutcomeUnknown,
-    /// Nothing is open but steps whose outputs broke their schema too often; a resume lets those go on.
-    OutputInvalid,
-    /// Nothing is open but steps whose catalog is not there; its import lifts it.
-    CatalogMissing,
-    /// As many executions are open below it as may be; a resume lifts it.
-    Budget,
-    /// A step of the server has ended, and the caller asked to be heard before the next one; a resume lifts it.
-    Pace,
-}
-
-impl PauseReason {
-    /// The name on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Person => "person",
-            Self::EngineFault => "engine_fault",
-            Self::Gate => "gate",
-            Self::OutcomeUnknown => "outcome_unknown",
-            Self::OutputInvalid => "output_invalid",
-            Self::CatalogMissing => "catalog_missing",
-            Self::Budget => "budget",
-            Self::Pace => "pace",
-        }
-    }
-
-    /// True for pauses that the scheduler enters by itself when every open step waits for a person (gate, refused
-    /// output, missing catalog). Timers keep running then.
-    pub const fn is_set_by_scheduler(self) -> bool {
-        matches!(self, Self::Gate | Self::OutputInvalid | Self::CatalogMissing)
-    }
-
-    /// Whether a resume always lifts it.
-    pub const fn is_lifted_by_resume(self) -> bool {
-        matches!(self, Self::Person | Self::EngineFault | Self::Budget | Self::Pace)
-    }
-}
-
-/// The content of the first event of an execution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ExecutionCreated {
-    /// The workflow's name.
-    pub workflow: WorkflowName,
-    /// The digest of its definition.
-    pub definition: Digest,
-    /// The complexity that the workflow declares.
-    pub complexity: Option<Complexity>,
-    /// The project it was started for: a directory.
-    pub project: Option<String>,
-    /// The inputs it was started with.
-    pub inputs: Option<Payload>,
-    /// The digest of the start's arguments, by which a repeated start is recognised.
-    pub call: Digest,
-    /// The ids of its steps, in authoring order.
-    pub steps: Vec<StepId>,
-    /// Its parent, if it is a child.
-    pub parent: Option<Parent>,
-    /// The directories in which it finds other workflows ([`super::WorkflowLookup`]), if its definition names any; stored by
-    /// digest.
-    pub lookup: Option<Digest>,
 }

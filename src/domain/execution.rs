@@ -49,7 +49,7 @@ pub use self::answers::{Question, UTTERANCE_FIELD};
 pub use self::{
     command::{
         Command, GateAnswer, LifecycleAction, LifecycleChange, Report, Resolution, RewindRequest,
-        SignalRequest, StartArguments, Submission, Verdict,
+        SignalContent, SignalRequest, StartArguments, Submission, Verdict,
     },
     decision::{Decision, DecisionContext, Transition, ValueReference, Values},
     fork::{ForkArguments, ForkDecision, ForkPlan, ForkPurpose, ForkSource, PlannedStep, StepFate},
@@ -70,9 +70,9 @@ pub use super::state::StepStatus;
 use super::{
     document::Digest,
     event::{
-        BodyKind, ChildOrder, ConsumedCall, Event, Failure, ForkOrigin, OrderKind, Outcome,
-        OutputFailure, OwnerEpoch, Parent, PauseReason, Payload, ReportedOutcome, RewindTarget,
-        Row, SkipReason, VisitId, WaitCondition,
+        BodyKind, ChildOrder, ConsumedCall, Event, Failure, ForkOrigin, ItemCounts, OrderKind,
+        Outcome, OutputFailure, OwnerEpoch, Parent, PauseReason, Payload, ReportedOutcome,
+        RewindTarget, Row, SkipReason, VisitId, WaitCondition,
     },
     id::{ExecutionId, StepId, WorkflowName},
     state::State,
@@ -149,8 +149,13 @@ pub struct Execution {
     pub(super) uncounted_visits: BTreeMap<StepId, u32>,
     /// The names of the inputs whose values were removed after the end. Snapshots of version 4 end before this field.
     pub(super) purged_inputs: BTreeSet<String>,
-    /// Whether it pauses between two steps of the server.
+    /// Whether it pauses between two steps of the server. Snapshots of version 6 end after this field.
     pub(super) is_paced: bool,
+    /// What is known of visits besides their progress: titles, polls, counts of items. Only visits of the latest visit
+    /// of a step are kept.
+    pub(super) notes: BTreeMap<VisitId, Arc<VisitNotes>>,
+    /// For each of `signals`, whether its payload is an error. It may be shorter: the rest are no errors.
+    pub(super) signal_errors: Vec<bool>,
     /// Where the search for a step begins.
     #[serde(skip)]
     pub(super) hint: SearchHint,
@@ -174,6 +179,17 @@ pub struct Signal {
     pub name: String,
     /// Its payload, stored by digest.
     pub payload: Digest,
+}
+
+/// What is known of a visit besides its progress.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VisitNotes {
+    /// Its title, as it was worked out when the visit was entered.
+    pub title: Option<String>,
+    /// The output of the last poll of a step with `repeat`, stored by digest.
+    pub last_output: Option<Digest>,
+    /// How the items ended, if it is a `foreach` that has ended.
+    pub items: Option<ItemCounts>,
 }
 
 /// A completed visit that a compensation can undo.
@@ -272,6 +288,11 @@ impl Execution {
     pub(super) fn reason_suffix(&self) -> String {
         let reason = self.reason.as_deref();
         reason.map_or_else(String::new, |reason| format!(": {reason}"))
+    }
+
+    /// The title of a visit, if its step declares one.
+    pub fn title(&self, visit_id: &VisitId) -> Option<&str> {
+        self.notes.get(visit_id)?.title.as_deref()
     }
 
     /// Its steps, in authoring order.

@@ -10,8 +10,8 @@ pub use self::table::{
     ACCEPT_KEY, BRANCH_ARM_SHAPE, COMPENSATION_SHAPE, DECLARED_INPUT_SHAPE, DEFAULT_SHAPE,
     END_TARGET, EXCLUSIVE_FIELD_PAIRS, EXPOSE_KEY, EXTENDS_KEY, FOREACH_ALIAS_DEFAULT,
     FRONT_MATTER_SHAPE, HOOK_SHAPE, HOST_PERSONA_SHAPE, INSERT_ITEM_SHAPE, INSERT_KEY,
-    INSERT_PLACE_KEYS, MANIFEST_SHAPE, ON_ERROR_WORDS, PACE_WORDS, PERSONA_SHAPE, PHASE_SHAPE,
-    REMOVE_KEY, STEP_SHAPE, STEPS_KEY, VALIDATE_SHAPE,
+    INSERT_PLACE_KEYS, MANIFEST_SHAPE, NEXT_WORDS, ON_ERROR_WORDS, PACE_WORDS, PERSONA_SHAPE,
+    PHASE_SHAPE, REMOVE_KEY, STEP_SHAPE, STEPS_KEY, STOP_TARGET, VALIDATE_SHAPE,
 };
 use super::id::{AgentName, InputName, StepId, WorkflowName};
 use crate::error::Result;
@@ -65,6 +65,10 @@ pub enum ValueShape {
     Flag,
     /// A whole number between these.
     Count(u32, u32),
+    /// The same, or a text that holds `${{ … }}`.
+    CountOrTemplate(u32, u32),
+    /// A whole number up to this one, a share such as `20%`, or a text that holds `${{ … }}`.
+    Tolerance(u32),
     /// A whole number, 0 or more.
     NonNegativeInteger,
     /// A number.
@@ -79,7 +83,7 @@ pub enum ValueShape {
     Failure,
     /// One of these.
     Choice(&'static [&'static str]),
-    /// `all`, `any` or `quorum(N)`.
+    /// `all`, `any` or `quorum(N)`; the number may be `${{ … }}`.
     Join,
     /// The id of a step, or one of these.
     Target(&'static [&'static str]),
@@ -219,7 +223,10 @@ impl ValueShape {
             | Self::Memory(_)
             | Self::Bindings(_)
             | Self::DurationOrTemplate
-            | Self::InstantOrTemplate => TemplateHandling::Evaluated,
+            | Self::InstantOrTemplate
+            | Self::CountOrTemplate(..)
+            | Self::Tolerance(_)
+            | Self::Join => TemplateHandling::Evaluated,
             Self::Text(_)
             | Self::FreeText(_)
             | Self::Version
@@ -335,6 +342,7 @@ mod tests {
         let span = |duration| crate::span::HumanDuration::from_duration(duration).to_string();
         check_default(&FOREACH_SHAPE, "parallel", limits::FOREACH_PARALLEL_DEFAULT.to_string());
         check_default(&RETRY_SHAPE, "max_attempts", limits::RETRY_ATTEMPTS_DEFAULT.to_string());
+        check_default(&RETRY_SHAPE, "factor", limits::RETRY_FACTOR_DEFAULT.to_string());
         check_default(&RETRY_SHAPE, "backoff", span(limits::RETRY_BACKOFF_DEFAULT));
         check_default(&RETRY_SHAPE, "max_backoff", span(limits::RETRY_BACKOFF_MAX_DEFAULT));
         check_default(&REPEAT_SHAPE, "every", span(limits::REPEAT_EVERY_DEFAULT));

@@ -73,8 +73,19 @@ fn parse_iso_units(lower: &str) -> Option<String> {
 
 /// Exponential backoff: the pause is `min_delay` after the first failure, doubles with each further one, and is at most `max_delay`.
 pub fn compute_backoff(failures: u32, min_delay: Duration, max_delay: Duration) -> Duration {
-    let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-    min_delay.saturating_mul(factor).min(max_delay)
+    compute_backoff_with_factor(failures, min_delay, max_delay, 2.0)
+}
+
+/// Like [`compute_backoff`], with pauses that grow by `factor` instead of doubling.
+pub fn compute_backoff_with_factor(
+    failures: u32,
+    min_delay: Duration,
+    max_delay: Duration,
+    factor: f64,
+) -> Duration {
+    let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
+    let seconds = min_delay.as_secs_f64() * factor.powi(exponent);
+    Duration::try_from_secs_f64(seconds).map_or(max_delay, |delay| delay.min(max_delay))
 }
 
 impl FromStr for HumanDuration {

@@ -44,6 +44,7 @@ event_types! {
     Error = "error",
     ExecutionForked = "execution_forked",
     ExecutionRewound = "execution_rewound",
+    StepRetried = "step_retried",
 }
 
 impl EventType {
@@ -123,7 +124,16 @@ fn push_event_telemetry(
             telemetry.extend(outcome.map(|outcome| outcome.with_visit(visit_id)));
         }
         Event::AttemptEnded(ended) => {
-            telemetry.extend(token_validated_telemetry(ended.visit_id.step(), ended.consumed));
+            let (step, failure) = (ended.visit_id.step(), ended.failure.as_ref());
+            telemetry.extend(token_validated_telemetry(step, ended.consumed));
+            if ended.is_retried() {
+                let metadata = json!({
+                    "attempt": ended.attempt, "code": failure.map(|failure| &failure.code),
+                    "error": failure.map(|failure| &failure.message)
+                });
+                let retried = step_telemetry(EventType::StepRetried, step, None, metadata);
+                telemetry.push(retried.with_visit(&ended.visit_id));
+            }
         }
         Event::OutputRefused { visit_id, .. } => {
             let step = visit_id.step();
@@ -155,6 +165,10 @@ fn push_event_telemetry(
         | Event::InputsForgotten { .. }
         | Event::MetadataReported { .. }
         | Event::PaceSet
+        | Event::VisitTitled { .. }
+        | Event::ItemsCounted { .. }
+        | Event::PollKept { .. }
+        | Event::SignalErrorKept { .. }
         | Event::MemoryWritten { .. }
         | Event::InputsChanged { .. }
         | Event::TaskChanged { .. }

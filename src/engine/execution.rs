@@ -33,8 +33,15 @@ impl Engine {
         if point.is_some() {
             current_step.remove_tokens();
         }
+        let status = self.build_status(&durable).await?;
+        let final_output = if status.final_output_truncated {
+            self.build_view(&durable, None, view::full_output).await?
+        } else {
+            None
+        };
         Ok(ExecutionView {
-            status: self.build_status(&durable).await?,
+            final_output,
+            status,
             history: self.build_history(&durable.definition, &rows).await?,
             artifacts: artifacts.into_iter().map(|(view, _)| view).collect(),
             current_step,

@@ -67,6 +67,15 @@ impl Engine {
         self.build_status(&self.read_execution(id).await?).await
     }
 
+    /// The final output of an execution in full; `None` if it is not completed. Wakes no actor.
+    pub async fn final_output(&self, id: &ExecutionId) -> Result<Option<Value>> {
+        let durable = self.read_execution(id).await?;
+        if durable.execution.state() != State::Completed {
+            return Ok(None);
+        }
+        self.build_view(&durable, None, view::full_output).await
+    }
+
     /// The execution as it was at a point in the past, rebuilt from its journal, with the rows up to that point. Wakes
     /// no actor.
     ///
@@ -286,8 +295,7 @@ impl Engine {
         })
     }
 
-    /// The final output of the project's most recently completed execution of a workflow. `None` if it is too large to
-    /// be shown whole.
+    /// The final output of the project's most recently completed execution of a workflow.
     async fn load_last_output(
         &self,
         workflow: &WorkflowName,
@@ -304,8 +312,7 @@ impl Engine {
         let Some((_, last)) = page.executions.first() else {
             return Ok(None);
         };
-        let status = self.status(last.id()).await?;
-        Ok(status.final_output.filter(|_| !status.final_output_truncated))
+        self.final_output(last.id()).await
     }
 
     /// The inputs of the project's most recently moved execution of this workflow. Empty if there is none.

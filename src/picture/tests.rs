@@ -15,6 +15,8 @@ fn graph(steps: &[(&str, &str)]) -> GraphView {
         standing: None,
         workflow: None,
         join: None,
+        thresholds: None,
+        cancels: Vec::new(),
         condition: None,
         run_when: None,
         until: None,

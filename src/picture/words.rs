@@ -69,11 +69,14 @@ fn repetition_lines(node: &GraphNode) -> Vec<String> {
     lines.chain(repeat_lines(node)).collect()
 }
 
-/// The lines on `repeat.until` and on a tolerated failure.
+/// The lines on `repeat.until`, on thresholds, on cancelled steps and on a tolerated failure.
 pub fn repeat_lines(node: &GraphNode) -> Vec<String> {
     let until = node.until.iter().map(|text| format!("again until {text}"));
     let optional_line = node.optional.then(|| "may fail".to_owned());
-    until.chain(optional_line).collect()
+    let thresholds = node.thresholds.clone();
+    let cancels =
+        (!node.cancels.is_empty()).then(|| format!("cancels {}", node.cancels.join(", ")));
+    until.chain(thresholds).chain(cancels).chain(optional_line).collect()
 }
 
 fn kind_label(node: &GraphNode) -> &str {

@@ -114,12 +114,13 @@ fn variants_keep_their_places() {
          SignalTaken FailureBegan FinalOutput TaskChanged GateAnswered ArtifactNamed \
          StepFailed CompensationKept CameLate EndingBegan CompensationsGivenUp \
          OptionsOffered OptionsWithdrawn OptionChosen ChildOrdered ChildTold PageKept \
-         Forked StepInherited Rewound RewindCompensated InputsForgotten MetadataReported PaceSet"
+         Forked StepInherited Rewound RewindCompensated InputsForgotten MetadataReported PaceSet \
+         VisitTitled ItemsCounted PollKept SignalErrorKept"
     );
     assert_eq!(
         variants::<WaitCondition>(),
         "Model Operation Timer Retry Signal Gate Items Unknown Deferred OutputInvalid \
-         Catalog Child"
+         Catalog Child LiveSignal"
     );
     let reasons =
         "person engine_fault gate outcome_unknown output_invalid catalog_missing budget pace";
@@ -130,7 +131,7 @@ fn variants_keep_their_places() {
     assert_eq!(variants::<State>(), states);
     let statuses = "pending running completed failed skipped";
     assert_eq!(variants::<StepStatus>(), statuses);
-    let skipped = "condition run_when bypassed failing";
+    let skipped = "condition run_when bypassed failing cancelled";
     assert_eq!(variants::<SkipReason>(), skipped);
     assert_eq!(variants::<Outcome>(), "Completed Failed Voided");
     assert_eq!(variants::<ReportedOutcome>(), "Output Failure");
@@ -152,6 +153,7 @@ enum LaterAwaiting {
     OutputInvalid(TokenGrant),
     Catalog { catalog: String },
     Child { execution_id: ExecutionId },
+    LiveSignal { name: String, due: Timestamp },
     Later { what: String },
 }
 
@@ -192,11 +194,11 @@ async fn each_opening_after_a_transition_is_a_later_owner() {
 }
 
 /// A snapshot of version 1 ends before the pages of lists, one of version 2 before the origin of a fork, one of version 3 or 4
-/// before the purged inputs, one of version 5 before the pace. Up to version 3 the state is never left out, and so has no byte in front that says whether it is
+/// before the purged inputs, one of version 5 before the pace, one of version 6 before the notes on visits. Up to version 3 the state is never left out, and so has no byte in front that says whether it is
 /// there.
 #[tokio::test]
 async fn snapshots_of_the_versions_before_are_read() {
-    for version in [1, 2, 3, 4, 5] {
+    for version in 1..=6 {
         reads_snapshot_of_version(version).await;
     }
 }
@@ -214,7 +216,7 @@ async fn a_first_snapshot_refers_to_the_first_row() {
     let snapshot =
         stored::<&str>(&directory.path().join("executions.redb"), "executions.v1", "one");
     // The version, two numbers, and no state, in hexadecimal digits.
-    assert_eq!((snapshot.len(), &snapshot[..2], &snapshot[34..]), (2 * 18, "06", "00"));
+    assert_eq!((snapshot.len(), &snapshot[..2], &snapshot[34..]), (2 * 18, "07", "00"));
     change_snapshot(directory.path(), |bytes| bytes[0] = 4);
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
     assert_eq!(store.load(&tale.id).await.unwrap().unwrap().execution, now.execution);
@@ -232,14 +234,14 @@ async fn reads_snapshot_of_version(version: u8) {
     store.close().await.unwrap();
     change_snapshot(directory.path(), |bytes| {
         // The version, the revision and the key of the last row come first.
-        assert_eq!((bytes[0], bytes[17]), (6, 1));
+        assert_eq!((bytes[0], bytes[17]), (7, 1));
         if version < 4 {
             bytes.remove(17);
         }
         // The fields that later versions added are empty, a byte each.
-        let added = [6, 5, 2, 2, 1][usize::from(version) - 1];
+        let added = [8, 7, 4, 4, 3, 2][usize::from(version) - 1];
         let kept = bytes.len() - added;
-        assert_eq!(&bytes[kept..], &[0; 6][..added]);
+        assert_eq!(&bytes[kept..], &[0; 8][..added]);
         bytes.truncate(kept);
         bytes[0] = version;
     });

@@ -24,6 +24,14 @@ pub(super) fn event_text(event: &Value) -> Option<(String, Option<TextStyle>)> {
             format!("{}done{}", item_and_hook_prefix(metadata), duration_suffix(metadata))
         }
         EventType::StepFailed => step_failed_text(metadata),
+        EventType::StepRetried if metadata["code"].is_null() => {
+            format!("{}is repeated", item_and_hook_prefix(metadata))
+        }
+        EventType::StepRetried => format!(
+            "{}is tried again: {}",
+            item_and_hook_prefix(metadata),
+            failure_reason_text(metadata)
+        ),
         EventType::TokenGenerated if metadata["renewed"] == true => "has a new token".to_owned(),
         EventType::TokenExpired => {
             format!("a token had expired: {}", failure_reason_text(metadata))

@@ -156,7 +156,7 @@ impl ExpressionChecker<'_, '_, '_> {
         }
         for field in &step.fields {
             let access = match field.key.name {
-                "if" | "when" => OwnOutputAccess::Never,
+                "if" | "when" | "join" => OwnOutputAccess::Never,
                 "repeat" | "branches" | "hooks" | "compensate" => OwnOutputAccess::LatestAttempt,
                 _ => OwnOutputAccess::PreviousVisit,
             };
@@ -165,7 +165,8 @@ impl ExpressionChecker<'_, '_, '_> {
                 owner,
                 is_hook_or_compensation: matches!(field.key.name, "hooks" | "compensate"),
                 alias,
-                is_stored: field.key.name == "with" && step.find_field("workflow").is_some(),
+                is_stored: field.key.name == "title"
+                    || field.key.name == "with" && step.find_field("workflow").is_some(),
             };
             self.check_field_expressions(field, scope);
         }

@@ -204,6 +204,7 @@ impl<'a> FlowGraph<'a> {
             self.check_arms(findings, branch);
         }
         self.check_unreachable_steps(findings);
+        self.check_cancelled_steps(findings);
         self.check_endless_loops(findings);
         self.check_failure_handlers(findings);
     }
@@ -248,6 +249,27 @@ impl<'a> FlowGraph<'a> {
             let (into, _) = next.find(|(next, _)| arms.contains(next))?;
             Some((at, into))
         })
+    }
+
+    /// Adds a finding for each step that `cancel` names and that does not exist or is the step itself.
+    fn check_cancelled_steps(&self, findings: &mut Vec<Finding>) {
+        for (position, step) in self.steps.iter().enumerate() {
+            let Some(field) = step.find_field("cancel") else {
+                continue;
+            };
+            for (at, node) in field.value.items().unwrap_or_default().iter().enumerate() {
+                let path = format!("{}[{at}]", field.path);
+                let Some(id) = node.as_text() else { continue };
+                if self.step_position(id) == Some(position) {
+                    let message = format!("`{id}` cannot cancel itself: it has completed then");
+                    findings.push(node.new_finding(Rule::NoEffect, &path, message));
+                } else if self.step_position(id).is_none() {
+                    let jump = Jump { path, place: node.place, to: id, keywords: &[] };
+                    let has_room = has_room_for_suggestions(findings);
+                    findings.extend(unknown_target_finding(&jump, &self.ids, has_room));
+                }
+            }
+        }
     }
 
     fn check_unreachable_steps(&self, findings: &mut Vec<Finding>) {
@@ -312,7 +334,7 @@ fn step_jumps(step: &StepDraft) -> Vec<Jump<'_>> {
     };
     let branch = step.find_field("branch").map(branch_jumps).unwrap_or_default();
     let fields = [
-        parse_field_jump("next", &[grammar::END_TARGET]),
+        parse_field_jump("next", grammar::NEXT_WORDS),
         parse_field_jump("on_error", grammar::ON_ERROR_WORDS),
     ];
     fields.into_iter().flatten().chain(branch).collect()
@@ -330,7 +352,7 @@ fn branch_jumps(branch: &RawField) -> Vec<Jump<'_>> {
     let arms = branch.value.items().unwrap_or_default().iter().enumerate();
     arms.filter_map(|(at, arm)| {
         let path = format!("{}[{at}].next", branch.path);
-        parse_jump(path, arm.get("next")?, &[grammar::END_TARGET])
+        parse_jump(path, arm.get("next")?, grammar::NEXT_WORDS)
     })
     .collect()
 }

@@ -58,7 +58,7 @@ pub(super) fn check_joins_and_run_when(
     for (position, step) in steps.iter().enumerate() {
         let join = step.read_value::<String>("join");
         let join = join.and_then(|text| JoinRule::parse(&text)).unwrap_or_default();
-        check_quorum(findings, step, join, flow.dependencies()[position].len());
+        check_quorum(findings, step, &join, flow.dependencies()[position].len());
         if let Some(field) = step.find_field("losers").filter(|_| join == JoinRule::All) {
             let message = "`losers` has no effect on a step that waits for all before it";
             let finding = field.key_finding(Rule::NoEffect, message);
@@ -74,13 +74,13 @@ pub(super) fn check_joins_and_run_when(
 fn check_quorum(
     findings: &mut Vec<Finding>,
     step: &StepDraft,
-    join: JoinRule,
+    join: &JoinRule,
     dependency_count: usize,
 ) {
     let (JoinRule::Quorum(quorum), Some(field)) = (join, step.find_field("join")) else {
         return;
     };
-    if quorum as usize <= dependency_count {
+    if *quorum as usize <= dependency_count {
         return;
     }
     let message =

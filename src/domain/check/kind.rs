@@ -90,16 +90,12 @@ fn read_optional<T: DeserializeOwned + Default>(node: &DocumentNode, key: &str) 
 }
 
 fn parse_wait(node: &DocumentNode) -> Option<WaitTrigger> {
-    let [entry] = node.entries()? else {
-        return None;
-    };
-    let text = entry.value.deserialize_as()?;
-    match entry.key.as_str() {
-        "for" => Some(WaitTrigger::For(text)),
-        "until" => Some(WaitTrigger::Until(text)),
-        "signal" => Some(WaitTrigger::Signal(text)),
-        _ => None,
-    }
+    let text = |key| node.deserialize_key(key);
+    let signal = text("signal").map(|signal| match node.deserialize_key("alive") {
+        Some(alive) => WaitTrigger::LiveSignal { signal, alive },
+        None => WaitTrigger::Signal(signal),
+    });
+    text("for").map(WaitTrigger::For).or(text("until").map(WaitTrigger::Until)).or(signal)
 }
 
 fn parse_foreach(node: &DocumentNode, body: Step) -> Option<StepKind> {
@@ -110,6 +106,8 @@ fn parse_foreach(node: &DocumentNode, body: Step) -> Option<StepKind> {
             .deserialize_key("as")
             .unwrap_or_else(|| grammar::FOREACH_ALIAS_DEFAULT.to_owned()),
         parallel: parallel.unwrap_or(limits::FOREACH_PARALLEL_DEFAULT),
+        enough: node.get("enough").map(DocumentNode::to_json),
+        tolerate: node.get("tolerate").map(DocumentNode::to_json),
         body: Box::new(body),
     })
 }
@@ -135,9 +133,11 @@ fn parse_branches(node: &DocumentNode) -> Vec<BranchOffer> {
 /// The step with the values of the fields that are common to all kinds.
 pub(super) fn set_common_fields(step: Step, draft: &StepDraft) -> Step {
     let value = |key| draft.value(key);
-    let retry = |node| parse_retry(node, step.kind.is_answered_by_model());
+    let is_model_step = step.kind.is_answered_by_model();
+    let retry = |node| parse_retry(node, is_model_step);
     Step {
         description: draft.read_value("description").unwrap_or_default(),
+        title: draft.read_value("title"),
         instructions: draft.read_value("instructions"),
         result: value("result").map(DocumentNode::to_json),
         example: value("example").map(DocumentNode::to_json),
@@ -146,12 +146,14 @@ pub(super) fn set_common_fields(step: Step, draft: &StepDraft) -> Step {
         with: draft.value("with").and_then(read_values),
         input_schema: value("input_schema").map(DocumentNode::to_json),
         retry: value("retry").map(retry),
+        interrupted: draft.read_value("interrupted"),
         timeout: draft.read_value("timeout"),
-        repeat: value("repeat").and_then(parse_repeat),
+        repeat: value("repeat").and_then(|node| parse_repeat(node, is_model_step)),
         optional: draft.read_value("optional").unwrap_or_default(),
         on_error: value("on_error").and_then(parse_on_error).unwrap_or_default(),
         run_when: draft.read_value("run_when").unwrap_or_default(),
         next: value("next").and_then(parse_next),
+        cancel: draft.read_value("cancel").unwrap_or_default(),
         max_visits: value("max_visits").and_then(DocumentNode::as_u32),
         join: value("join").and_then(parse_join).unwrap_or_default(),
         losers: draft.read_value("losers").unwrap_or_default(),
@@ -174,6 +176,7 @@ fn parse_retry(node: &DocumentNode, is_model_step: bool) -> RetryPolicy {
     let policy = RetryPolicy::new(max_attempts).with_backoff(backoff);
     RetryPolicy {
         max_backoff: node.deserialize_key("max_backoff").unwrap_or(policy.max_backoff),
+        factor: node.deserialize_key("factor"),
         jitter: node.deserialize_key("jitter").unwrap_or(policy.jitter),
         on: node
             .get("on")
@@ -190,12 +193,12 @@ fn normalize_failure_names(nodes: &[DocumentNode]) -> Vec<String> {
     names.map(|word| normalize_failure_name(&word).unwrap_or(word)).collect()
 }
 
-fn parse_repeat(node: &DocumentNode) -> Option<RepeatPolicy> {
+fn parse_repeat(node: &DocumentNode, is_model_step: bool) -> Option<RepeatPolicy> {
+    // Default pause: none for a model, which is asked again at once.
+    let default_pause = if is_model_step { Duration::ZERO } else { limits::REPEAT_EVERY_DEFAULT };
     Some(RepeatPolicy {
         until: node.deserialize_key("until")?,
-        every: node
-            .deserialize_key("every")
-            .unwrap_or(HumanDuration::from_duration(limits::REPEAT_EVERY_DEFAULT)),
+        every: node.deserialize_key("every").unwrap_or(HumanDuration::from_duration(default_pause)),
         timeout: node.deserialize_key("timeout"),
         max_attempts: node
             .get("max_attempts")
@@ -213,8 +216,9 @@ fn parse_on_error(node: &DocumentNode) -> Option<OnError> {
 }
 
 fn parse_next(node: &DocumentNode) -> Option<JumpTarget> {
-    if node.as_text()? == grammar::END_TARGET {
-        return Some(JumpTarget::End);
+    match node.as_text()? {
+        grammar::END_TARGET => Some(JumpTarget::End),
+        grammar::STOP_TARGET => Some(JumpTarget::Stop),
+        _ => node.deserialize_as().map(JumpTarget::Step),
     }
-    node.deserialize_as().map(JumpTarget::Step)
 }

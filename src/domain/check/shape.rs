@@ -9,6 +9,7 @@ use std::collections::HashSet;
 pub(super) use self::text::suggest_word;
 use self::text::{TextNode, last_path_key};
 use super::super::{
+    definition::parse_share,
     finding::{Finding, Place, Rule, has_room_for_suggestions},
     grammar::{self, MappingKey, MappingShape, ValueShape, has_template},
     nearest::{find_nearest, suggest_nearest},
@@ -80,6 +81,17 @@ fn check_shape(findings: &mut Vec<Finding>, node: &DocumentNode, path: &str, sha
         // Schemas are checked together in `check::schema`, because their cost is limited in total.
         ValueShape::Value | ValueShape::Data | ValueShape::Schema | ValueShape::Planned => {}
         ValueShape::Count(min, max) => findings.extend(count_finding(node, path, *min, *max)),
+        ValueShape::CountOrTemplate(..) | ValueShape::Tolerance(_)
+            if node.as_text().is_some_and(has_template) => {}
+        ValueShape::CountOrTemplate(min, max) => {
+            findings.extend(count_finding(node, path, *min, *max));
+        }
+        ValueShape::Tolerance(_)
+            if node.as_text().is_some_and(|text| parse_share(text).is_some()) => {}
+        ValueShape::Tolerance(_) if node.as_text().is_some() => {
+            findings.push(wrong_type_finding(node, path, "a whole number, or a share such as 20%"));
+        }
+        ValueShape::Tolerance(max) => findings.extend(count_finding(node, path, 0, *max)),
         ValueShape::NotNull
         | ValueShape::Flag
         | ValueShape::Values
@@ -552,15 +564,16 @@ fn check_missing_keys(
         let path = join_path(path, key.name);
         findings.push(node.new_finding(Rule::MissingKey, &path, message));
     }
-    let known = record.keys.iter().filter(|key| present_keys.contains(key.name));
+    // A key that needs another one stands beside it.
+    let alternatives = || record.keys.iter().filter(|key| key.required_key.is_none());
+    let known = alternatives().filter(|key| present_keys.contains(key.name));
     let rule = match known.count() {
         _ if !record.exactly_one => return,
         1 => return,
         0 => Rule::MissingKey,
         _ => Rule::ConflictingKeys,
     };
-    let key_names = record.keys.iter().map(|key| format!("`{}`", key.name));
-    let key_names: Vec<_> = key_names.collect();
+    let key_names: Vec<_> = alternatives().map(|key| format!("`{}`", key.name)).collect();
     let message = format!("{} has one of {}", record.label, key_names.join(", "));
     findings.push(node.new_finding(rule, path, message));
 }

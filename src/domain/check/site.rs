@@ -78,7 +78,10 @@ pub(super) fn collect_sites<'a>(
         ValueShape::Template(_)
         | ValueShape::IdOrTemplate(_)
         | ValueShape::DurationOrTemplate
-        | ValueShape::InstantOrTemplate => {
+        | ValueShape::InstantOrTemplate
+        | ValueShape::CountOrTemplate(..)
+        | ValueShape::Tolerance(_)
+        | ValueShape::Join => {
             add_site(sites, node, path, false);
         }
         // A plain text in place of a list has a finding of its own.

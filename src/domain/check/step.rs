@@ -11,7 +11,7 @@ use super::{
         grammar::{self, KeyRole, ValueShape, has_template},
         id::{AgentName, StepId},
         nearest::find_nearest,
-        node::DocumentNode,
+        node::{DocumentNode, NodeContent},
         span::HumanDuration,
     },
     AgentFileState, KnownAgents, KnownNames, ServerCapabilities,
@@ -58,6 +58,9 @@ pub(super) fn check_step(
     let id = id.and_then(|at| StepId::parse(&at.value).ok());
     // The body of a `foreach` is checked even if the step has no valid id that it could share.
     let body_id = id.clone().or_else(|| StepId::parse("step").ok());
+    if let (Some(each), Some(foreach)) = (&draft.foreach_body, draft.value("foreach")) {
+        findings.extend(passed_failure_finding(each, foreach));
+    }
     let each = match (&draft.foreach_body, body_id) {
         (Some(each), Some(id)) => check_foreach_body(findings, each, id, known),
         _ => None,
@@ -110,6 +113,20 @@ fn check_foreach_body(
     let bodies = check_hooks_and_compensation(findings, &draft.bodies, &id, known);
     check_foreach_body_fields(findings, draft);
     Some(Step { bodies, ..kind::set_common_fields(Step::new(id, kind?), draft) })
+}
+
+/// The finding for an item whose failure `do` passes, where `tolerate` counts failures.
+fn passed_failure_finding(each: &StepDraft, foreach: &DocumentNode) -> Option<Finding> {
+    foreach.get("tolerate")?;
+    let passes = each.value("on_error").and_then(DocumentNode::as_text) == Some("continue");
+    let field = each
+        .find_field("on_error")
+        .filter(|_| passes)
+        .or(each.find_field("optional").filter(|_| each.read_value("optional") == Some(true)))?;
+    let key = field.key.name;
+    let message = format!("`{key}` has no effect beside `tolerate`, which counts every failure");
+    let finding = field.key_finding(Rule::ConflictingKeys, message);
+    Some(finding.suggest("keep one of them".to_owned()))
 }
 
 /// Adds a finding for each field that has no effect in the body of a `foreach`.
@@ -229,6 +246,15 @@ fn check_backoff_bounds(findings: &mut Vec<Finding>, draft: &StepDraft) {
     let Some(retry) = draft.find_field("retry") else {
         return;
     };
+    if let Some(node) = retry.value.get("factor")
+        && let NodeContent::Number(number, written) = &node.content
+        && let max = f64::from(limits::RETRY_FACTOR_MAX)
+        && !number.as_f64().is_some_and(|factor| (1.0..=max).contains(&factor))
+    {
+        let message = format!("`factor` must be a number from 1 to {max}, this is {written}");
+        let path = format!("{}.factor", retry.path);
+        findings.push(node.new_finding(Rule::OutOfRange, &path, message));
+    }
     let span = |key: &str| retry.value.deserialize_key::<HumanDuration>(key);
     let max_backoff = retry.value.get("max_backoff").zip(span("max_backoff"));
     if let (Some(backoff), Some((node, max_backoff))) = (span("backoff"), max_backoff)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{BranchOffer, OutputPattern, Step, StepKind, WaitTrigger, Workflow};
+use super::{BranchOffer, JoinRule, OutputPattern, Step, StepKind, WaitTrigger, Workflow};
 use crate::{
     body::BodyKind,
     expression::{Expression, Template},
@@ -17,6 +17,12 @@ use crate::{
 pub struct CompiledStep {
     /// The condition for entering the step (`if`).
     pub(crate) condition: Option<Expression>,
+    /// The title of a visit.
+    pub(crate) title: Option<Template>,
+    /// The number in `join: quorum(…)`, if an expression yields it.
+    pub(crate) quorum: Option<Template>,
+    /// `enough` and `tolerate` of a `foreach`, as an object of those that it has.
+    pub(crate) thresholds: Option<Template>,
     /// The exit condition of its loop (`repeat.until`).
     pub(crate) until: Option<Expression>,
     /// The conditions of the arms of a `branch`; `None` for an arm that is always taken.
@@ -133,6 +139,12 @@ impl CompiledStep {
             Some(CompiledBranch { pattern, parameters })
         };
         let branches = step.branches.iter().filter_map(&mut branch).collect();
+        let title = step.title.as_ref().map(|text| template(&json!(text)));
+        let quorum = match &step.join {
+            JoinRule::QuorumOf(text) => Some(template(&json!(text))),
+            JoinRule::All | JoinRule::Quorum(_) => None,
+        };
+        let thresholds = step.declared_thresholds().map(|thresholds| template(&thresholds));
         let (items, body) = match &step.kind {
             StepKind::Foreach { items, alias, body, .. } => {
                 (Some(template(items)), Some(Box::new(Self::compile(body, &[alias]))))
@@ -141,6 +153,9 @@ impl CompiledStep {
         };
         Self {
             condition,
+            title,
+            quorum,
+            thresholds,
             until,
             arms,
             branches,
@@ -186,7 +201,10 @@ pub fn collect_expression_texts(step: &Step) -> Value {
         StepKind::Run { body, .. } => insert("body", body.clone()),
         StepKind::Gate { ask, .. } => insert("ask", Some(json!(ask))),
         StepKind::Wait(
-            WaitTrigger::For(text) | WaitTrigger::Until(text) | WaitTrigger::Signal(text),
+            WaitTrigger::For(text)
+            | WaitTrigger::Until(text)
+            | WaitTrigger::Signal(text)
+            | WaitTrigger::LiveSignal { signal: text, .. },
         ) => {
             insert("wait", Some(json!(text)));
         }

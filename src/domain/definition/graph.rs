@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{JoinRule, RunWhen, Step};
+use super::{JoinRule, OnError, RunWhen, Step};
 use crate::id::StepId;
 
 /// The positions of the steps, with the dependency edges in both directions.
@@ -12,6 +12,10 @@ pub struct StepGraph {
     positions: HashMap<StepId, usize>,
     dependencies: Vec<Vec<usize>>,
     dependents: Vec<Vec<usize>>,
+    /// The targets of the jumps of each step: `next`, arms and `on_error`.
+    jumps: Vec<Vec<usize>>,
+    /// The steps that jump to each step.
+    jump_sources: Vec<Vec<usize>>,
     has_steps_after_failure: bool,
     has_joins: bool,
     /// The position of the first `on_failure` step, or the number of steps if there is none. Those steps come last.
@@ -31,10 +35,25 @@ impl StepGraph {
                 dependents[dependency].push(at);
             }
         }
+        let mut jumps = vec![Vec::new(); steps.len()];
+        let mut jump_sources = vec![Vec::new(); steps.len()];
+        for (at, step) in steps.iter().enumerate() {
+            let handler = match &step.on_error {
+                OnError::Step(handler) => Some(handler),
+                OnError::Fail | OnError::Continue => None,
+            };
+            let targets = step.jump_targets().chain(handler);
+            for target in targets.filter_map(|id| positions.get(id).copied()) {
+                jumps[at].push(target);
+                jump_sources[target].push(at);
+            }
+        }
         Self {
             positions,
             dependencies,
             dependents,
+            jumps,
+            jump_sources,
             has_steps_after_failure: steps.iter().any(|step| step.run_when != RunWhen::Succeeded),
             has_joins: steps.iter().any(|step| step.join != JoinRule::All),
             first_failure_step: steps
@@ -62,6 +81,28 @@ impl StepGraph {
     /// The step at `position` and its transitive dependencies.
     pub fn ancestors(&self, position: usize) -> BTreeSet<usize> {
         reachable_from(&self.dependencies, position)
+    }
+
+    /// The targets of the jumps of the step at `position`: `next`, arms and `on_error`.
+    pub fn jumps(&self, position: usize) -> &[usize] {
+        self.jumps.get(position).map_or(&[], Vec::as_slice)
+    }
+
+    /// The steps that jump to the step at `position`.
+    pub fn jump_sources(&self, position: usize) -> &[usize] {
+        self.jump_sources.get(position).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether control that is at `from` may come to `to`, in order or by jumps.
+    pub fn leads_to(&self, from: usize, to: usize) -> bool {
+        let mut reached = BTreeSet::new();
+        let mut pending = vec![from];
+        while let Some(at) = pending.pop() {
+            if reached.insert(at) {
+                pending.extend(self.dependents(at).iter().chain(self.jumps(at)));
+            }
+        }
+        reached.contains(&to)
     }
 
     /// The transitive dependents of the step at `position` in topological order, without the step itself.

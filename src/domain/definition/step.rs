@@ -1,15 +1,17 @@
 //! One step of a workflow: its kind, the conditions under which it is entered, and the steps that follow it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::super::{
-    body::BodyKind,
-    id::{AgentName, StepId},
-    limits,
-    span::HumanDuration,
+use super::{
+    super::{
+        body::BodyKind,
+        id::{AgentName, StepId},
+        span::HumanDuration,
+    },
+    policy::{InterruptPolicy, RepeatPolicy, RetryPolicy},
 };
 
 /// One step of a workflow.
@@ -22,6 +24,9 @@ pub struct Step {
     /// A one-sentence description.
     #[serde(default)]
     pub description: String,
+    /// The title of a visit, worked out when the step is entered (`title`); may hold expressions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// The steps that must be done before it, in authoring order.
     #[serde(default)]
     pub depends_on: Vec<StepId>,
@@ -52,6 +57,10 @@ pub struct Step {
     /// Retry policy of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
+    /// What happens to an attempt of the server that a crash cut off. `None` repeats work that is safe to repeat, and
+    /// asks otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<InterruptPolicy>,
     /// Time limit: of each attempt if the server does the step, else of the whole visit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<HumanDuration>,
@@ -70,6 +79,9 @@ pub struct Step {
     /// Jump target after success, instead of the steps that depend on this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<JumpTarget>,
+    /// The steps that are cancelled when it completes: open visits are voided, pending steps are skipped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cancel: Vec<StepId>,
     /// The most visits of the step in one execution; `None` means the limit of the workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_visits: Option<u32>,
@@ -189,6 +201,12 @@ pub enum StepKind {
         alias: String,
         /// The most items that are open at the same time.
         parallel: u32,
+        /// How many items must succeed for it to complete: a number, or an expression that yields one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        enough: Option<Value>,
+        /// How many items may fail: a number, a share of the list such as `20%`, or an expression that yields one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tolerate: Option<Value>,
         /// The step that runs for each item.
         body: Box<Step>,
     },
@@ -232,6 +250,13 @@ pub enum WaitTrigger {
     Until(String),
     /// A signal of this name, sent with `execution.signal`.
     Signal(String),
+    /// The same, where the sender must give a sign of life at least this often.
+    LiveSignal {
+        /// The name of the signal.
+        signal: String,
+        /// The longest time between two signs of life.
+        alive: HumanDuration,
+    },
 }
 
 /// The channel through which a user is asked for inputs.
@@ -265,6 +290,8 @@ pub enum JumpTarget {
     Step(StepId),
     /// The end of this path: no step follows.
     End,
+    /// The end of the execution: steps that are open are voided.
+    Stop,
 }
 
 /// The reaction to the failure of a step.
@@ -281,7 +308,7 @@ pub enum OnError {
 }
 
 /// The number of predecessors that a step waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JoinRule {
     /// The step waits until all predecessors have ended.
@@ -289,6 +316,8 @@ pub enum JoinRule {
     All,
     /// The step waits until this many predecessors have ended with an outcome that `run_when` accepts.
     Quorum(u32),
+    /// The same, with the number that this expression yields.
+    QuorumOf(String),
 }
 
 /// Handling of the predecessors that a join did not wait for.
@@ -317,71 +346,23 @@ pub enum RunWhen {
     Failing,
 }
 
-/// Retry policy with exponential backoff.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RetryPolicy {
-    /// The most attempts, the first one included.
-    pub max_attempts: u32,
-    /// The pause before the second attempt; it doubles with each further attempt.
-    pub backoff: HumanDuration,
-    /// Upper limit of the pause.
-    pub max_backoff: HumanDuration,
-    /// Whether each pause is randomised to between half of its length and its full length.
-    pub jitter: bool,
-    /// The classes or codes of failures that are retried. If it is empty, every failure of a model is retried, and of
-    /// the server's own work every failure that is marked as retryable.
-    #[serde(default)]
-    pub on: Vec<String>,
-}
-
-impl RetryPolicy {
-    /// A policy with this number of attempts, the first one included, and otherwise the defaults of `retry` in a file.
-    pub fn new(max_attempts: u32) -> Self {
-        Self {
-            max_attempts,
-            backoff: HumanDuration::from_duration(limits::RETRY_BACKOFF_DEFAULT),
-            max_backoff: HumanDuration::from_duration(limits::RETRY_BACKOFF_MAX_DEFAULT),
-            jitter: true,
-            on: Vec::new(),
-        }
-    }
-
-    /// The same policy with this pause before the second attempt. The upper limit of the pause is at least as long.
-    #[must_use]
-    pub fn with_backoff(self, backoff: Duration) -> Self {
-        let backoff = HumanDuration::from_duration(backoff);
-        Self { backoff, max_backoff: self.max_backoff.max(backoff), ..self }
-    }
-}
-
-/// Loop policy: the step runs again until a condition holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RepeatPolicy {
-    /// The exit condition. It sees the output of the latest attempt as the output of the step.
-    pub until: String,
-    /// The pause between two attempts.
-    pub every: HumanDuration,
-    /// Time limit for all attempts together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<HumanDuration>,
-    /// The most attempts.
-    pub max_attempts: u32,
-}
-
 /// Skips a field that has its default value, so that the stored form of a definition stays short.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 impl JoinRule {
-    /// Parses `all`, `any` or `quorum(N)` with `N` above 0.
+    /// Parses `all`, `any` or `quorum(N)`, where `N` is a number above 0 or `${{ … }}`.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "all" => Some(Self::All),
             "any" => Some(Self::Quorum(1)),
             _ => {
-                let count = text.strip_prefix("quorum(")?.strip_suffix(')')?;
-                let count = count.trim().parse().ok().filter(|count| *count > 0)?;
+                let count = text.strip_prefix("quorum(")?.strip_suffix(')')?.trim();
+                if count.starts_with("${{") && count.ends_with("}}") {
+                    return Some(Self::QuorumOf(count.to_owned()));
+                }
+                let count = count.parse().ok().filter(|count| *count > 0)?;
                 Some(Self::Quorum(count))
             }
         }
@@ -394,6 +375,7 @@ impl Step {
         Self {
             id,
             description: String::new(),
+            title: None,
             depends_on: Vec::new(),
             kind,
             instructions: None,
@@ -404,12 +386,14 @@ impl Step {
             with: None,
             input_schema: None,
             retry: None,
+            interrupted: None,
             timeout: None,
             repeat: None,
             optional: false,
             on_error: OnError::Fail,
             run_when: RunWhen::Succeeded,
             next: None,
+            cancel: Vec::new(),
             max_visits: None,
             join: JoinRule::All,
             losers: LoserPolicy::Finish,
@@ -425,6 +409,17 @@ impl Step {
             StepKind::Foreach { body, .. } => body,
             _ => self,
         }
+    }
+
+    /// `enough` and `tolerate` of a `foreach`, as an object of those that it has; `None` if it has neither.
+    pub(crate) fn declared_thresholds(&self) -> Option<Value> {
+        let StepKind::Foreach { enough, tolerate, .. } = &self.kind else {
+            return None;
+        };
+        let thresholds = [("enough", enough), ("tolerate", tolerate)].into_iter();
+        let declared = thresholds.filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
+        let declared: Map<_, _> = declared.collect();
+        (!declared.is_empty()).then_some(Value::Object(declared))
     }
 
     /// Whether it is a gate, or does a gate for each item.
@@ -454,8 +449,18 @@ impl Step {
         let nexts = arms.iter().map(|arm| &arm.next).chain(self.next.as_ref());
         nexts.filter_map(|next| match next {
             JumpTarget::Step(id) => Some(id),
-            JumpTarget::End => None,
+            JumpTarget::End | JumpTarget::Stop => None,
         })
+    }
+
+    /// Whether the step may end the execution with `$stop`.
+    pub fn may_stop_execution(&self) -> bool {
+        let arms = match &self.kind {
+            StepKind::Branch { arms } => arms.as_slice(),
+            _ => &[],
+        };
+        let mut nexts = arms.iter().map(|arm| &arm.next).chain(self.next.as_ref());
+        nexts.any(|next| *next == JumpTarget::Stop)
     }
 
     /// The agent of the step, or of the body of a `foreach`; `None` if no agent acts.

@@ -29,7 +29,7 @@ names! {
     LimitExceeded = "LIMIT_EXCEEDED",
     /// A paginated list may be incomplete.
     ListIncomplete = "LIST_INCOMPLETE",
-    /// Fewer of the earlier steps completed than `join` requires.
+    /// Fewer of the earlier steps completed than `join` requires, or fewer items than `enough` requires.
     JoinMissed = "JOIN_MISSED",
     /// The condition `repeat.until` was not true within `max_attempts`.
     RepeatExhausted = "REPEAT_EXHAUSTED",
@@ -37,6 +37,14 @@ names! {
     RepeatTimedOut = "REPEAT_TIMED_OUT",
     /// The step or one of its attempts took longer than its `timeout`.
     StepTimedOut = "STEP_TIMED_OUT",
+    /// A crash of the server cut the attempt off, so its outcome is unknown.
+    Interrupted = "INTERRUPTED",
+    /// The sender of an awaited signal gave no sign of life within `alive`.
+    HeartbeatMissed = "HEARTBEAT_MISSED",
+    /// A signal reported a failure, and gave no failure code.
+    SignalFailed = "SIGNAL_FAILED",
+    /// The value of `enough`, `tolerate` or `quorum(…)` is not a number that it may be.
+    ThresholdInvalid = "THRESHOLD_INVALID",
     /// A person rejected a gate.
     GateRejected = "GATE_REJECTED",
     /// The gate expired without an answer.

@@ -5,9 +5,22 @@ use serde::{Deserialize, Serialize};
 use super::{ConsumedCall, Failure, Outcome, Payload, VisitId, WaitCondition};
 use crate::{
     clock::Timestamp,
+    complexity::Complexity,
     document::Digest,
-    id::{AgentName, ExecutionId, StepId},
+    id::{AgentName, ExecutionId, StepId, WorkflowName},
 };
+
+/// How the items of a `foreach` ended. Skipped are those whose `if` did not hold, those that were cancelled, and those
+/// that were never begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ItemCounts {
+    /// How many completed.
+    pub succeeded: u32,
+    /// How many failed.
+    pub failed: u32,
+    /// How many did neither.
+    pub skipped: u32,
+}
 
 /// The offered option that a client chose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -105,6 +118,14 @@ pub struct AttemptEnded {
     pub consumed: Option<ConsumedCall>,
     /// What the visit waits for until the next attempt.
     pub awaiting: WaitCondition,
+}
+
+impl AttemptEnded {
+    /// Whether the step is done again: because the attempt failed, or because `until` does not hold yet. False for a
+    /// page of a list and for an answer that led to another question.
+    pub const fn is_retried(&self) -> bool {
+        self.failure.is_some() || matches!(self.awaiting, WaitCondition::Retry { .. })
+    }
 }
 
 /// The execution that a child belongs to.
@@ -235,4 +256,80 @@ pub struct Rewound {
     pub compensates: Vec<VisitId>,
     /// The visits whose effects stay in the world.
     pub not_undone: Vec<VisitId>,
+}
+
+/// The content of the first event of an execution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExecutionCreated {
+    /// The workflow's name.
+    pub workflow: WorkflowName,
+    /// The digest of its definition.
+    pub definition: Digest,
+    /// The complexity that the workflow declares.
+    pub complexity: Option<Complexity>,
+    /// The project it was started for: a directory.
+    pub project: Option<String>,
+    /// The inputs it was started with.
+    pub inputs: Option<Payload>,
+    /// The digest of the start's arguments, by which a repeated start is recognised.
+    pub call: Digest,
+    /// The ids of its steps, in authoring order.
+    pub steps: Vec<StepId>,
+    /// Its parent, if it is a child.
+    pub parent: Option<Parent>,
+    /// The directories in which it finds other workflows ([`crate::WorkflowLookup`]), if its definition names any; stored by
+    /// digest.
+    pub lookup: Option<Digest>,
+}
+
+/// What keeps an execution from going on. They form a set; each is lifted by its own means.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseReason {
+    /// Somebody asked for it; a resume lifts it.
+    Person,
+    /// It could not be woken; a resume tries again.
+    EngineFault,
+    /// Nothing is open but gates; an answer lifts it.
+    Gate,
+    /// The server was cut off in the middle of something that may not be done twice; a person's word on what came of it
+    /// lifts it.
+    OutcomeUnknown,
+    /// Nothing is open but steps whose outputs broke their schema too often; a resume lets those go on.
+    OutputInvalid,
+    /// Nothing is open but steps whose catalog is not there; its import lifts it.
+    CatalogMissing,
+    /// As many executions are open below it as may be; a resume lifts it.
+    Budget,
+    /// A step of the server has ended, and the caller asked to be heard before the next one; a resume lifts it.
+    Pace,
+}
+
+impl PauseReason {
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Person => "person",
+            Self::EngineFault => "engine_fault",
+            Self::Gate => "gate",
+            Self::OutcomeUnknown => "outcome_unknown",
+            Self::OutputInvalid => "output_invalid",
+            Self::CatalogMissing => "catalog_missing",
+            Self::Budget => "budget",
+            Self::Pace => "pace",
+        }
+    }
+
+    /// True for pauses that the scheduler enters by itself when every open step waits for a person (gate, refused
+    /// output, missing catalog). Timers keep running then.
+    pub const fn is_set_by_scheduler(self) -> bool {
+        matches!(self, Self::Gate | Self::OutputInvalid | Self::CatalogMissing)
+    }
+
+    /// Whether a resume always lifts it.
+    pub const fn is_lifted_by_resume(self) -> bool {
+        matches!(self, Self::Person | Self::EngineFault | Self::Budget | Self::Pace)
+    }
 }

@@ -190,7 +190,8 @@ impl Execution {
     ) -> DecideResult<Decision> {
         let visit_id = turn.visit_id();
         let (mut artifacts, mut references) = (Vec::new(), Vec::new());
-        let (outcome, refusal) = match self.judge_report(&mut builder, turn, report)? {
+        let judgement = self.judge_report(&mut builder, turn, report)?;
+        let (outcome, refusal) = match builder.judge_poll(turn, judgement)? {
             ReportJudgement::Accepted(accepted) => {
                 builder.contents.extend(accepted.contents);
                 let suggestions = accepted.suggestions;

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     BodyKind, Compensation, Event, Execution, Failure, Outcome, PauseReason, Row, SearchHint,
-    Signal, State, StepState, StepStatus, UncompensatedVisit, ValueReference, VisitEnd,
+    Signal, State, StepState, StepStatus, UncompensatedVisit, ValueReference, VisitEnd, VisitNotes,
     WaitCondition, visit::Visit,
 };
 use crate::{
@@ -84,6 +84,8 @@ impl Execution {
             uncounted_visits: BTreeMap::new(),
             purged_inputs: BTreeSet::new(),
             is_paced: false,
+            notes: BTreeMap::new(),
+            signal_errors: Vec::new(),
             hint: SearchHint::default(),
         })
     }
@@ -116,7 +118,21 @@ impl Execution {
             Event::SignalKept { name, payload } => {
                 self.signals.push(Signal { name: name.clone(), payload: payload.digest });
             }
+            Event::SignalErrorKept { name, error } => {
+                self.signal_errors.resize(self.signals.len(), false);
+                self.signal_errors.push(true);
+                self.signals.push(Signal { name: name.clone(), payload: error.digest });
+            }
             Event::SignalTaken { name } => self.remove_signal(name),
+            Event::VisitTitled { visit_id, title } => {
+                self.update_notes(visit_id, |notes| notes.title = Some(title.clone()));
+            }
+            Event::ItemsCounted { visit_id, counts } => {
+                self.update_notes(visit_id, |notes| notes.items = Some(*counts));
+            }
+            Event::PollKept { visit_id, output } => {
+                self.update_notes(visit_id, |notes| notes.last_output = Some(output.digest));
+            }
             Event::FailureBegan { failure } => self.failing = Some(failure.clone()),
             Event::FinalOutput { value, faults } => {
                 self.final_output = Some(value.digest);
@@ -200,6 +216,25 @@ impl Execution {
     fn remove_signal(&mut self, name: &str) {
         if let Some(at) = self.signals.iter().position(|signal| signal.name == *name) {
             self.signals.remove(at);
+            if at < self.signal_errors.len() {
+                self.signal_errors.remove(at);
+            }
+        }
+    }
+
+    fn update_notes(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut VisitNotes)) {
+        change(Arc::make_mut(self.notes.entry(visit_id.clone()).or_default()));
+    }
+
+    /// Forgets the notes on the work of a step before its next visit.
+    fn forget_notes(&mut self, visit_id: &VisitId) {
+        let first = VisitId { visit: 0, item: None, ..visit_id.clone() };
+        let is_earlier = |id: &VisitId| {
+            (&id.step, id.body) == (&visit_id.step, visit_id.body) && id.visit < visit_id.visit
+        };
+        let earlier = self.notes.range(first..).map(|(id, _)| id).take_while(|id| is_earlier(id));
+        for id in earlier.cloned().collect::<Vec<_>>() {
+            self.notes.remove(&id);
         }
     }
 
@@ -369,6 +404,7 @@ impl Execution {
         }
         if visit_id.item.is_none() {
             self.visits += 1;
+            self.forget_notes(visit_id);
         }
         self.update_step(visit_id.step(), |state| {
             if visit_id.item.is_some() {

@@ -251,14 +251,44 @@ pub struct LifecycleChange {
 pub struct SignalRequest {
     /// Its name.
     pub name: String,
-    /// Its payload.
-    pub payload: Arc<Value>,
+    /// What it says.
+    pub content: SignalContent,
+}
+
+/// What a signal says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SignalContent {
+    /// The event happened: the payload is the output of the step that waits.
+    Payload(Arc<Value>),
+    /// It failed: the step that waits fails.
+    Error {
+        /// A stable code; `None` means [`FailureCode::SignalFailed`].
+        code: Option<String>,
+        /// What happened.
+        message: String,
+    },
+    /// The sender is still at work: steps that wait with `alive` wait on.
+    Alive,
 }
 
 impl SignalRequest {
     /// A signal of this name.
     pub fn new(name: impl Into<String>, payload: Value) -> Self {
-        Self { name: name.into(), payload: Arc::new(payload) }
+        Self { name: name.into(), content: SignalContent::Payload(Arc::new(payload)) }
+    }
+
+    /// A signal that fails the step that waits for it.
+    pub fn failure(
+        name: impl Into<String>,
+        code: Option<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { name: name.into(), content: SignalContent::Error { code, message: message.into() } }
+    }
+
+    /// A sign of life for the steps that wait for the signal of this name.
+    pub fn alive(name: impl Into<String>) -> Self {
+        Self { name: name.into(), content: SignalContent::Alive }
     }
 }
 

@@ -7,13 +7,14 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json};
+use serde_json::{Number, Value, json};
 
 use super::{
     Attachment, AttemptId, AttemptNotes, Decision, EffectOutput, Event, Execution, Failure,
     OperationFailure, Outcome, OwnerEpoch, PauseReason, ReportedOutcome, State, StepState,
     ValueReference, Visit, VisitId, WaitCondition,
     decision::{DecideResult, Interrupt},
+    enter::check_input,
     scope::VisitScope,
     time::find_step_of_visit,
     transition::TransitionBuilder,
@@ -22,13 +23,13 @@ use crate::{
     FailureCode,
     artifact::{self, Artifact},
     clock::Timestamp,
-    definition::{RetryPolicy, Step, StepKind},
+    definition::{InterruptPolicy, RetryPolicy, Step, StepKind},
     error::{Result, Violation, class_of_failure, format_count},
-    expression::RenderedValue,
+    expression::{Reference, RenderedValue},
     id::ExecutionId,
     limits,
     schema::budget_exceeded_error,
-    span::compute_backoff,
+    span::compute_backoff_with_factor,
 };
 
 impl StepKind {
@@ -133,30 +134,39 @@ impl Execution {
             .filter_map(|attempt_id| {
                 let (position, state, visit) = self.find_visit(&attempt_id.visit_id)?;
                 let step = find_step_of_visit(builder.context.definition, position, state, visit)?;
-                let declared = step.kind.declared_idempotence();
-                let is_safe =
-                    declared.unwrap_or_else(|| builder.context.work.is_safe_to_retry(&step.kind));
-                Some((is_safe, attempt_id, step, visit))
+                Some((builder.interrupt_policy(step), attempt_id, step, visit))
             })
             .collect();
-        // Work that is not safe to repeat comes first: it pauses the execution, and then nothing else is begun.
-        lost.sort_by_key(|(is_safe, ..)| *is_safe);
-        for (is_safe, attempt_id, step, visit) in lost {
-            if is_safe {
-                if builder.execution.state == State::Running {
-                    builder.retry_work(step, &attempt_id.visit_id, visit)?;
+        // Work whose outcome is asked for comes first: it pauses the execution, and then nothing else is begun.
+        lost.sort_by_key(|(policy, ..)| *policy != InterruptPolicy::Ask);
+        for (policy, attempt_id, step, visit) in lost {
+            // The failure of another attempt may have voided the visit.
+            let is_open = builder.execution.open_attempts().any(|open| open == attempt_id);
+            match policy {
+                _ if !is_open => {}
+                InterruptPolicy::Again => builder.repeat_interrupted(step, &attempt_id, visit)?,
+                InterruptPolicy::Fail => {
+                    let failure = OperationFailure::new("interrupted", INTERRUPTED_MESSAGE)
+                        .with_code(FailureCode::Interrupted)
+                        .as_retryable();
+                    builder.handle_failed_attempt(step, &attempt_id, visit, &failure)?;
                 }
-            } else {
-                let AttemptId { visit_id, attempt } = attempt_id;
-                builder.change_wait(&visit_id, attempt, WaitCondition::Unknown);
-                if !builder.execution.pauses.contains(&PauseReason::OutcomeUnknown) {
-                    builder.add_pause_reason(PauseReason::OutcomeUnknown)?;
+                InterruptPolicy::Ask => {
+                    let AttemptId { visit_id, attempt } = attempt_id;
+                    builder.change_wait(&visit_id, attempt, WaitCondition::Unknown);
+                    if !builder.execution.pauses.contains(&PauseReason::OutcomeUnknown) {
+                        builder.add_pause_reason(PauseReason::OutcomeUnknown)?;
+                    }
                 }
             }
         }
+        builder.run_to_quiescence()?;
         Ok(builder.into_decision(None))
     }
 }
+
+/// Why an attempt that a crash cut off failed.
+const INTERRUPTED_MESSAGE: &str = "the server was stopped in the middle of the attempt";
 
 /// Values that are stored together with the output of an attempt.
 #[derive(Default)]
@@ -172,6 +182,36 @@ pub(super) fn build_attempt_id(step: &StepState, visit: &Visit) -> AttemptId {
 }
 
 impl TransitionBuilder<'_> {
+    /// What happens to an attempt of the step that a crash cut off.
+    fn interrupt_policy(&self, step: &Step) -> InterruptPolicy {
+        step.interrupted.unwrap_or_else(|| {
+            let declared = step.kind.declared_idempotence();
+            let is_safe =
+                declared.unwrap_or_else(|| self.context.work.is_safe_to_retry(&step.kind));
+            if is_safe { InterruptPolicy::Again } else { InterruptPolicy::Ask }
+        })
+    }
+
+    /// Ends an attempt that was cut off, and begins the next one: at once if the execution runs, else at the resume.
+    pub(super) fn repeat_interrupted(
+        &mut self,
+        step: &Step,
+        attempt_id: &AttemptId,
+        visit: &Visit,
+    ) -> DecideResult<()> {
+        let AttemptId { visit_id, attempt } = attempt_id;
+        let failure =
+            Failure::new(FailureCode::Interrupted, INTERRUPTED_MESSAGE, visit_id.step.as_ref());
+        // Not a wait for a retry: the attempt does not count as a failure.
+        let awaiting = WaitCondition::Operation { owner: self.context.owner };
+        self.end_attempt(visit_id, *attempt, Some(failure), None, awaiting);
+        if self.execution.state == State::Running {
+            return self.retry_work(step, visit_id, visit);
+        }
+        self.postpone_attempt(visit_id, *attempt);
+        Ok(())
+    }
+
     /// Begins the next attempt, unless the step's catalog is missing.
     pub(super) fn retry_work(
         &mut self,
@@ -214,7 +254,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    fn handle_failed_attempt(
+    pub(super) fn handle_failed_attempt(
         &mut self,
         step: &Step,
         attempt_id: &AttemptId,
@@ -318,8 +358,10 @@ impl TransitionBuilder<'_> {
         for (name, value) in extras.memory.into_iter().flatten() {
             self.write_memory(name, value.clone())?;
         }
-        let reported = match self.compute_next_repeat_time(position, step, visit_id, visit, output)
-        {
+        let next_poll = self
+            .compute_next_repeat_time(step, visit_id, visit, output)
+            .and_then(|due| self.keep_poll(step, visit_id, (output, due)));
+        let reported = match next_poll {
             Ok(Some(due)) => {
                 self.schedule_next_attempt(attempt_id, None, due);
                 return Ok(());
@@ -400,10 +442,40 @@ impl TransitionBuilder<'_> {
         Err(Interrupt::step_failure(step, FailureCode::OutputInvalid, message))
     }
 
+    /// Keeps the output of a step with `repeat` whose `until` does not hold yet, and renders its input anew if that
+    /// reads `run.last`. Returns when the next attempt is due, if there is one.
+    pub(super) fn keep_poll(
+        &mut self,
+        step: &Step,
+        visit_id: &VisitId,
+        (output, due): (&Value, Option<Timestamp>),
+    ) -> DecideResult<Option<Timestamp>> {
+        if due.is_none() {
+            return Ok(None);
+        }
+        let output = self
+            .store_value_by_digest(output.clone(), limits::OUTPUT_BYTES_MAX, "output")
+            .map_err(|error| Interrupt::Failed(Failure::from_error(&error, visit_id.step())))?;
+        self.push_event(Event::PollKept { visit_id: visit_id.clone(), output });
+        if let Some((_, compiled)) = self.find_step_and_expressions(visit_id)
+            && compiled.input.references().iter().any(Reference::is_last_output)
+        {
+            let input =
+                self.render_with_secret_places(&compiled.input, &self.visit_scope(visit_id)?)?;
+            let input = if step.kind.is_answered_by_model() {
+                check_input(step, compiled, &input.value)?;
+                self.store_visit_input(input.value)?
+            } else {
+                self.store_work_input(&input)?
+            };
+            self.push_event(Event::TaskChanged { visit_id: visit_id.clone(), input });
+        }
+        Ok(due)
+    }
+
     /// When a step with `repeat` is to be executed again; `None` once its `until` holds.
-    fn compute_next_repeat_time(
+    pub(super) fn compute_next_repeat_time(
         &self,
-        position: usize,
         step: &Step,
         visit_id: &VisitId,
         visit: &Visit,
@@ -412,10 +484,9 @@ impl TransitionBuilder<'_> {
         let Some(repeat) = &step.repeat else {
             return Ok(None);
         };
-        let compiled = self.context.definition.compiled_step(position);
-        let compiled = compiled.body.as_deref().unwrap_or(compiled);
-        let scope = VisitScope { own_output: Some(output), ..VisitScope::for_visit(visit_id) };
-        if let Some(until) = &compiled.until
+        let compiled = self.find_step_and_expressions(visit_id).map(|(_, compiled)| compiled);
+        let scope = VisitScope { own_output: Some(output), ..self.visit_scope(visit_id)? };
+        if let Some(until) = compiled.and_then(|compiled| compiled.until.as_ref())
             && self.evaluate_condition(until, &scope)?
         {
             return Ok(None);
@@ -495,11 +566,13 @@ impl RetryPolicy {
         self.on.iter().any(is_meant)
     }
 
-    /// The pause after this number of failures in a row. It doubles each time, up to `max_backoff`. With jitter it is
+    /// The pause after this number of failures in a row. It grows by `factor` each time, up to `max_backoff`. With jitter it is
     /// spread by `random` between half of its length and the whole.
     pub fn compute_retry_delay(&self, failures: u32, random: u128) -> Duration {
-        let max_delay =
-            compute_backoff(failures, self.backoff.duration(), self.max_backoff.duration());
+        let default_factor = f64::from(limits::RETRY_FACTOR_DEFAULT);
+        let factor = self.factor.as_ref().and_then(Number::as_f64).unwrap_or(default_factor);
+        let (backoff, max_backoff) = (self.backoff.duration(), self.max_backoff.duration());
+        let max_delay = compute_backoff_with_factor(failures, backoff, max_backoff, factor);
         if !self.jitter {
             return max_delay;
         }

@@ -16,7 +16,7 @@ use crate::{
     document::to_plain_text,
     error::Error,
     expression::RenderedValue,
-    limits,
+    grammar, limits,
     span::HumanDuration,
 };
 
@@ -99,6 +99,7 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         scope: &VisitScope<'_>,
     ) -> DecideResult<()> {
+        self.set_visit_title(compiled, visit_id, scope)?;
         let input = self.render_with_secret_places(&compiled.input, scope)?;
         match &step.kind {
             StepKind::Set { .. } => self.execute_set(position, visit_id, input.value),
@@ -123,12 +124,41 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    fn check_visit_limits(&self, step: &Step, visit_id: &VisitId) -> DecideResult<()> {
-        self.check_compensations(step, 1)?;
+    /// Works the title of a visit out. A title that cannot be worked out is left out: it is only shown.
+    fn set_visit_title(
+        &mut self,
+        compiled: &CompiledStep,
+        visit_id: &VisitId,
+        scope: &VisitScope<'_>,
+    ) -> DecideResult<()> {
+        let Some(template) = &compiled.title else {
+            return Ok(());
+        };
+        let title = match self.render_template(template, scope) {
+            Ok(title) => to_plain_text(&title),
+            Err(Interrupt::Failed(_)) => return Ok(()),
+            Err(interrupt) => return Err(interrupt),
+        };
+        let words: Vec<_> = title.split_whitespace().collect();
+        let title: String = words.join(" ").chars().take(limits::TITLE_CHARS_MAX).collect();
+        if !title.is_empty() {
+            self.push_event(Event::VisitTitled { visit_id: visit_id.clone(), title });
+        }
+        Ok(())
+    }
+
+    /// The visit limit of the step, if this visit is beyond it. Visits before a rewind do not count.
+    pub(super) fn exceeded_max_visits(&self, step: &Step, visit: u32) -> Option<u32> {
         let workflow = &self.context.definition.workflow;
         let max_visits = step.max_visits.or(workflow.max_visits).unwrap_or(limits::VISITS_DEFAULT);
         let uncounted = self.execution.uncounted_visits.get(&step.id).copied().unwrap_or_default();
-        if visit_id.visit - uncounted > max_visits {
+        (visit.saturating_sub(uncounted) > max_visits).then_some(max_visits)
+    }
+
+    fn check_visit_limits(&self, step: &Step, visit_id: &VisitId) -> DecideResult<()> {
+        self.check_compensations(step, 1)?;
+        let workflow = &self.context.definition.workflow;
+        if let Some(max_visits) = self.exceeded_max_visits(step, visit_id.visit) {
             let message = format!(
                 "step '{}' may be entered {max_visits} times and was to be entered once more",
                 step.id
@@ -255,7 +285,12 @@ impl TransitionBuilder<'_> {
         let step = self.step(position);
         let text = to_plain_text(&input["wait"]);
         let due = match wait {
-            WaitTrigger::Signal(_) => return self.wait_for_signal(position, visit_id, text),
+            WaitTrigger::Signal(_) => {
+                return self.wait_for_signal(position, visit_id, text, None);
+            }
+            WaitTrigger::LiveSignal { alive, .. } => {
+                return self.wait_for_signal(position, visit_id, text, Some(*alive));
+            }
             WaitTrigger::For(_) => {
                 text.parse().map(|span: HumanDuration| self.row.at.plus(span.duration()))
             }
@@ -372,7 +407,8 @@ impl TransitionBuilder<'_> {
 pub(super) fn build_branch_output(arm: Option<usize>, next: Option<&JumpTarget>) -> Value {
     let next = next.map(|next| match next {
         JumpTarget::Step(step) => step.as_str(),
-        JumpTarget::End => "$end",
+        JumpTarget::End => grammar::END_TARGET,
+        JumpTarget::Stop => grammar::STOP_TARGET,
     });
     json!({ "arm": arm, "next": next })
 }
@@ -387,7 +423,7 @@ fn shorten_span_text(text: &str) -> String {
 }
 
 /// Checks the `with` of a step against its `input_schema`.
-fn check_input(step: &Step, compiled: &CompiledStep, input: &Value) -> DecideResult<()> {
+pub(super) fn check_input(step: &Step, compiled: &CompiledStep, input: &Value) -> DecideResult<()> {
     let Some(schema) = &compiled.input_schema else {
         return Ok(());
     };

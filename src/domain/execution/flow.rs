@@ -22,8 +22,19 @@ pub(super) enum Readiness {
     Waits,
     Ready,
     Skips(SkipReason),
-    /// All dependencies ended, but fewer of them than its join requires ended in the required way: the step fails.
-    JoinUnsatisfied,
+    /// All dependencies ended, but fewer of them than this number, which its join requires, ended in the required way:
+    /// the step fails.
+    JoinUnsatisfied(u32),
+}
+
+/// Whether a branch leaves a step to be entered.
+enum ArmChoice {
+    /// No branch keeps it out.
+    Open,
+    /// A branch took another arm, and a step that has not ended may still jump to it.
+    Undecided,
+    /// A branch took another arm, and nothing else may jump to it.
+    NotTaken,
 }
 
 impl<'a> TransitionBuilder<'a> {
@@ -75,10 +86,21 @@ impl<'a> TransitionBuilder<'a> {
             return Ok(false);
         }
         match self.compute_readiness(position) {
-            Readiness::Waits => {}
-            Readiness::Ready => return Ok(true),
-            Readiness::JoinUnsatisfied => self.fail_unsatisfied_join(position)?,
-            Readiness::Skips(why) => self.skip_step(position, why),
+            Ok(Readiness::Waits) => {}
+            Ok(Readiness::Ready) => return Ok(true),
+            Ok(Readiness::JoinUnsatisfied(quorum)) => {
+                self.fail_unsatisfied_join(position, quorum)?;
+            }
+            Ok(Readiness::Skips(why)) => {
+                self.skip_step(position, why);
+                if why == SkipReason::Bypassed {
+                    self.skip_bypassed_steps(position, None);
+                }
+            }
+            Err(interrupt) => {
+                let visit_id = self.execution.steps[position].next_visit_id();
+                self.fail_if_entry_failed(position, &visit_id, Err(interrupt))?;
+            }
         }
         Ok(false)
     }
@@ -90,16 +112,30 @@ impl<'a> TransitionBuilder<'a> {
         is_open || step.open_hook_visit().is_some()
     }
 
-    fn compute_readiness(&self, position: usize) -> Readiness {
+    fn compute_readiness(&self, position: usize) -> DecideResult<Readiness> {
         if self.waits_for_rewind(position) || self.waits_for_approval(position) {
-            return Readiness::Waits;
+            return Ok(Readiness::Waits);
         }
+        match self.arm_choice(position) {
+            ArmChoice::Open => {}
+            ArmChoice::Undecided => return Ok(Readiness::Waits),
+            ArmChoice::NotTaken => return Ok(Readiness::Skips(SkipReason::Bypassed)),
+        }
+        Ok(match &self.step(position).join {
+            JoinRule::All => self.compute_readiness_after_all(position),
+            JoinRule::Quorum(quorum) => self.compute_join_readiness(position, *quorum),
+            JoinRule::QuorumOf(_) => match self.evaluate_quorum(position)? {
+                Some(quorum) => self.compute_join_readiness(position, quorum),
+                None => Readiness::Waits,
+            },
+        })
+    }
+
+    /// Whether a step that waits for all its dependencies may be entered.
+    fn compute_readiness_after_all(&self, position: usize) -> Readiness {
         let step = self.step(position);
         let graph = self.context.definition.graph();
         let status = |at: &usize| self.execution.steps[*at].status;
-        if let JoinRule::Quorum(wanted) = step.join {
-            return self.compute_join_readiness(position, wanted);
-        }
         let dependencies = graph.dependencies(position);
         if dependencies.iter().any(|at| self.is_open(*at)) {
             return Readiness::Waits;
@@ -126,6 +162,77 @@ impl<'a> TransitionBuilder<'a> {
         self.queue_following_steps(position);
     }
 
+    /// Whether a branch that the step depends on kept it out by taking another arm. A jump to the step counts more, and
+    /// so does a step that may still jump to it.
+    fn arm_choice(&self, position: usize) -> ArmChoice {
+        let graph = self.context.definition.graph();
+        let sources = graph.jump_sources(position);
+        if sources.is_empty() {
+            return ArmChoice::Open;
+        }
+        let id = &self.execution.steps[position].id;
+        let jumps = || sources.iter().map(|at| (*at, self.find_jump_of_closed_step(*at)));
+        let is_here = |next: &JumpTarget| matches!(next, JumpTarget::Step(step) if step == id);
+        if jumps().any(|(_, next)| next.as_ref().is_some_and(is_here)) {
+            return ArmChoice::Open;
+        }
+        let is_other_arm = |(at, next): (usize, Option<JumpTarget>)| {
+            next.is_some()
+                && matches!(self.step(at).kind, StepKind::Branch { .. })
+                && graph.ancestors(position).contains(&at)
+        };
+        if !jumps().any(is_other_arm) {
+            return ArmChoice::Open;
+        }
+        // A step that comes after this one cannot decide whether it is entered.
+        let may_jump = |at: &usize| self.is_open(*at) && !graph.descendants(position).contains(at);
+        if sources.iter().any(may_jump) { ArmChoice::Undecided } else { ArmChoice::NotTaken }
+    }
+
+    /// Cancels the steps that the step at `position` names in `cancel`, unless they have ended. Steps that only a
+    /// cancelled step leads to are skipped.
+    fn cancel_named_steps(&mut self, position: usize) {
+        let graph = self.context.definition.graph();
+        let named = self.step(position).cancel.iter().filter_map(|id| graph.step_position(id));
+        let cancelled: Vec<_> = named.filter(|at| self.is_open(*at)).collect();
+        self.void_visits_of_steps(|at| cancelled.contains(&at));
+        for &at in &cancelled {
+            if self.execution.steps[at].status == StepStatus::Pending {
+                let step = self.step(at).id.clone();
+                self.push_event(Event::StepSkipped { step, why: SkipReason::Cancelled });
+            }
+        }
+        for at in cancelled {
+            self.skip_bypassed_steps(at, None);
+        }
+    }
+
+    /// The steps that a completed step has cancelled.
+    fn find_cancelled_steps(&self) -> BTreeSet<usize> {
+        let graph = self.context.definition.graph();
+        let steps = self.context.definition.workflow.steps.iter().zip(&self.execution.steps);
+        let cancelling = steps.filter(|(_, state)| state.status == StepStatus::Completed);
+        let named = cancelling.flat_map(|(step, _)| &step.cancel);
+        let named = named.filter_map(|id| graph.step_position(id));
+        named.filter(|at| self.execution.steps[*at].status == StepStatus::Skipped).collect()
+    }
+
+    /// Ends the execution at once: open visits are voided, and pending steps are skipped.
+    fn stop_execution(&mut self) {
+        self.void_all_visits();
+        self.targets.clear();
+        self.queue.clear();
+        let is_failing = self.execution.failing.is_some();
+        for position in 0..self.execution.steps.len() {
+            let state = &self.execution.steps[position];
+            let is_due = self.step(position).run_when != RunWhen::Failing || is_failing;
+            if state.status == StepStatus::Pending && is_due {
+                let step = state.id.clone();
+                self.push_event(Event::StepSkipped { step, why: SkipReason::Bypassed });
+            }
+        }
+    }
+
     /// Queues what may go on after a step that ended or was skipped.
     fn queue_following_steps(&mut self, position: usize) {
         if self.is_inherited_gate(position) {
@@ -135,9 +242,10 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
+    /// Queues the steps that depend on the step, and the targets of its jumps, which may have waited for its choice.
     pub(super) fn queue_dependents(&mut self, position: usize) {
-        let dependents = self.context.definition.graph().dependents(position);
-        self.queue.extend(dependents.iter().copied());
+        let graph = self.context.definition.graph();
+        self.queue.extend(graph.dependents(position).iter().chain(graph.jumps(position)));
     }
 
     /// Closes an open visit with `outcome` and schedules what follows. Does nothing if the visit is closed already.
@@ -227,10 +335,11 @@ impl<'a> TransitionBuilder<'a> {
     ) -> DecideResult<()> {
         let step = self.step(position);
         let Some(failure) = failure else {
+            self.cancel_named_steps(position);
             self.pass_control(position, step.next.as_ref());
             return Ok(());
         };
-        match &step.on_error {
+        match self.reaction_to_failure(position) {
             OnError::Step(target) => {
                 self.pass_control(position, Some(&JumpTarget::Step(target.clone())));
             }
@@ -243,6 +352,22 @@ impl<'a> TransitionBuilder<'a> {
         Ok(())
     }
 
+    /// The reaction to a failure of the step: its `on_error`, except that the failure of a step that was entered too
+    /// often is not handed to a step that leads back to it. So `max_visits` bounds a loop through `on_error` too.
+    fn reaction_to_failure(&self, position: usize) -> &'a OnError {
+        let step = self.step(position);
+        if let OnError::Step(handler) = &step.on_error {
+            let graph = self.context.definition.graph();
+            let visit = self.execution.steps[position].latest_visit();
+            let max_visits = visit.and_then(|visit| self.exceeded_max_visits(step, visit.number));
+            let handler = graph.step_position(handler).filter(|_| max_visits.is_some());
+            if handler.is_some_and(|handler| graph.leads_to(handler, position)) {
+                return &OnError::Fail;
+            }
+        }
+        &step.on_error
+    }
+
     /// Passes control from an ended step to `jump`, or to its dependents if there is no jump.
     pub(super) fn pass_control(&mut self, from: usize, jump: Option<&JumpTarget>) {
         // While the execution is failing only the steps of `on_failure` may jump.
@@ -250,6 +375,7 @@ impl<'a> TransitionBuilder<'a> {
         let jump = jump.filter(|_| is_on_failure_step || self.execution.failing.is_none());
         match jump {
             _ if self.is_late_loser(from) => self.handle_late_loser(from, jump),
+            Some(JumpTarget::Stop) => self.stop_execution(),
             Some(next) if !self.is_approved_again(from, next) => self.jump_to_step(from, next),
             _ => self.queue_following_steps(from),
         }
@@ -281,7 +407,7 @@ impl<'a> TransitionBuilder<'a> {
     /// The position of the step that `next` names; `None` for the end.
     pub(super) fn jump_target_position(&self, next: &JumpTarget) -> Option<usize> {
         match next {
-            JumpTarget::End => None,
+            JumpTarget::End | JumpTarget::Stop => None,
             JumpTarget::Step(id) => self.context.definition.graph().step_position(id),
         }
     }
@@ -331,9 +457,13 @@ impl<'a> TransitionBuilder<'a> {
             unvisited.retain(|at| !after.contains(at));
         }
         unvisited.extend(graph.roots().chain(target));
+        let cancelled = self.find_cancelled_steps();
         let mut reachable = BTreeSet::new();
         while let Some(at) = unvisited.pop() {
-            if !reachable.insert(at) || at == from {
+            let is_kept_out = Some(at) != target
+                && self.execution.steps[at].status == StepStatus::Pending
+                && matches!(self.arm_choice(at), ArmChoice::NotTaken);
+            if is_kept_out || !reachable.insert(at) || at == from || cancelled.contains(&at) {
                 continue;
             }
             match self.find_jump_of_closed_step(at) {
@@ -352,7 +482,7 @@ impl<'a> TransitionBuilder<'a> {
         }
         let closed = state.latest_visit().and_then(|visit| visit.closed.as_ref());
         let closed = closed.filter(|_| !self.is_open(at))?;
-        match (state.status, &step.on_error, &step.kind) {
+        match (state.status, self.reaction_to_failure(at), &step.kind) {
             (StepStatus::Failed, OnError::Step(handler), _) => {
                 Some(JumpTarget::Step(handler.clone()))
             }
@@ -448,6 +578,6 @@ impl<'a> TransitionBuilder<'a> {
         let pending = steps.filter(|(_, step)| step.status == StepStatus::Pending);
         pending
             .map(|(at, _)| at)
-            .filter(|at| !matches!(self.compute_readiness(*at), Readiness::Waits))
+            .filter(|at| !matches!(self.compute_readiness(*at), Ok(Readiness::Waits)))
     }
 }

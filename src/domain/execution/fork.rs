@@ -291,6 +291,7 @@ impl TransitionBuilder<'_> {
             let visit = step.latest_visit().filter(|_| step.status != StepStatus::Skipped);
             if let Some(visit) = visit {
                 self.inherit_visit(payloads, step, visit);
+                self.inherit_notes(&base.execution, visit.visit_id(&step.id));
             } else {
                 let (step, why) = (step.id.clone(), payloads.skip_reason(&step.id));
                 self.push_event(Event::StepSkipped { step, why });
@@ -317,6 +318,19 @@ impl TransitionBuilder<'_> {
     fn store_inline(&mut self, payloads: &Payloads<'_>, digest: Digest) {
         let content = payloads.inline(digest).map(|document| (digest, document.as_bytes().into()));
         self.contents.extend(content);
+    }
+
+    /// Takes over the title of a visit and the counts of its items.
+    fn inherit_notes(&mut self, source: &Execution, visit_id: VisitId) {
+        let Some(notes) = source.notes.get(&visit_id) else {
+            return;
+        };
+        if let Some(title) = notes.title.clone() {
+            self.push_event(Event::VisitTitled { visit_id: visit_id.clone(), title });
+        }
+        if let Some(counts) = notes.items {
+            self.push_event(Event::ItemsCounted { visit_id, counts });
+        }
     }
 
     fn inherit_visit(&mut self, payloads: &Payloads<'_>, step: &StepState, visit: &Visit) {

@@ -1,18 +1,19 @@
 //! The items of a `foreach`: `parallel` limits how many are open at once, and the list of their outputs is its own
 //! output.
 
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::{
-    BodyKind, Event, Failure, Outcome, StepState, StepStatus, ValueReference, VisitId,
-    WaitCondition,
+    BodyKind, Event, Failure, Outcome, StepState, StepStatus, ValueReference, Visit, VisitEnd,
+    VisitId, WaitCondition,
     decision::{DecideResult, Interrupt},
     scope::VisitScope,
     transition::TransitionBuilder,
 };
 use crate::{
     FailureCode,
-    definition::{CompiledStep, OnError, Step, StepKind},
+    definition::{CompiledStep, OnError, Step, StepKind, parse_share},
     document::{Digest, to_plain_text},
     expression::ForeachItem,
     limits,
@@ -51,6 +52,7 @@ impl TransitionBuilder<'_> {
             let message = format!("`in` of step '{}' is no list", step.id);
             return Err(Interrupt::step_failure(step, FailureCode::NotAList, message));
         };
+        let thresholds = self.evaluate_thresholds(step, compiled, scope, items.len())?;
         if items.is_empty() {
             return self.complete_at_once(position, visit_id, list);
         }
@@ -66,8 +68,47 @@ impl TransitionBuilder<'_> {
         self.check_compensations(step.acting_step(), items.len())?;
         let total = u32::try_from(items.len()).unwrap_or(u32::MAX);
         let list = self.store_value_by_digest(list, limits::OUTPUT_BYTES_MAX, "list")?.digest;
-        self.open_visit(visit_id.clone(), WaitCondition::Items { list, total }, None);
+        let input = thresholds.map(|thresholds| self.store_visit_input(json!(thresholds)));
+        self.open_visit(visit_id.clone(), WaitCondition::Items { list, total }, input.transpose()?);
         self.open_items(position, visit_id)
+    }
+
+    /// `enough` and `tolerate` of a `foreach` with `total` items, as numbers; `None` if it has neither.
+    fn evaluate_thresholds(
+        &self,
+        step: &Step,
+        compiled: &CompiledStep,
+        scope: &VisitScope<'_>,
+        total: usize,
+    ) -> DecideResult<Option<Thresholds>> {
+        let Some(template) = &compiled.thresholds else {
+            return Ok(None);
+        };
+        let values = self.render_template(template, scope)?;
+        let max_items = limits::FOREACH_ITEMS_MAX;
+        let enough = values.get("enough");
+        let enough =
+            enough.map(|value| parse_threshold(step, "enough", value, 1, max_items)).transpose()?;
+        if let Some(enough) = enough.filter(|enough| *enough as usize > total) {
+            let message =
+                format!("`enough` of step '{}' is {enough}, and `in` has {total} items", step.id);
+            return Err(Interrupt::step_failure(step, FailureCode::JoinMissed, message));
+        }
+        let tolerate =
+            values.get("tolerate").map(|value| match value.as_str().and_then(parse_share) {
+                Some(percent) => Ok(u32::try_from(total).unwrap_or(u32::MAX) * percent / 100),
+                None => parse_threshold(step, "tolerate", value, 0, max_items),
+            });
+        Ok(Some(Thresholds { enough, tolerate: tolerate.transpose()? }))
+    }
+
+    /// The thresholds of an open `foreach`, as they were worked out when it was entered.
+    fn load_thresholds(&self, foreach: &Visit) -> DecideResult<Thresholds> {
+        let Some(input) = foreach.input else {
+            return Ok(Thresholds::default());
+        };
+        let input = self.require_value(ValueReference::by_digest(input))?;
+        Ok(Thresholds::deserialize(&*input).unwrap_or_default())
     }
 
     /// Opens the items that did not fit into an earlier transition.
@@ -117,26 +158,29 @@ impl TransitionBuilder<'_> {
         compiled: &CompiledStep,
         visit_id: &VisitId,
     ) -> DecideResult<()> {
-        let index = visit_id.item.unwrap_or_default() as usize;
-        let scope = VisitScope {
-            item: Some(ForeachItem { value: self.load_item_value(visit_id)?, index }),
-            ..VisitScope::for_visit(visit_id)
-        };
+        let scope = self.visit_scope(visit_id)?;
         if !self.is_condition_met(body, compiled, &scope)? {
             return self.complete_skipped_item(visit_id);
         }
         self.execute_step_kind(position, body, compiled, visit_id, &scope)
     }
 
-    /// An item whose condition does not hold completes with null. No compensation is kept for it, because nothing was
-    /// done.
+    /// An item whose condition does not hold is skipped: null stands in the list for its output.
     fn complete_skipped_item(&mut self, visit_id: &VisitId) -> DecideResult<()> {
-        let payload = self.store_value(Value::Null, limits::OUTPUT_BYTES_MAX, "output")?;
-        self.push_event(Event::StepDone {
-            visit_id: visit_id.clone(),
-            outcome: Outcome::Completed(payload),
-        });
-        self.complete_foreach(visit_id)
+        let visit_id = visit_id.clone();
+        self.push_event(Event::StepDone { visit_id: visit_id.clone(), outcome: Outcome::Voided });
+        self.complete_foreach(&visit_id)
+    }
+
+    /// The scope of a visit, with the item if it is that of one.
+    pub(super) fn visit_scope<'v>(&self, visit_id: &'v VisitId) -> DecideResult<VisitScope<'v>> {
+        let item = match visit_id.item {
+            Some(item) => {
+                Some(ForeachItem { value: self.load_item_value(visit_id)?, index: item as usize })
+            }
+            None => None,
+        };
+        Ok(VisitScope { item, ..VisitScope::for_visit(visit_id) })
     }
 
     /// The list of the `foreach` that an item belongs to, and the number of its items.
@@ -183,13 +227,23 @@ impl TransitionBuilder<'_> {
             self.record_compensation(body, visit_id, list);
         }
         match outcome {
-            Outcome::Failed(failure) if !body.optional && body.on_error != OnError::Continue => {
+            Outcome::Failed(failure) if !self.is_item_failure_passed(visit_id, body)? => {
                 let failure = self.build_foreach_failure(visit_id, failure)?;
                 self.void_items(position);
                 self.finish_visit(&visit_id.foreach_visit(), &Outcome::Failed(failure), None)
             }
             _ => self.complete_foreach(visit_id),
         }
+    }
+
+    /// Whether the `foreach` goes on after an item failed.
+    fn is_item_failure_passed(&self, visit_id: &VisitId, body: &Step) -> DecideResult<bool> {
+        let foreach = self.execution.find_visit(&visit_id.foreach_visit());
+        let Some((_, step, visit)) = foreach.filter(|(_, _, visit)| visit.input.is_some()) else {
+            return Ok(body.optional || body.on_error == OnError::Continue);
+        };
+        let tolerate = self.load_thresholds(visit)?.tolerate;
+        Ok(tolerate.is_none_or(|max| step.items.count_ends().failed <= max))
     }
 
     /// The failure of an item as the failure of its `foreach`, with the item in its message.
@@ -226,12 +280,24 @@ impl TransitionBuilder<'_> {
         let Some(WaitCondition::Items { total, .. }) = visit.awaiting else {
             return Ok(());
         };
-        if step.items.len() < total as usize || step.items.open_count() > 0 {
+        let enough = self.load_thresholds(visit)?.enough;
+        let has_enough = enough.is_some_and(|enough| step.items.count_ends().succeeded >= enough);
+        if !has_enough && (step.items.len() < total as usize || step.items.open_count() > 0) {
             return Ok(());
         }
+        if let Some(enough) = enough.filter(|_| !has_enough) {
+            let succeeded = step.items.count_ends().succeeded;
+            let message = format!(
+                "`enough` of step '{}' is {enough}, and {succeeded} of {total} items succeeded",
+                step.id
+            );
+            let failure = Failure::new(FailureCode::JoinMissed, message, Some(&step.id));
+            return self.finish_visit(&parent, &Outcome::Failed(failure), None);
+        }
         let (mut outputs, mut missing) = (Vec::with_capacity(step.items.len()), Vec::new());
-        for closed in step.items.iter().filter_map(|item| item.closed.as_ref()) {
-            match closed.output_reference().map(|need| self.find_value(need)) {
+        for item in step.items.iter() {
+            let output = item.closed.as_ref().and_then(VisitEnd::output_reference);
+            match output.map(|need| self.find_value(need)) {
                 Some(Ok(output)) => outputs.push(Value::clone(&output)),
                 Some(Err(need)) => missing.push(need),
                 None => outputs.push(Value::Null),
@@ -239,6 +305,10 @@ impl TransitionBuilder<'_> {
         }
         if !missing.is_empty() {
             return Err(Interrupt::MissingValues(missing));
+        }
+        outputs.resize(total as usize, Value::Null);
+        if let Some(position) = self.execution.step_position(parent.step()) {
+            self.void_items(position);
         }
         let output =
             self.store_value(Value::Array(outputs), limits::OUTPUT_BYTES_MAX, "list of outputs");
@@ -248,6 +318,34 @@ impl TransitionBuilder<'_> {
         };
         self.finish_visit(&parent, &outcome, None)
     }
+}
+
+/// The thresholds of a `foreach`: how many items must succeed, and how many may fail.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Thresholds {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enough: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tolerate: Option<u32>,
+}
+
+/// The whole number from `min` to `max` that the key `key` of a step yields.
+pub(super) fn parse_threshold(
+    step: &Step,
+    key: &str,
+    value: &Value,
+    min: u32,
+    max: usize,
+) -> DecideResult<u32> {
+    let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+    number.filter(|number| *number >= min && *number as usize <= max).ok_or_else(|| {
+        let shown: String = to_plain_text(value).chars().take(limits::ITEM_SHOWN_CHARS).collect();
+        let message = format!(
+            "`{key}` of step '{}' must be a whole number from {min} to {max}, it is `{shown}`",
+            step.id
+        );
+        Interrupt::step_failure(step, FailureCode::ThresholdInvalid, message)
+    })
 }
 
 /// A short name of an item for messages: its `id`, `key`, `name`, `title` or `path`, or else the item as text,

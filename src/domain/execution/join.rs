@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Event, Outcome, SkipReason, StepStatus, decision::DecideResult, flow::Readiness,
-    transition::TransitionBuilder,
+    items::parse_threshold, scope::VisitScope, transition::TransitionBuilder,
 };
 use crate::{
     FailureCode,
@@ -38,19 +38,35 @@ impl TransitionBuilder<'_> {
         match run_when {
             RunWhen::Succeeded if is_failing => Readiness::Skips(SkipReason::Failing),
             RunWhen::Failed if counted < quorum => Readiness::Skips(SkipReason::RunWhen),
-            _ if counted < quorum => Readiness::JoinUnsatisfied,
+            _ if counted < quorum => Readiness::JoinUnsatisfied(quorum),
             _ => Readiness::Ready,
         }
     }
 
+    /// The number of dependencies that `join: quorum(${{ … }})` asks for. It is worked out once a dependency has ended;
+    /// `None` before that.
+    pub(super) fn evaluate_quorum(&self, position: usize) -> DecideResult<Option<u32>> {
+        let mut dependencies = self.context.definition.graph().dependencies(position).iter();
+        let compiled = self.context.definition.compiled_step(position);
+        let Some(quorum) =
+            compiled.quorum.as_ref().filter(|_| dependencies.any(|at| !self.is_open(*at)))
+        else {
+            return Ok(None);
+        };
+        let visit_id = self.execution.steps[position].next_visit_id();
+        let value = self.render_template(quorum, &VisitScope::for_visit(&visit_id))?;
+        let step = self.step(position);
+        parse_threshold(step, "join", &value, 1, step.depends_on.len()).map(Some)
+    }
+
     /// Fails a step whose join cannot be satisfied any more.
-    pub(super) fn fail_unsatisfied_join(&mut self, position: usize) -> DecideResult<()> {
+    pub(super) fn fail_unsatisfied_join(
+        &mut self,
+        position: usize,
+        quorum: u32,
+    ) -> DecideResult<()> {
         let step = self.step(position);
         let visit_id = self.execution.steps[position].next_visit_id();
-        let quorum = match step.join {
-            JoinRule::Quorum(wanted) => wanted as usize,
-            JoinRule::All => step.depends_on.len(),
-        };
         let message = format!(
             "step '{}' waits for {quorum} of {} steps to be completed, and fewer were",
             step.id,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     ConsumedCall, Event, Execution, Failure, Payload, Report, StepState, Submission, Visit,
     VisitId, WaitCondition,
-    decision::DecideResult,
+    decision::{DecideResult, Interrupt},
     transition::{Content, TransitionBuilder, make_payload},
 };
 use crate::{
@@ -202,7 +202,10 @@ impl TransitionBuilder<'_> {
     /// it is held for a person, unless the execution is failing already.
     pub(super) fn action_on_attempts_exhausted(&self, position: usize) -> ExhaustionAction {
         let step = self.step(position);
-        let can_continue = |step: &Step| step.optional || step.on_error != OnError::Fail;
+        let can_continue = |step: &Step| {
+            let has_thresholds = step.declared_thresholds().is_some();
+            step.optional || step.on_error != OnError::Fail || has_thresholds
+        };
         let should_fail = can_continue(step)
             || can_continue(step.acting_step())
             || self.execution.failing.is_some();
@@ -265,6 +268,39 @@ impl TransitionBuilder<'_> {
         self.reoffer_after_delay(&turn.visit_id(), turn.visit.attempt, ended_attempt, delay);
         if !delay.is_zero() {
             self.run_to_quiescence()?;
+        }
+        Ok(ReportJudgement::Reoffered)
+    }
+
+    /// Keeps an accepted output of a step with `repeat` whose `until` does not hold yet, and offers the step again.
+    pub(super) fn judge_poll(
+        &mut self,
+        turn: &OpenTurn<'_>,
+        judgement: ReportJudgement,
+    ) -> DecideResult<ReportJudgement> {
+        let step = self.step(turn.position).acting_step();
+        let ReportJudgement::Accepted(accepted) = judgement else {
+            return Ok(judgement);
+        };
+        let visit_id = turn.visit_id();
+        let due = self
+            .compute_next_repeat_time(step, &visit_id, turn.visit, &accepted.output)
+            .and_then(|due| self.keep_poll(step, &visit_id, (&accepted.output, due)));
+        let due = match due {
+            Ok(Some(due)) => due,
+            Ok(None) => return Ok(ReportJudgement::Accepted(accepted)),
+            Err(Interrupt::Failed(failure)) => return Ok(ReportJudgement::Failed(failure)),
+            Err(interrupt) => return Err(interrupt),
+        };
+        self.contents.extend(accepted.contents);
+        self.store_artifacts(&visit_id, accepted.artifacts, accepted.references);
+        let (attempt, consumed) = (turn.visit.attempt, Some(turn.consumed));
+        self.end_attempt(&visit_id, attempt, None, consumed, WaitCondition::Retry { due });
+        if due > self.row.at {
+            self.run_to_quiescence()?;
+        } else {
+            let awaiting = self.wait_for_new_token();
+            self.change_wait(&visit_id, attempt + 1, awaiting);
         }
         Ok(ReportJudgement::Reoffered)
     }

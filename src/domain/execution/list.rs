@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::Visit;
+use super::{ItemCounts, Visit};
 
 /// The number of items in a block. A change copies the pointers of one block and one pointer per block.
 const ITEMS_PER_BLOCK: usize = 128;
@@ -47,6 +47,20 @@ impl ItemVisits {
     /// The open items, in order.
     pub fn open_items(&self) -> impl Iterator<Item = &Visit> {
         self.open.iter().filter_map(|item| self.get(*item))
+    }
+
+    /// How the items that were opened have ended so far.
+    pub fn count_ends(&self) -> ItemCounts {
+        let mut counts = ItemCounts::default();
+        for end in self.iter().filter_map(|item| item.closed.as_ref()) {
+            let count = match (&end.output, &end.failure) {
+                (_, Some(_)) => &mut counts.failed,
+                (Some(_), None) => &mut counts.succeeded,
+                (None, None) => &mut counts.skipped,
+            };
+            *count += 1;
+        }
+        counts
     }
 
     /// The number of open items.

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    Decision, Event, Execution, Failure, GateAnswer, PauseReason, ReportedOutcome, Resolution,
-    State, StepState, Verdict, Visit, VisitId, WaitCondition,
+    AttemptId, Decision, Event, Execution, Failure, GateAnswer, OperationFailure, PauseReason,
+    ReportedOutcome, Resolution, State, StepState, Verdict, Visit, VisitId, WaitCondition,
     decision::{DecideResult, Interrupt},
     time::find_step_of_visit,
     transition::TransitionBuilder,
@@ -116,11 +116,9 @@ impl Execution {
         let acting = acting.unwrap_or_else(|| builder.step(position));
         let reported = match &resolution.verdict {
             Verdict::Retry => None,
-            Verdict::Failed(message) => {
-                let failure =
-                    Failure::new(FailureCode::StepFailed, message, visit_id.step.as_ref());
-                Some(ReportedOutcome::Failure(failure))
-            }
+            Verdict::Failed(message) => Some(Err(OperationFailure::new("failed", message)
+                .with_code(FailureCode::StepFailed)
+                .as_retryable())),
             Verdict::Output(output) => {
                 let split_output = builder.split_server_suggestions(position, &visit_id, output);
                 let output = split_output.as_ref().map_or(&**output, |taken| &taken.output);
@@ -133,19 +131,20 @@ impl Execution {
                 )?;
                 let output = output.clone();
                 let output = builder.store_value(output, limits::OUTPUT_BYTES_MAX, "output")?;
-                Some(ReportedOutcome::Output(output))
+                Some(Ok(ReportedOutcome::Output(output)))
             }
         };
+        let attempt_id = AttemptId { visit_id: visit_id.clone(), attempt: visit.attempt };
         let is_last = self.visits_with_unknown_outcome().count() == 1;
         if is_last {
             builder.lift_pause_reason(PauseReason::OutcomeUnknown)?;
         }
         match reported {
-            Some(reported) => builder.conclude_visit(&visit_id, reported)?,
-            None if builder.execution.state == State::Running => {
-                builder.retry_work(acting, &visit_id, visit)?;
+            Some(Ok(output)) => builder.conclude_visit(&visit_id, output)?,
+            Some(Err(failure)) => {
+                builder.handle_failed_attempt(acting, &attempt_id, visit, &failure)?;
             }
-            None => builder.postpone_attempt(&visit_id, visit.attempt),
+            None => builder.repeat_interrupted(acting, &attempt_id, visit)?,
         }
         if builder.execution.state == State::Running {
             builder.apply_deferred_outcomes()?;

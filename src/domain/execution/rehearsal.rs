@@ -317,6 +317,7 @@ impl DryRunner<'_> {
             let (will_run, why) = match why {
                 SkipReason::Condition => (Some(false), "its condition does not hold"),
                 SkipReason::Bypassed => (Some(false), "control goes past it"),
+                SkipReason::Cancelled => (Some(false), "a step before it cancels it"),
                 SkipReason::RunWhen | SkipReason::Failing => {
                     (None, "it runs where a step before it fails")
                 }
@@ -341,6 +342,7 @@ impl DryRunner<'_> {
         self.mark_crossing_jumps_uncertain();
         self.mark_parallel_steps_uncertain();
         self.mark_losers_uncertain();
+        self.mark_cancelled_steps_uncertain();
         self.mark_failure_branches_uncertain();
         let definition = self.builder.context.definition;
         let mut steps = Vec::new();

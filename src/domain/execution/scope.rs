@@ -15,9 +15,9 @@ use crate::{
     document::JsonText,
     event::OutputFailure,
     expression::{
-        ALL_INPUTS_MEMORY_KEY, ERROR_KEY, EvaluationContext, Expression, ExpressionFault,
-        ForeachItem, HOOK_RUN_FIELDS, RUN_FIELDS, Reference, ReferenceRoot, RenderedValue, Segment,
-        Template, to_dotted_path,
+        ALL_INPUTS_MEMORY_KEY, ENDED_KEY, ERROR_KEY, EvaluationContext, Expression,
+        ExpressionFault, ForeachItem, HOOK_RUN_FIELDS, LAST_OUTPUT_FIELD, RUN_FIELDS, Reference,
+        ReferenceRoot, RenderedValue, Segment, Template, to_dotted_path,
     },
     id::StepId,
     limits,
@@ -258,6 +258,9 @@ impl RootsBuilder<'_, '_> {
                 if reference.is_error() {
                     self.add_step_error(&id);
                 }
+                if reference.is_ended() {
+                    self.add_item_counts(&id);
+                }
             }
             (ReferenceRoot::Steps, None) => {
                 for step in &builder.execution.steps {
@@ -323,6 +326,23 @@ impl RootsBuilder<'_, '_> {
         }
     }
 
+    /// How the items of a `foreach` that has ended did so, unless it is pending again.
+    fn add_item_counts(&mut self, id: &str) {
+        let execution = &self.builder.execution;
+        let mut steps = execution.steps.iter().zip(&self.builder.context.definition.workflow.steps);
+        let Some((state, _)) = steps.find(|(state, step)| {
+            state.id.as_str() == id
+                && step.foreach_body().is_some()
+                && matches!(state.status, StepStatus::Completed | StepStatus::Failed)
+        }) else {
+            return;
+        };
+        let visit_id = state.latest_visit().map(|visit| visit.visit_id(&state.id));
+        let notes = visit_id.and_then(|visit_id| execution.notes.get(&visit_id));
+        let ended = notes.and_then(|notes| notes.items).unwrap_or_default();
+        self.roots.ended.insert(id.to_owned(), json!({ ENDED_KEY: ended }));
+    }
+
     fn find_step_output(&mut self, id: &str) -> Option<Value> {
         if let (Some(own), Some(visit_id)) = (self.scope.own_output, self.scope.visit_id)
             && visit_id.step().as_str() == id
@@ -381,6 +401,7 @@ impl RootsBuilder<'_, '_> {
             "step" => json!(visit_id.map(|visit_id| &visit_id.step)),
             "visits" => self.build_run_steps_value("visits", step, visit_count_value),
             "steps" => self.build_run_steps_value("steps", step, step_end_value),
+            LAST_OUTPUT_FIELD => self.find_last_output().unwrap_or_default(),
             "failure" => json!(self.find_handled_failure()),
             "outcome" => json!(self.hook_visit().map(|visit_id| self.hook_outcome(visit_id))),
             _ => self.find_hook_output().unwrap_or_default(),
@@ -406,6 +427,12 @@ impl RootsBuilder<'_, '_> {
             values[step.id.as_str()] = describe(step);
         }
         values
+    }
+
+    /// The output of the last poll of the visit.
+    fn find_last_output(&mut self) -> Option<Value> {
+        let digest = self.builder.execution.notes.get(self.scope.visit_id?)?.last_output?;
+        self.find_value(ValueReference::by_digest(digest)).map(|value| Value::clone(&value))
     }
 
     /// The failure of the visit that a hook or compensation belongs to, or else the failure that the execution will end

@@ -1,12 +1,20 @@
 //! Signals: events from outside that steps wait for. A signal that no step waits for yet is kept.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
-    Decision, Event, Execution, Outcome, SignalRequest, State, ValueReference, VisitId,
-    WaitCondition, decision::DecideResult, transition::TransitionBuilder,
+    Decision, Event, Execution, Failure, Outcome, SignalContent, SignalRequest, State,
+    ValueReference, VisitId, WaitCondition, decision::DecideResult, time::find_step_of_visit,
+    transition::TransitionBuilder,
 };
-use crate::{error::Error, limits};
+use crate::{
+    FailureCode, StepId,
+    definition::{StepKind, WaitTrigger},
+    error::Error,
+    failure::truncate_to_bytes,
+    limits,
+    span::HumanDuration,
+};
 
 impl Execution {
     pub(super) fn decide_signal(
@@ -18,33 +26,61 @@ impl Execution {
         check_signal_name(&signal.name)?;
         let mut waiting_visits = self.visits_awaiting_signals().into_iter();
         let waiting_visit = waiting_visits.find(|(_, name)| *name == signal.name);
-        let payload = Value::clone(&signal.payload);
-        if let Some((visit_id, _)) = waiting_visit.filter(|_| self.state == State::Running) {
-            let payload = builder.store_value(payload, limits::SIGNAL_BYTES_MAX, "payload")?;
-            builder.finish_visit(&visit_id, &Outcome::Completed(payload), None)?;
-            builder.run_to_quiescence()?;
-        } else {
-            let max_signals = limits::SIGNALS_KEPT_MAX;
-            if self.signals.len() >= max_signals {
-                let limit =
-                    format!("an execution keeps {max_signals} signals that nothing waits for");
-                return Err(self.with_execution_context(Error::limit_exceeded(limit)).into());
+        let waiting_visit = waiting_visit.filter(|_| self.state == State::Running);
+        match (&signal.content, waiting_visit) {
+            (SignalContent::Alive, _) => builder.put_off_silence(&signal.name),
+            (content, Some((visit_id, _))) => {
+                let outcome = match content {
+                    SignalContent::Error { code, message } => {
+                        let failure = build_signal_failure(code.as_deref(), message);
+                        Outcome::Failed(Failure { step: visit_id.step.clone(), ..failure })
+                    }
+                    content => {
+                        let payload = content.payload();
+                        let max_bytes = limits::SIGNAL_BYTES_MAX;
+                        Outcome::Completed(builder.store_value(payload, max_bytes, "payload")?)
+                    }
+                };
+                builder.finish_visit(&visit_id, &outcome, None)?;
+                builder.run_to_quiescence()?;
             }
-            let payload =
-                builder.store_value_by_digest(payload, limits::SIGNAL_BYTES_MAX, "payload")?;
-            let name = signal.name.clone();
-            builder.push_event(Event::SignalKept { name, payload });
+            (content, None) => {
+                let max_signals = limits::SIGNALS_KEPT_MAX;
+                if self.signals.len() >= max_signals {
+                    let limit =
+                        format!("an execution keeps {max_signals} signals that nothing waits for");
+                    return Err(self.with_execution_context(Error::limit_exceeded(limit)).into());
+                }
+                builder.keep_signal(&signal.name, content)?;
+            }
         }
         Ok(builder.into_decision(None))
     }
 
     /// The open visits that wait for a signal, each with its name.
     fn visits_awaiting_signals(&self) -> Vec<(VisitId, String)> {
-        self.visits_awaiting(|awaiting| match awaiting {
-            WaitCondition::Signal { name } => Some(name.clone()),
-            _ => None,
-        })
+        self.visits_awaiting(|awaiting| awaiting.signal_name().map(str::to_owned))
     }
+}
+
+impl SignalContent {
+    /// The payload as it is stored; for an error an object with its code and message.
+    fn payload(&self) -> Value {
+        match self {
+            Self::Payload(payload) => Value::clone(payload),
+            Self::Error { code, message } => {
+                let Failure { code, message, .. } = build_signal_failure(code.as_deref(), message);
+                json!({ "code": code, "message": message })
+            }
+            Self::Alive => Value::Null,
+        }
+    }
+}
+
+/// The failure that a signal reports, without the step.
+fn build_signal_failure(code: Option<&str>, message: &str) -> Failure {
+    let code = code.unwrap_or(FailureCode::SignalFailed.as_str());
+    Failure::new(truncate_to_bytes(code, limits::FAILURE_CODE_BYTES_MAX), message, None::<&StepId>)
 }
 
 fn check_signal_name(name: &str) -> DecideResult<()> {
@@ -56,17 +92,65 @@ fn check_signal_name(name: &str) -> DecideResult<()> {
 }
 
 impl TransitionBuilder<'_> {
-    /// Completes a step with a kept signal of this name, or else opens it to wait for one.
+    /// Keeps a signal for the next step that waits for it.
+    fn keep_signal(&mut self, name: &str, content: &SignalContent) -> DecideResult<()> {
+        let (value, name) = (content.payload(), name.to_owned());
+        let payload = self.store_value_by_digest(value, limits::SIGNAL_BYTES_MAX, "payload")?;
+        self.push_event(match content {
+            SignalContent::Error { .. } => Event::SignalErrorKept { name, error: payload },
+            SignalContent::Payload(_) | SignalContent::Alive => Event::SignalKept { name, payload },
+        });
+        Ok(())
+    }
+
+    /// Gives the steps that wait for the signal `name` another full interval until its sender must be heard of again.
+    fn put_off_silence(&mut self, name: &str) {
+        let definition = self.context.definition;
+        let waiting = self.execution.open_visits().filter_map(|(position, state, visit)| {
+            let is_named =
+                visit.awaiting.as_ref().and_then(WaitCondition::signal_name) == Some(name);
+            let step =
+                is_named.then(|| find_step_of_visit(definition, position, state, visit))??;
+            match &step.kind {
+                StepKind::Wait(WaitTrigger::LiveSignal { alive, .. }) => {
+                    Some((visit.visit_id(&state.id), visit.attempt, *alive))
+                }
+                _ => None,
+            }
+        });
+        for (visit_id, attempt, alive) in waiting.collect::<Vec<_>>() {
+            let awaiting = self.wait_condition_for_signal(name.to_owned(), Some(alive));
+            self.change_wait(&visit_id, attempt, awaiting);
+        }
+    }
+
+    fn wait_condition_for_signal(
+        &self,
+        name: String,
+        alive: Option<HumanDuration>,
+    ) -> WaitCondition {
+        match alive {
+            None => WaitCondition::Signal { name },
+            Some(alive) => {
+                WaitCondition::LiveSignal { name, due: self.row.at.plus(alive.duration()) }
+            }
+        }
+    }
+
+    /// Ends a step with a kept signal of this name, or else opens it to wait for one. With `alive` the step fails if its
+    /// sender is silent for so long.
     pub(super) fn wait_for_signal(
         &mut self,
         position: usize,
         visit_id: &VisitId,
         name: String,
+        alive: Option<HumanDuration>,
     ) -> DecideResult<()> {
-        if let Some(payload) = self.take_kept_signal(&name)? {
-            return self.complete_at_once(position, visit_id, payload);
+        if let Some(outcome) = self.take_kept_signal(&name, visit_id)? {
+            return self.record_instant_end(position, visit_id, &outcome);
         }
-        self.open_visit(visit_id.clone(), WaitCondition::Signal { name }, None);
+        let awaiting = self.wait_condition_for_signal(name, alive);
+        self.open_visit(visit_id.clone(), awaiting, None);
         Ok(())
     }
 
@@ -78,23 +162,33 @@ impl TransitionBuilder<'_> {
             if visit.is_none_or(|visit| visit.awaiting.is_none()) {
                 continue;
             }
-            if let Some(payload) = self.take_kept_signal(&name)? {
-                let output = self.store_value(payload, limits::OUTPUT_BYTES_MAX, "output")?;
-                self.finish_visit(&visit_id, &Outcome::Completed(output), None)?;
+            if let Some(outcome) = self.take_kept_signal(&name, &visit_id)? {
+                self.finish_visit(&visit_id, &outcome, None)?;
             }
         }
         Ok(())
     }
 
-    /// Removes the oldest kept signal of this name and returns its payload.
-    fn take_kept_signal(&mut self, name: &str) -> DecideResult<Option<Value>> {
-        let signal = self.execution.signals.iter().find(|signal| signal.name == name);
-        let Some(digest) = signal.map(|signal| signal.payload) else {
+    /// Removes the oldest kept signal of this name and returns how it ends the step that waited for it.
+    fn take_kept_signal(
+        &mut self,
+        name: &str,
+        visit_id: &VisitId,
+    ) -> DecideResult<Option<Outcome>> {
+        let mut signals = self.execution.signals.iter().enumerate();
+        let Some((at, signal)) = signals.find(|(_, signal)| signal.name == name) else {
             return Ok(None);
         };
-        let payload = self.require_value(ValueReference::by_digest(digest))?;
-        let name = name.to_owned();
-        self.push_event(Event::SignalTaken { name });
-        Ok(Some(Value::clone(&payload)))
+        let is_error = self.execution.signal_errors.get(at).copied().unwrap_or_default();
+        let payload = self.require_value(ValueReference::by_digest(signal.payload))?;
+        self.push_event(Event::SignalTaken { name: name.to_owned() });
+        if is_error {
+            let text = |key: &str| payload[key].as_str().unwrap_or_default();
+            let failure = Failure::new(text("code"), text("message"), visit_id.step.as_ref());
+            return Ok(Some(Outcome::Failed(failure)));
+        }
+        let max_bytes = limits::OUTPUT_BYTES_MAX;
+        let output = self.store_value(Value::clone(&payload), max_bytes, "output")?;
+        Ok(Some(Outcome::Completed(output)))
     }
 }

@@ -109,6 +109,9 @@ impl Execution {
         match visit.awaiting.as_ref()? {
             WaitCondition::Timer { due } | WaitCondition::Retry { due } => Some(*due),
             WaitCondition::Gate { due, .. } => [*due, limit].into_iter().flatten().min(),
+            WaitCondition::LiveSignal { due, .. } => {
+                Some(limit.map_or(*due, |limit| limit.min(*due)))
+            }
             WaitCondition::Model(_)
             | WaitCondition::Signal { .. }
             | WaitCondition::Items { .. }
@@ -222,6 +225,10 @@ impl TransitionBuilder<'_> {
                 self.lift_open_visit_pauses()?;
                 let message = format!("nobody answered gate '{}' in time", visit_id.step());
                 self.time_out_visit(visit_id, FailureCode::GateExpired, &message)
+            }
+            Some(WaitCondition::LiveSignal { due, name }) if due <= self.row.at => {
+                let message = format!("the sender of signal '{name}' gave no sign of life in time");
+                self.time_out_visit(visit_id, FailureCode::HeartbeatMissed, &message)
             }
             Some(_) => {
                 let within = match step.timeout {

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::{
     AttemptId, ConsumedCall, Decision, DecisionContext, Effect, Event, Execution, Failure,
-    OrderKind, Outcome, PauseReason, Payload, Row, State, Transition, ValueReference, Values,
-    Visit, VisitId, WaitCondition,
+    ItemCounts, OrderKind, Outcome, PauseReason, Payload, Row, State, Transition, ValueReference,
+    Values, Visit, VisitId, WaitCondition,
     decision::{DecideResult, Interrupt},
 };
 use crate::{
@@ -183,6 +183,9 @@ impl<'a> TransitionBuilder<'a> {
         consumed: Option<ConsumedCall>,
     ) {
         let duration = self.row.at.since(visit.opened_at);
+        if let Some(total) = visit.items_total().filter(|_| outcome != Outcome::Voided) {
+            self.count_items(visit_id, total);
+        }
         if outcome == Outcome::Voided {
             self.cancel_attempt(visit_id, visit);
         }
@@ -194,6 +197,15 @@ impl<'a> TransitionBuilder<'a> {
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         })));
         self.record_step_compensation(visit_id);
+    }
+
+    /// Records how the items of a `foreach` with `total` items ended.
+    fn count_items(&mut self, visit_id: &VisitId, total: usize) {
+        let step = self.execution.find_step(visit_id.step());
+        let counts = step.map_or_else(ItemCounts::default, |(_, step)| step.items.count_ends());
+        let total = u32::try_from(total).unwrap_or(u32::MAX);
+        let counts = ItemCounts { skipped: total - counts.succeeded - counts.failed, ..counts };
+        self.push_event(Event::ItemsCounted { visit_id: visit_id.clone(), counts });
     }
 
     /// Cancels the attempt of the server or of a child that this visit waits for, if any.

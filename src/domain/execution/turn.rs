@@ -75,6 +75,7 @@ fn find_actor_of_visit(
         | WaitCondition::Timer { .. }
         | WaitCondition::Retry { .. } => NextActor::Server,
         WaitCondition::Signal { .. }
+        | WaitCondition::LiveSignal { .. }
         | WaitCondition::Unknown
         | WaitCondition::Deferred(_)
         | WaitCondition::OutputInvalid(_)

@@ -357,12 +357,15 @@ impl Visit {
             }),
             None => self.retire_token(revision),
         }
+        // An attempt that was cut off and is repeated is not counted as a failure, and one that brought a page of a list
+        // is not counted as a repeat: both are followed by the next attempt at once.
+        let is_continued = matches!(ended.awaiting, WaitCondition::Operation { .. });
+        // The answer to a question leads to another question, under a new token.
+        let is_question = matches!(ended.awaiting, WaitCondition::Model(_));
         if ended.failure.is_some() {
-            self.failures += 1;
-        } else if ended.consumed.is_none() {
-            // An attempt that ended with a page of a list is followed by the next page and is not counted as a repeat.
-            let is_repeated = !matches!(ended.awaiting, WaitCondition::Operation { .. });
-            (self.failures, self.repeats) = (0, self.repeats + u32::from(is_repeated));
+            self.failures += u32::from(!is_continued);
+        } else if !is_question {
+            (self.failures, self.repeats) = (0, self.repeats + u32::from(!is_continued));
         }
         self.awaiting = Some(ended.awaiting.clone());
     }

@@ -47,7 +47,10 @@ pub use self::{
     template::{MissingReasonFn, RenderedValue, SecretPlace, Template, UnresolvedExpression},
 };
 pub(super) use self::{
-    run::{ERROR_FIELDS, ERROR_KEY, HOOK_RUN_FIELDS, RUN_FIELDS, SubpathRule},
+    run::{
+        ENDED_FIELDS, ENDED_KEY, ERROR_FIELDS, ERROR_KEY, HOOK_RUN_FIELDS, LAST_OUTPUT_FIELD,
+        RUN_FIELDS, SubpathRule,
+    },
     segment::to_dotted_path,
 };
 

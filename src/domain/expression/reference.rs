@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     fault::{ExpressionFault, FaultKind},
-    run::ERROR_KEY,
+    run::{ENDED_KEY, ERROR_KEY, LAST_OUTPUT_FIELD},
     segment::Segment,
     token::shorten_for_message,
 };
@@ -89,6 +89,18 @@ impl Reference {
         self.root == ReferenceRoot::Steps && self.path.get(1).is_some_and(is_error_key)
     }
 
+    /// Whether the path is below `steps.ID.ended`, which counts how the items of a `foreach` ended.
+    pub fn is_ended(&self) -> bool {
+        let is_ended_key = |segment: &Segment| segment.as_key() == ENDED_KEY;
+        self.root == ReferenceRoot::Steps && self.path.get(1).is_some_and(is_ended_key)
+    }
+
+    /// Whether the path reads `run.last`, the output of the last poll.
+    pub fn is_last_output(&self) -> bool {
+        let first = self.first_segment_below(ReferenceRoot::Run);
+        self.root == ReferenceRoot::Run && first.is_none_or(|field| field == LAST_OUTPUT_FIELD)
+    }
+
     /// The name of the secret that the path reads.
     pub fn secret_name(&self) -> Option<Cow<'_, str>> {
         self.first_segment_below(ReferenceRoot::Secrets)
@@ -144,6 +156,8 @@ pub struct EvaluationContext {
     pub steps: Map<String, Value>,
     /// The failures of steps by step id, each as an object with the field `error`.
     pub errors: Map<String, Value>,
+    /// How the items of `foreach` steps ended by step id, each as an object with the field `ended`.
+    pub ended: Map<String, Value>,
     /// The memory of the execution.
     pub memory: Map<String, Value>,
     /// The environment variables that the configuration allows.
@@ -162,6 +176,7 @@ impl EvaluationContext {
         self.inputs.extend(other.inputs);
         self.steps.extend(other.steps);
         self.errors.extend(other.errors);
+        self.ended.extend(other.ended);
         self.memory.extend(other.memory);
         self.env.extend(other.env);
         if !other.secrets.is_empty() {
@@ -195,7 +210,8 @@ impl EvaluationContext {
         };
         let key = first.as_key();
         let error = reference.is_error().then(|| self.errors.get(&*key)).flatten();
-        match map.get(&*key).or(error) {
+        let ended = reference.is_ended().then(|| self.ended.get(&*key)).flatten();
+        match ended.or_else(|| map.get(&*key)).or(error) {
             Some(value) => follow_path(value, reference, 1),
             None => Err(missing_segment_fault(reference, 0, Some(map))),
         }

@@ -11,8 +11,18 @@ pub(crate) const RUN_FIELDS: &[(&str, SubpathRule)] = &[
     ("step", SubpathRule::Nothing),
     ("visits", SubpathRule::Steps(&[])),
     ("steps", SubpathRule::Steps(&["status", ERROR_KEY])),
+    (LAST_OUTPUT_FIELD, SubpathRule::Anything),
     ("failure", SubpathRule::OneOf(&["code", "message", "step", "status", "response_payload"])),
 ];
+
+/// The field with the output of the last poll of a step with `repeat`.
+pub(crate) const LAST_OUTPUT_FIELD: &str = "last";
+
+/// The key that holds the counts of how the items of a `foreach` ended.
+pub(crate) const ENDED_KEY: &str = "ended";
+
+/// The fields below [`ENDED_KEY`].
+pub(crate) const ENDED_FIELDS: &[&str] = &["succeeded", "failed", "skipped"];
 
 /// The key that holds the failure of a step.
 pub(crate) const ERROR_KEY: &str = "error";

@@ -91,8 +91,12 @@ pub const ACCEPT_KEY: &str = "accept";
 /// The warnings that an author may accept.
 const ACCEPTABLE_WARNINGS: &[&str] = &["mutation_without_gate"];
 
-/// The target that means the end of the execution, where a step id is expected.
+/// The target that ends the path that leads to it, where a step id is expected.
 pub const END_TARGET: &str = "$end";
+/// The target that ends the execution at once, where a step id is expected.
+pub const STOP_TARGET: &str = "$stop";
+/// The values of `next` other than step ids.
+pub const NEXT_WORDS: &[&str] = &[END_TARGET, STOP_TARGET];
 /// The values of `on_error` other than step ids.
 pub const ON_ERROR_WORDS: &[&str] = &["fail", "continue"];
 /// The default name of the item of a `foreach`.

@@ -3,6 +3,12 @@
 use std::time::Duration;
 
 limits! {
+/// Largest `factor` of `retry`.
+pub const RETRY_FACTOR_MAX: u32 = 10;
+/// Default `factor` of `retry`.
+pub const RETRY_FACTOR_DEFAULT: u32 = 2;
+/// Characters of the title of a visit; a longer one is cut.
+pub const TITLE_CHARS_MAX: usize = 200;
 /// Largest number of attempts of `repeat`.
 pub const REPEAT_ATTEMPTS_MAX: u32 = 10_000;
 /// Default number of attempts of `repeat`.
@@ -67,6 +73,8 @@ pub const CHILDREN_SHOWN_MAX: usize = 100;
 pub const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Items of one `foreach`.
 pub const FOREACH_ITEMS_MAX: usize = 10_000;
+/// Largest `enough` and `tolerate` of a `foreach`.
+pub const FOREACH_ITEMS_COUNT_MAX: u32 = 10_000;
 /// Longest time that a step without a `timeout` stays open while its execution fails, if the `timeout` of the
 /// workflow has passed.
 pub const AFTERMATH_STEP_MAX: Duration = Duration::from_secs(5 * 60);

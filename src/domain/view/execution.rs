@@ -1,6 +1,7 @@
 //! Everything that `midex show` prints of an execution.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{
     ArtifactView, CurrentStep, GraphView, HistoryRow, StatusView, same_keys::deserialize_if_known,
@@ -9,6 +10,9 @@ use super::{
 /// An execution at one revision, as `midex show` prints it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExecutionView {
+    /// The final output in full, where the status has it shortened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_output: Option<Value>,
     /// Its state, and what it waits for.
     pub status: StatusView,
     /// Every visit of every step.

@@ -49,6 +49,12 @@ pub struct GraphNode {
     /// cancelled` where they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<String>,
+    /// How many items of a `foreach` must succeed and may fail, where it says so: `enough 2, tolerate 20%`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thresholds: Option<String>,
+    /// The steps that it cancels when it completes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cancels: Vec<String>,
     /// What must hold for it to run; it is skipped where it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,

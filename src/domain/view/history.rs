@@ -1,6 +1,6 @@
 //! The views `step_history` and `telemetry`, derived from the journal.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,6 +22,9 @@ use crate::{
 pub struct HistoryRow {
     /// The step.
     pub step_name: String,
+    /// The title of the visit, where the step has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// The agent that acted; null if no agent acted.
     pub agent_name: Option<String>,
     /// The status of the attempt.
@@ -142,10 +145,22 @@ pub fn build_history<'a>(
     rows: impl Iterator<Item = &'a Row>,
     load_content: impl Fn(&Digest) -> Option<Value>,
 ) -> Vec<HistoryRow> {
-    let mut visits = Vec::new();
+    let (mut visits, mut titles) = (Vec::new(), Vec::new());
     for row in rows {
         for event in &row.events {
+            if let Event::VisitTitled { visit_id, title } = event {
+                titles.push((visit_id, title));
+            }
             apply_event(&mut visits, row, event, &load_content);
+        }
+    }
+    let titles: HashMap<_, _> =
+        titles.into_iter().map(|(id, title)| (visit_key(id), title)).collect();
+    if !titles.is_empty() {
+        for visit in &mut visits {
+            let body = visit.body.as_deref();
+            let key = (visit.step_name.as_str(), body, visit.visit, visit.item);
+            visit.title = titles.get(&key).map(|title| String::clone(title));
         }
     }
     visits
@@ -182,6 +197,11 @@ fn apply_event(
                 };
                 entry.status = status.as_str().into();
                 entry.error = ended.failure.as_ref().map(Into::into);
+            }
+        }
+        Event::PollKept { visit_id, output } => {
+            if let Some(entry) = latest_row_of_visit(visits, visit_id) {
+                entry.set_output(output, load_content);
             }
         }
         Event::MetadataReported { visit_id, metadata } => {
@@ -286,6 +306,12 @@ pub(super) fn format_visit(step: &str, visit: u32, item: Option<u32>) -> String 
     format!("{step}{number}{item}")
 }
 
+/// A visit among those of an execution, as a row names it.
+fn visit_key(visit_id: &VisitId) -> (&str, Option<&str>, u32, Option<u32>) {
+    let body = visit_id.body.name_unless_work();
+    (visit_id.step().as_str(), body, visit_id.visit, visit_id.item)
+}
+
 /// The latest entry of a visit.
 fn latest_row_of_visit<'a>(
     visits: &'a mut [HistoryRow],
@@ -303,6 +329,7 @@ impl HistoryRow {
     ) -> Self {
         Self {
             step_name: visit_id.step().to_string(),
+            title: None,
             agent_name,
             status: StepStatus::Running.as_str().into(),
             started_at: row.at.to_string(),
@@ -340,6 +367,15 @@ impl HistoryRow {
         format!("{}{hook}", format_visit(&self.step_name, self.visit, self.item))
     }
 
+    fn set_output(&mut self, payload: &Payload, load_content: &impl Fn(&Digest) -> Option<Value>) {
+        self.output_payload = Some(payload.clone());
+        self.output = resolve_payload(payload, load_content);
+        if self.output.is_none() {
+            self.output_digest = Some(payload.digest.to_string());
+            self.output_bytes = Some(payload.bytes);
+        }
+    }
+
     fn set_end_time(&mut self, at: Timestamp) {
         let duration = at.since(self.opened_at).as_millis();
         self.completed_at = Some(at.to_string());
@@ -355,12 +391,7 @@ fn close_row(
     match outcome {
         Outcome::Completed(payload) => {
             entry.status = StepStatus::Completed.as_str().into();
-            entry.output_payload = Some(payload.clone());
-            entry.output = resolve_payload(payload, load_content);
-            if entry.output.is_none() {
-                entry.output_digest = Some(payload.digest.to_string());
-                entry.output_bytes = Some(payload.bytes);
-            }
+            entry.set_output(payload, load_content);
         }
         Outcome::Failed(failure) => {
             entry.status = StepStatus::Failed.as_str().into();

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     definition::{Definition, Step, StepKind},
     execution::Execution,
+    id::ExecutionId,
     limits,
     state::State,
     truncate::{CUT_MARK, divide_fairly, json_length, truncate_value},
@@ -192,6 +193,11 @@ pub(super) fn final_output(context: &ViewContext<'_>, state: State) -> Option<(V
     let (whole, is_cut) = merge_leaf_outputs(context, limits::FINAL_OUTPUT_BYTES_MAX);
     let (value, is_cut_again) = truncate_value(&whole, limits::FINAL_OUTPUT_BYTES_MAX);
     Some((value, is_cut || is_cut_again))
+}
+
+/// The address of the final output in full.
+pub(super) fn final_output_uri(id: &ExecutionId) -> String {
+    format!("midex://workflow/final_output/{}", uri::encode_segment(id.as_str()))
 }
 
 /// The final output in full.

@@ -14,7 +14,7 @@ use super::{
     format_progress,
     options::NextSteps,
     persona_of,
-    previous::{deciding_predecessors, final_output, previous_decisions},
+    previous::{deciding_predecessors, final_output, final_output_uri, previous_decisions},
     same_keys::{
         deserialize_known_entries, null_as_default, serialize_later_steps, serialize_steps,
     },
@@ -111,9 +111,12 @@ pub struct AdvanceReply {
     /// What a completed execution came to: the output of its last step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_output: Option<Value>,
-    /// Whether the final output is shortened; `step_history` has it whole.
+    /// Whether the final output is shortened.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub final_output_truncated: bool,
+    /// Where the final output is read whole, where it is shortened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_output_uri: Option<String>,
     /// What of the final output could not be computed: null stands there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub final_output_error: Vec<OutputFailure>,
@@ -176,6 +179,10 @@ pub struct ReadyStep {
 pub struct StepView {
     /// Its kind: agent, guidance or tool.
     pub kind: String,
+    /// Its title, where the step has one. `tools/list` leaves it out of output schemas, whose size has a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub title: Option<String>,
     /// JSON Schema of `input`, where the step declares one. `tools/list` leaves it out of output schemas, whose size has a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
@@ -324,7 +331,10 @@ fn build_reply(
         next_step_options: next_steps.options,
         options_left_out: next_steps.omitted,
         final_output,
-        final_output_truncated: truncated.unwrap_or(false),
+        final_output_truncated: truncated == Some(true),
+        final_output_uri: truncated
+            .filter(|is_cut| *is_cut)
+            .map(|_| final_output_uri(execution.id())),
         final_output_error: execution.final_output_faults.clone(),
         failure: failure.map(|failure| failure.with_command(definition)),
         warnings: Vec::new(),
@@ -474,6 +484,7 @@ fn step_without_task(context: &ViewContext<'_>, step: &Step, turn: &Turn<'_>) ->
         step_name: step.id.to_string(),
         step: StepView {
             kind: step.acting_step().kind.as_str().into(),
+            title: context.execution.title(&turn.visit.visit_id(&step.id)).map(str::to_owned),
             input_schema: None,
             input: None,
             example: None,

@@ -8,7 +8,7 @@ use super::{
     FailureView, InputsView, PreviousOutput, ReadyStep, ViewContext, WaitView, definition_step,
     options::NextSteps,
     persona_of,
-    previous::{decisions_before_step, final_output},
+    previous::{decisions_before_step, final_output, final_output_uri},
     reply::{StepView, steps_after_the_first},
     same_keys::{deserialize_known_entries, serialize_later_steps},
     task::{self, open_turns},
@@ -350,9 +350,12 @@ pub struct StatusView {
     /// What it came to, once it is completed: the output of its last step, or those of all steps that nothing
     /// follows, by step.
     pub final_output: Option<Value>,
-    /// Whether the final output is shortened; `step_history` has it whole.
+    /// Whether the final output is shortened.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub final_output_truncated: bool,
+    /// Where the final output is read whole, where it is shortened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_output_uri: Option<String>,
     /// What of the final output could not be computed: null stands there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub final_output_error: Vec<OutputFailure>,
@@ -531,7 +534,10 @@ pub fn build_status(context: &ViewContext<'_>) -> StatusView {
         forks: Vec::new(),
         rewinding_to: execution.rewinding_to().map(ToString::to_string),
         final_output,
-        final_output_truncated: truncated.unwrap_or(false),
+        final_output_truncated: truncated == Some(true),
+        final_output_uri: truncated
+            .filter(|is_cut| *is_cut)
+            .map(|_| final_output_uri(execution.id())),
         final_output_error: execution.final_output_faults.clone(),
         waits: wait_views(context),
         signals_kept: kept_signal_views(context),

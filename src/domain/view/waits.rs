@@ -29,6 +29,9 @@ pub struct WaitView {
     pub execution_id: Option<String>,
     /// The step; `$workflow` for a hook of the workflow.
     pub step_name: String,
+    /// Its title, where the step has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// Its hook, or `compensate`, where it is not the step itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
@@ -118,6 +121,7 @@ fn wait_view(
         WaitCondition::Timer { due } => ("timer", Some(*due), None),
         WaitCondition::Retry { due } => ("retry", Some(*due), None),
         WaitCondition::Signal { name } => ("signal", None, Some(name.clone())),
+        WaitCondition::LiveSignal { name, due } => ("signal", Some(*due), Some(name.clone())),
         WaitCondition::Gate { due, .. } => ("gate", *due, None),
         WaitCondition::Unknown => ("unknown", None, None),
         WaitCondition::Deferred(_) => ("held", None, None),
@@ -128,6 +132,7 @@ fn wait_view(
     Some(WaitView {
         execution_id: None,
         step_name: step.id.to_string(),
+        title: context.execution.title(&visit.visit_id(&step.id)).map(str::to_owned),
         body: visit.body.name_unless_work().map(str::to_owned),
         visit: visit.number,
         item: visit.item,
@@ -154,7 +159,7 @@ fn wait_ending_call(
 ) -> Option<String> {
     let id = execution.id();
     Some(match awaiting {
-        WaitCondition::Signal { name } => {
+        WaitCondition::Signal { name } | WaitCondition::LiveSignal { name, .. } => {
             format!("execution.signal with execution_id '{id}' and signal '{name}'")
         }
         WaitCondition::Unknown => {
@@ -202,6 +207,9 @@ pub(super) fn describe_wait(step: &StepState, visit: &Visit) -> Option<String> {
         WaitCondition::Signal { name } => {
             format!("{visit_text} waits for the signal '{name}', which execution.signal brings")
         }
+        WaitCondition::LiveSignal { name, due } => format!(
+            "{visit_text} waits for the signal '{name}', which execution.signal brings, and for a sign of life until {due}"
+        ),
         WaitCondition::Gate { .. } => format!("{visit_text} waits for a person's approval"),
         WaitCondition::Unknown => format!("nobody knows whether {visit_text} took effect"),
         WaitCondition::Deferred(_) => {
@@ -365,10 +373,10 @@ pub(super) fn join_quoted_names(names: impl IntoIterator<Item: Display>) -> Stri
 pub(super) fn signals_awaited(execution: &Execution) -> Vec<&str> {
     let mut names = Vec::new();
     for (_, _, visit) in execution.open_visits() {
-        if let Some(WaitCondition::Signal { name }) = &visit.awaiting
-            && !names.contains(&name.as_str())
+        if let Some(name) = visit.awaiting.as_ref().and_then(WaitCondition::signal_name)
+            && !names.contains(&name)
         {
-            names.push(name.as_str());
+            names.push(name);
         }
     }
     names
@@ -399,7 +407,9 @@ pub(super) fn kept_signal_views(context: &ViewContext<'_>) -> Vec<SignalView> {
 fn unknown_signal_note(context: &ViewContext<'_>, name: &str) -> Option<String> {
     let steps = context.definition.workflow.steps.iter();
     let awaited_names = steps.filter_map(|step| match &step.acting_step().kind {
-        StepKind::Wait(WaitTrigger::Signal(name)) => Some(name.as_str()),
+        StepKind::Wait(
+            WaitTrigger::Signal(name) | WaitTrigger::LiveSignal { signal: name, .. },
+        ) => Some(name.as_str()),
         _ => None,
     });
     let mut known: Vec<_> = awaited_names.collect();

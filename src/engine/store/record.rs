@@ -16,15 +16,15 @@ use midex_domain::{
 /// The version of rows and refusals, in their first byte.
 const RECORD_VERSION: u8 = 1;
 /// The version of snapshots, in their first byte. Version 1 ends before the pages of lists, version 2 before the origin of
-/// a fork and the two fields of a rewind, versions 3 and 4 before the purged inputs, version 5 before the pace. Since
-/// version 4 the state may be left out.
-const SNAPSHOT_VERSION: u8 = 6;
+/// a fork and the two fields of a rewind, versions 3 and 4 before the purged inputs, version 5 before the pace,
+/// version 6 before the notes on visits and the errors among signals. Since version 4 the state may be left out.
+const SNAPSHOT_VERSION: u8 = 7;
 
 /// The revision of the row that creates an execution.
 const FIRST_REVISION: u64 = 1;
 
-/// The bytes of these six fields where all are empty.
-const EMPTY_FIELDS: [u8; 6] = [0; 6];
+/// The bytes of these eight fields where all are empty.
+const EMPTY_FIELDS: [u8; 8] = [0; 8];
 
 /// The space reserved for what a transition adds to a snapshot.
 const SNAPSHOT_GROWTH_BYTES: usize = 256;
@@ -81,6 +81,7 @@ pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Option<Ex
         3 => Some(decode(&[body, &EMPTY_FIELDS[4..]].concat())?),
         4 if body != [0] => decode(&[body, &EMPTY_FIELDS[4..]].concat())?,
         5 if body != [0] => decode(&[body, &EMPTY_FIELDS[5..]].concat())?,
+        6 if body != [0] => decode(&[body, &EMPTY_FIELDS[6..]].concat())?,
         _ => decode(body)?,
     };
     if execution.as_ref().map_or(FIRST_REVISION, Execution::revision) != revision {

@@ -29,6 +29,7 @@ pub(super) enum ResourceAddress {
     PastStatus(ExecutionId, PastPoint),
     /// The steps with their states.
     Graph(ExecutionId),
+    FinalOutput(ExecutionId),
     StepHistory(ExecutionId, Option<StepId>),
     WorkflowArtifacts(ExecutionId, Option<StepId>),
     /// The content of the artifact of this id or name, from an offset up to a limit, in bytes.

@@ -67,6 +67,7 @@ impl WatchedAddress {
             | ResourceAddress::PastStatus(id, _)
             | ResourceAddress::WorkflowStatus(id)
             | ResourceAddress::Graph(id)
+            | ResourceAddress::FinalOutput(id)
             | ResourceAddress::StepHistory(id, _)
             | ResourceAddress::WorkflowArtifacts(id, _)
             | ResourceAddress::Telemetry(Some(id), ..) => {

@@ -223,6 +223,7 @@ async fn read_content(app: &App, address: ResourceAddress) -> Result<ResourceCon
             serialize_view(&app.past_status(&id, point).await?)?
         }
         ResourceAddress::WorkflowStatus(id) => serialize_view(&app.status(&id).await?)?,
+        ResourceAddress::FinalOutput(id) => serialize_view(&app.final_output(&id).await?)?,
         ResourceAddress::Graph(id) => serialize_view(&app.graph(&id).await?)?,
         ResourceAddress::StepHistory(id, None) => serialize_view(&app.history(&id).await?)?,
         ResourceAddress::StepHistory(id, Some(step)) => {

@@ -102,7 +102,7 @@ macro_rules! resource {
 }
 
 /// All resources. A row with more variables stands below the others that fit its addresses.
-pub(super) const TABLE: [ResourceSpec; 29] = [
+pub(super) const TABLE: [ResourceSpec; 30] = [
     resource! { WORKFLOW_URI_PREFIX "available_workflows" "available_workflows" "Available workflows"
     "Every workflow that can be started, with its phases; broken ones with their findings",
     Some(JSON_MEDIA_TYPE), PRIORITY_NEEDED, |it| it.take_page().map(A::AvailableWorkflows) },
@@ -135,6 +135,9 @@ pub(super) const TABLE: [ResourceSpec; 29] = [
     resource! { WORKFLOW_URI_PREFIX "workflow_status/{execution_id}" "workflow_status" "Workflow status"
     "Where an execution stands: its state, times, step counts, and its result",
     Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.take_status() },
+    resource! { WORKFLOW_URI_PREFIX "final_output/{execution_id}" "final_output" "Final output"
+    "What a completed execution came to, whole; null for others",
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.take_execution().map(A::FinalOutput) },
     resource! { WORKFLOW_URI_PREFIX "step_history/{execution_id}" "step_history" "Step history"
     "Every visit of every step of an execution, with its output",
     Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| Ok(A::StepHistory(it.take_execution()?, None)) },

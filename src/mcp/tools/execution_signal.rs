@@ -5,7 +5,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{lifecycle::StateChangeAnswer, parse_execution_id};
-use midex_domain::{error::Result, execution::SignalRequest, limits, view::SignalView};
+use midex_domain::{
+    error::{Code, Error, Result, Violation},
+    execution::{SignalContent, SignalRequest},
+    limits,
+    view::SignalView,
+};
 use midex_server::app::App;
 
 #[derive(Deserialize, JsonSchema)]
@@ -16,14 +21,59 @@ pub(super) struct Arguments {
     signal: String,
     /// The step's output
     payload: Option<Value>,
+    /// The step fails with it
+    error: Option<SignalError>,
+    /// A sign of life for a step that waits with `alive`
+    #[serde(default)]
+    alive: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct SignalError {
+    code: Option<String>,
+    message: String,
+}
+
+impl Arguments {
+    /// The signal.
+    ///
+    /// # Errors
+    /// `ARGUMENTS_INVALID` if it has more than one of `payload`, `error` and `alive`.
+    fn build_request(self) -> Result<SignalRequest> {
+        match (self.payload, self.error, self.alive) {
+            (payload, None, false) => {
+                Ok(SignalRequest::new(self.signal, payload.unwrap_or_default()))
+            }
+            (None, Some(error), false) => {
+                Ok(SignalRequest::failure(self.signal, error.code, error.message))
+            }
+            (None, None, true) => Ok(SignalRequest::alive(self.signal)),
+            _ => {
+                let message = "a signal has one of `payload`, `error` and `alive: true`";
+                Err(Error::new(Code::ArgumentsInvalid, message)
+                    .with_violations(vec![Violation::new("", "oneOf", message)]))
+            }
+        }
+    }
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
     let id = parse_execution_id(&arguments.execution_id)?;
-    let name = arguments.signal;
-    let payload = arguments.payload.unwrap_or_default();
-    let signal = SignalRequest::new(name.as_str(), payload);
+    let name = arguments.signal.clone();
+    let signal = arguments.build_request()?;
+    let is_alive = signal.content == SignalContent::Alive;
     let status = app.command(&id, signal).await?;
+    if is_alive {
+        let mut waits = status.waits.iter();
+        let waiting = waits.find(|wait| wait.signal.as_ref() == Some(&name) && wait.due.is_some());
+        let message = match waiting.and_then(|wait| wait.due.as_ref()) {
+            Some(due) => format!("Execution '{id}' waits for the signal '{name}' until {due}"),
+            None => format!(
+                "No step of execution '{id}' waits for signs of life of '{name}': nothing has changed"
+            ),
+        };
+        return Ok(StateChangeAnswer::from_status(status, message));
+    }
     let stored_signal = status.signals_kept.iter().rfind(|kept| kept.name == name);
     let effect = match stored_signal {
         None => "has taken it".to_owned(),

@@ -53,15 +53,15 @@ pub(super) fn persona_schema() -> Value {
 fn record_schema(record: &MappingShape) -> Map<String, Value> {
     let keys: Vec<_> = record.keys.iter().filter(|key| !key.is_planned()).collect();
     let mut schema = mapping_schema(&keys, record.is_open, key_schema);
-    if record.exactly_one {
-        schema.insert("minProperties".into(), json!(1));
-        schema.insert("maxProperties".into(), json!(1));
-    }
     let mut rules = match record.label {
         what if what == STEP_SHAPE.label => build_step_rules(&keys),
         what if what == grammar::DEFAULT_SHAPE.label => default_rules(),
         what if what == grammar::INSERT_ITEM_SHAPE.label => {
             build_exactly_one_rule(&grammar::INSERT_PLACE_KEYS)
+        }
+        _ if record.exactly_one => {
+            let alternatives = keys.iter().filter(|key| key.required_key.is_none());
+            build_exactly_one_rule(&alternatives.map(|key| key.name).collect::<Vec<_>>())
         }
         _ => Vec::new(),
     };
@@ -211,6 +211,14 @@ fn shape_schema(shape: &ValueShape) -> Value {
         ValueShape::Items => json!({ "anyOf": [{ "type": "array" }, template_schema()] }),
         ValueShape::Flag => json!({ "type": "boolean" }),
         ValueShape::Count(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        ValueShape::CountOrTemplate(min, max) => {
+            json!({ "anyOf": [shape_schema(&ValueShape::Count(*min, *max)), template_schema()] })
+        }
+        ValueShape::Tolerance(max) => json!({ "anyOf": [
+            shape_schema(&ValueShape::Count(0, *max)),
+            { "type": "string", "pattern": "^ *(100|[0-9]{1,2}) *% *$" },
+            template_schema()
+        ] }),
         ValueShape::NonNegativeInteger => json!({ "type": "integer", "minimum": 0 }),
         ValueShape::Number => json!({ "type": "number" }),
         ValueShape::Duration => duration_schema(),
@@ -231,7 +239,8 @@ fn shape_schema(shape: &ValueShape) -> Value {
         }
         ValueShape::Choice(words) => json!({ "enum": words }),
         ValueShape::Join => {
-            json!({ "type": "string", "pattern": "^(all|any|quorum\\([1-9][0-9]{0,3}\\))$" })
+            let number = r"(\s*[1-9][0-9]{0,3}\s*|\s*\$\{\{[\s\S]*\}\}\s*)";
+            json!({ "type": "string", "pattern": format!(r"^(all|any|quorum\({number}\))$") })
         }
         ValueShape::Target(words) => {
             json!({ "anyOf": [{ "enum": words }, { "$ref": "#/$defs/stepId" }] })

@@ -1,5 +1,7 @@
 //! An execution as `midex show` prints it.
 
+use serde_json::Value;
+
 use super::App;
 use midex_domain::{
     ExecutionId,
@@ -21,6 +23,14 @@ impl App {
         let mut view = self.engine().await?.execution_view(id, point).await?;
         view.status = self.complete_status(view.status).await;
         Ok(view)
+    }
+
+    /// The final output of an execution in full; null if it is not completed.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`.
+    pub async fn final_output(&self, id: &ExecutionId) -> Result<Value> {
+        Ok(self.engine().await?.final_output(id).await?.unwrap_or_default())
     }
 
     /// Adds to a status what the engine does not know: a newer definition, and disabled catalogs.

@@ -102,8 +102,7 @@ async fn move_on(engine: &Engine) {
         return;
     }
     for name in status.waits.iter().filter_map(|wait| wait.signal.clone()) {
-        let payload = Arc::new(json!({}));
-        let _ = engine.apply_command(&id("e"), SignalRequest { name, payload }).await;
+        let _ = engine.apply_command(&id("e"), SignalRequest::new(name, json!({}))).await;
     }
     tokio::time::sleep(Duration::from_secs(3600)).await;
 }

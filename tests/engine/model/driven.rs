@@ -47,7 +47,7 @@ pub(super) trait Subject {
     async fn read(&mut self) -> (BTreeMap<String, String>, u64);
     async fn state(&mut self) -> StatusView;
     async fn change(&mut self, change: LifecycleChange) -> Result<()>;
-    async fn signal(&mut self, name: &str, payload: Value) -> Result<()>;
+    async fn signal(&mut self, signal: SignalRequest) -> Result<()>;
     /// What the server works on comes to something.
     async fn work(
         &mut self,
@@ -341,9 +341,8 @@ impl Subject for Pure {
         self.execution = rebuilt;
     }
 
-    async fn signal(&mut self, name: &str, payload: Value) -> Result<()> {
-        let (name, payload) = (name.to_owned(), Arc::new(payload));
-        let command = Command::ReceiveSignal(SignalRequest { name, payload });
+    async fn signal(&mut self, signal: SignalRequest) -> Result<()> {
+        let command = Command::ReceiveSignal(signal);
         self.command(&command).map(|_| ())
     }
 
@@ -514,9 +513,8 @@ impl Subject for Whole {
         None
     }
 
-    async fn signal(&mut self, name: &str, payload: Value) -> Result<()> {
-        let answered =
-            self.engine.apply_command(&self.id, SignalRequest::new(name, payload)).await?;
+    async fn signal(&mut self, signal: SignalRequest) -> Result<()> {
+        let answered = self.engine.apply_command(&self.id, signal).await?;
         let status = self.engine.status(&self.id).await.expect("the execution exists");
         // What it told its children may have been done meanwhile.
         if answered.revision == status.revision {

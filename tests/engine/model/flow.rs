@@ -50,7 +50,8 @@ enum Action {
     },
     Signal {
         name: usize,
-        payload: i64,
+        /// None reports a failure.
+        payload: Option<i64>,
     },
     /// Time passes; where it is late, nobody looks before its end.
     Pass {
@@ -115,7 +116,7 @@ fn action(time: impl Strategy<Value = u64> + 'static) -> impl Strategy<Value = A
     prop_oneof![
         20 => (0..4usize, brings).prop_map(|(turn, brings)| Action::Report { turn, brings }),
         4 => (0..20usize, any::<bool>()).prop_map(|(token, same)| Action::Again { token, same }),
-        3 => (0..SIGNALS.len(), 0..3i64).prop_map(|(name, payload)| Action::Signal { name, payload }),
+        3 => (0..SIGNALS.len(), prop::option::weighted(0.8, 0..3i64)).prop_map(|(name, payload)| Action::Signal { name, payload }),
         4 => (time, any::<bool>()).prop_map(|(time, late)| Action::Pass { time, late }),
         5 => (0..4usize, prop::bool::weighted(0.7)).prop_map(|(which, good)| Action::Work { which, good }),
         4 => prop_oneof![

@@ -64,8 +64,7 @@ async fn done(flow: &Flow, seed: u64) -> Option<Done> {
         }
         if open.is_empty() {
             for name in SIGNALS {
-                let signal =
-                    SignalRequest { name: name.to_owned(), payload: Arc::new(json!(dice.roll(3))) };
+                let signal = SignalRequest::new(name, json!(dice.roll(3)));
                 let _ = engine.apply_command(&id("e"), signal).await;
             }
             tokio::time::sleep(Duration::from_secs(1)).await;

@@ -100,7 +100,7 @@ steps:
 async fn a_step_that_leads_to_itself_is_stopped_and_nothing_else_is_harmed() {
     for lines in [
         "steps:\n  - { id: a, set: { n: 1 }, max_visits: 10000, next: a, if: 'true' }\n",
-        "steps:\n  - { id: a, set: { n: '${{ inputs.no.such }}' }, on_error: a }\n",
+        "steps:\n  - { id: a, set: { n: '${{ inputs.no.such }}' }, max_visits: 10000, on_error: a }\n",
         "steps:\n  - { id: a, foreach: { in: [1], as: n, do: { if: n > 1, guidance: N., result: {} } }, max_visits: 10000, next: a, if: 'true' }\n",
         "steps:\n  - { id: a, foreach: { in: [1], as: n, do: { if: n.no, guidance: N., result: {} } }, max_visits: 10000, on_error: a }\n",
     ] {

@@ -181,6 +181,7 @@ async fn parts_of_the_execution_are_what_the_whole_says_of_them() {
         "step",
         "visits",
         "steps",
+        "last",
         "failure",
     ];
     assert_eq!(keys, named);

@@ -7,7 +7,7 @@ use super::{
     super::{
         super::{
             draft::StepDraft,
-            expression::{Reference, ReferenceRoot, Segment},
+            expression::{ENDED_FIELDS, Reference, ReferenceRoot, Segment},
             finding::Rule,
             node::DocumentNode,
         },
@@ -47,13 +47,15 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
                 message,
             );
         }
+        let is_foreach = step.is_some_and(|step| step.foreach_body.is_some());
+        if is_foreach && reference.is_ended() {
+            return self.check_ended_field(site, reference);
+        }
         let kind = match reference.root {
             ReferenceRoot::Inputs => {
                 first_segment(reference).and_then(|name| self.types.get(&*name).copied())
             }
-            ReferenceRoot::Steps if step.is_some_and(|step| step.foreach_body.is_some()) => {
-                Some("array")
-            }
+            ReferenceRoot::Steps if is_foreach => Some("array"),
             ReferenceRoot::Index => Some("integer"),
             _ => None,
         };
@@ -75,6 +77,20 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
         let message = format!("`{reference}` cannot be there: `{prefix}` is of type {kind}");
         let finding = site.reference_finding(Rule::UnknownReference, reference, message);
         self.findings.push(finding.suggest(hint));
+    }
+
+    /// Adds a finding for a path below `steps.ID.ended` that is none of its counts.
+    fn check_ended_field(&mut self, site: &ExpressionSite<'_>, reference: &Reference) {
+        let path = reference.path.get(2..).unwrap_or_default();
+        let Some(name) = path.first().map(Segment::as_key) else {
+            return;
+        };
+        if path.len() == 1 && ENDED_FIELDS.contains(&&*name) {
+            return;
+        }
+        let message = format!("`{reference}` is no count of how items ended");
+        let unknown = UnknownName { name: name.into_owned(), known: ENDED_FIELDS.to_vec() };
+        self.add_unknown_name_finding(site, reference, &unknown, message);
     }
 
     /// Warns of a field that an output may lack: any field but `summary` if the step declares no `result`, and fields

@@ -85,7 +85,8 @@ impl ExpressionChecker<'_, '_, '_> {
         reference: &Reference,
         step: usize,
     ) -> Option<Finding> {
-        if !self.is_after_failure(site, scope, step) {
+        let is_foreach = self.steps[step].foreach_body.is_some();
+        if !self.is_after_failure(site, scope, step) || is_foreach && reference.is_ended() {
             return None;
         }
         let id = self.flow.step_id(step);

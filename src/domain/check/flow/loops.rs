@@ -197,5 +197,5 @@ fn first_success_jump(step: &StepDraft) -> Option<Jump<'_>> {
         return branch_jumps(branch).into_iter().next();
     }
     let field = step.find_field("next")?;
-    parse_jump(field.path.clone(), &field.value, &[grammar::END_TARGET])
+    parse_jump(field.path.clone(), &field.value, grammar::NEXT_WORDS)
 }

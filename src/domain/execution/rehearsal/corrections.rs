@@ -84,6 +84,23 @@ impl DryRunner<'_> {
         self.mark_uncertain(self.losers.clone(), "a join may go on without it");
     }
 
+    /// A step that another one cancels may be done before that, and so may the steps beside one that stops the execution.
+    pub(super) fn mark_cancelled_steps_uncertain(&mut self) {
+        let definition = self.builder.context.definition;
+        let graph = definition.graph();
+        let mut uncertain = BTreeSet::new();
+        for (from, step) in definition.workflow.steps.iter().enumerate() {
+            let ancestors = graph.ancestors(from);
+            let named = step.cancel.iter().filter_map(|id| graph.step_position(id));
+            let mut affected: BTreeSet<_> = named.flat_map(|at| graph.descendants(at)).collect();
+            if step.may_stop_execution() {
+                affected.extend(0..definition.workflow.steps.len());
+            }
+            uncertain.extend(affected.into_iter().filter(|at| !ancestors.contains(at)));
+        }
+        self.mark_uncertain(uncertain, "it depends on whether another step cancels it first");
+    }
+
     /// A step that runs in parallel to a jump back may be entered before or after the jump, unless all its dependencies
     /// come before the jump.
     pub(super) fn mark_parallel_steps_uncertain(&mut self) {

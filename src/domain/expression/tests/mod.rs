@@ -30,6 +30,7 @@ fn sample_context() -> EvaluationContext {
             "deploy": {"id": "d1", "status": "live", "ratio": 0.1},
         })),
         errors: Map::new(),
+        ended: Map::new(),
         memory: to_json_map(json!({"z": 1, "a": {"y": 1, "b": 2}})),
         env: to_json_map(json!({"HOME": "/home"})),
         secrets: vec!["TOKEN".into(), "OTHER".into()],

@@ -301,6 +301,7 @@ const FOREIGN_WAIT_KEYS: &[ForeignKeys] = &[
     foreign_keys("hours", Quantity("for", "h")),
     foreign_keys("at date timestamp datetime", Key(&["until"])),
     foreign_keys("event name message signal_name", Key(&["signal"])),
+    foreign_keys("heartbeat heartbeat_timeout keep_alive", Key(&["alive"])),
 ];
 
 const FOREIGN_RETRY_KEYS: &[ForeignKeys] = &[
@@ -314,9 +315,10 @@ const FOREIGN_RETRY_KEYS: &[ForeignKeys] = &[
         Key(&["backoff"]),
     ),
     foreign_keys("max_delay max_interval maximum_interval", Key(&["max_backoff"])),
+    foreign_keys("backoff_coefficient backoff_rate multiplier", Key(&["factor"])),
     foreign_keys(
-        "backoff_coefficient backoff_rate multiplier factor exponential strategy",
-        Advice("remove it: each pause is twice the one before it, up to `max_backoff`"),
+        "exponential strategy",
+        Advice("remove it: each pause is `factor` times the one before it, up to `max_backoff`"),
     ),
     foreign_keys("retry_on errors error_equals codes", Key(&["on"])),
 ];

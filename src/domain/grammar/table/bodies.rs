@@ -1,6 +1,8 @@
 //! The mappings below the keys of a step.
 
-use super::{END_TARGET, MappingShape, ValueShape, new_mapping_shape, optional_key, required_key};
+use super::{
+    MappingKey, MappingShape, NEXT_WORDS, ValueShape, new_mapping_shape, optional_key, required_key,
+};
 use crate::limits;
 
 /// The words of `via`.
@@ -46,7 +48,7 @@ pub static BRANCH_ARM_SHAPE: MappingShape = new_mapping_shape(
             ValueShape::Condition,
             "The arm is taken where this holds; always without it",
         ),
-        required_key("next", ValueShape::Target(&[END_TARGET]), "Where it leads"),
+        required_key("next", ValueShape::Target(NEXT_WORDS), "Where it leads"),
     ],
 );
 
@@ -82,6 +84,16 @@ pub(in super::super) static FOREACH_SHAPE: MappingShape = new_mapping_shape(
             "parallel",
             ValueShape::Count(1, limits::FOREACH_PARALLEL_MAX),
             "How many items are open at once; 4 without it",
+        ),
+        optional_key(
+            "enough",
+            ValueShape::CountOrTemplate(1, limits::FOREACH_ITEMS_COUNT_MAX),
+            "How many items must succeed: then it is completed, and the rest is cancelled",
+        ),
+        optional_key(
+            "tolerate",
+            ValueShape::Tolerance(limits::FOREACH_ITEMS_COUNT_MAX),
+            "How many items may fail: a number, or a share of the list such as 20%; none without it, and any number where `enough` is given",
         ),
         required_key(
             "do",
@@ -126,6 +138,14 @@ pub(super) static WAIT_SHAPE: MappingShape = MappingShape {
                 ValueShape::Template(limits::WORD_BYTES_MAX),
                 "The name of a signal",
             ),
+            MappingKey {
+                required_key: Some("signal"),
+                ..optional_key(
+                    "alive",
+                    ValueShape::Duration,
+                    "How often the sender must give a sign of life; the step fails without one",
+                )
+            },
         ],
     )
 };
@@ -151,7 +171,12 @@ pub(in super::super) static RETRY_SHAPE: MappingShape = new_mapping_shape(
         optional_key(
             "backoff",
             ValueShape::Duration,
-            "The pause before the second attempt, doubled from there on; 1s without it, none where a model acts",
+            "The pause before the second attempt; 1s without it, none where a model acts",
+        ),
+        optional_key(
+            "factor",
+            ValueShape::Number,
+            "How many times as long each further pause is; 2 without it",
         ),
         optional_key("max_backoff", ValueShape::Duration, "The longest pause; 1m without it"),
         optional_key(
@@ -176,7 +201,11 @@ pub(in super::super) static REPEAT_SHAPE: MappingShape = new_mapping_shape(
             ValueShape::Condition,
             "It ends where this holds; the step's own output is that of the latest attempt",
         ),
-        optional_key("every", ValueShape::Duration, "The pause between attempts; 1s without it"),
+        optional_key(
+            "every",
+            ValueShape::Duration,
+            "The pause between attempts; 1s without it, none where a model acts",
+        ),
         optional_key("timeout", ValueShape::Duration, "How long it may take in all"),
         optional_key(
             "max_attempts",

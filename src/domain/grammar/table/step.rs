@@ -1,7 +1,7 @@
 //! The keys of steps and of phases: who acts in a step, and the fields around that, each with the kinds that act on it.
 
 use super::{
-    END_TARGET, IdKind, KeyRole, MappingKey, MappingShape, ON_ERROR_WORDS, ValueShape,
+    IdKind, KeyRole, MappingKey, MappingShape, NEXT_WORDS, ON_ERROR_WORDS, ValueShape,
     bodies::{
         BRANCH_ARM_SHAPE, EXTRACT_SHAPE, FAIL_SHAPE, FOREACH_SHAPE, GATE_SHAPE, INPUT_SHAPE,
         NAME_SHAPE, OFFERED_BRANCH_SHAPE, OUTPUT_CONTRACT_SHAPE, PAGINATE_SHAPE, REPEAT_SHAPE,
@@ -16,6 +16,9 @@ use crate::limits;
 /// The values of `run_when`.
 const RUN_WHEN_WORDS: &[&str] = &["succeeded", "finished", "failed"];
 
+/// The values of `interrupted`.
+const INTERRUPTED_WORDS: &[&str] = &["again", "fail", "ask"];
+
 /// The values of `losers`.
 const LOSERS_WORDS: &[&str] = &["finish", "cancel"];
 
@@ -23,6 +26,7 @@ const LOSERS_WORDS: &[&str] = &["finish", "cancel"];
 const MODEL_KINDS: &[&str] = &["agent", "guidance", "tool"];
 const INSTRUCTED_KINDS: &[&str] = &["agent", "guidance", "tool", "input", "extract"];
 const WORK_KINDS: &[&str] = &["agent", "guidance", "tool", "run", "activity", "workflow"];
+const REPEATABLE_KINDS: &[&str] = &["agent", "guidance", "tool", "run", "activity", "workflow"];
 const RETRYABLE_KINDS: &[&str] =
     &["agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow"];
 const OFFERING_KINDS: &[&str] = &["agent", "guidance", "tool", "input", "extract", "activity"];
@@ -87,6 +91,11 @@ pub static STEP_SHAPE: MappingShape = new_mapping_shape(
             "it is known by the id of the `foreach`",
         ),
         STEP_DESCRIPTION_KEY,
+        optional_key(
+            "title",
+            ValueShape::Template(limits::DESCRIPTION_BYTES_MAX),
+            "What the step is called where it is shown; worked out when it is entered",
+        ),
         DEPENDS_ON_KEY,
         // The spelling of front matter.
         MappingKey { name: "dependsOn", ..DEPENDS_ON_KEY },
@@ -221,6 +230,12 @@ pub static STEP_SHAPE: MappingShape = new_mapping_shape(
             "Attempts after a failure, or at a valid output",
             RETRYABLE_KINDS,
         ),
+        field_key(
+            "interrupted",
+            ValueShape::Choice(INTERRUPTED_WORDS),
+            "What becomes of an attempt that a crash cut off: again, fail or ask; without it again where that is safe, else ask",
+            EFFECT_KINDS,
+        ),
         field_key_with_advice(
             "timeout",
             ValueShape::Duration,
@@ -232,7 +247,7 @@ pub static STEP_SHAPE: MappingShape = new_mapping_shape(
             "repeat",
             ValueShape::Record(&REPEAT_SHAPE),
             "Doing it again until something holds",
-            EFFECT_KINDS,
+            REPEATABLE_KINDS,
             "a branch that leads back repeats any step",
         ),
         field_key(
@@ -259,10 +274,20 @@ pub static STEP_SHAPE: MappingShape = new_mapping_shape(
         forbid_in_foreach(
             field_key_with_advice(
                 "next",
-                ValueShape::Target(&[END_TARGET]),
-                "What follows it instead of what depends on it",
+                ValueShape::Target(NEXT_WORDS),
+                "What follows it instead of what depends on it: a step, $end for nothing, $stop for the end of all",
                 CONTINUING_KINDS,
                 "each arm of a branch has its own, and nothing follows `fail`",
+            ),
+            FOREACH_STEP_ADVICE,
+        ),
+        forbid_in_foreach(
+            field_key_with_advice(
+                "cancel",
+                ValueShape::List(&ValueShape::Id(IdKind::Step), 1, limits::DEPENDENCIES_MAX),
+                "The steps that are cancelled when it completes, if they have not ended",
+                CONTINUING_KINDS,
+                "cancel in the step that an arm leads to",
             ),
             FOREACH_STEP_ADVICE,
         ),

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::{EdgeKind, GraphBody, GraphEdge, GraphNode, GraphView};
 use crate::{
     body::BodyKind,
     definition::{
         BranchArm, JoinRule, JumpTarget, LoserPolicy, OnError, RunWhen, Step, StepKind, Workflow,
     },
+    document::to_plain_text,
     grammar,
     id::StepId,
 };
@@ -39,6 +42,8 @@ pub(super) fn build_node(step: &Step) -> GraphNode {
             _ => None,
         },
         join: describe_join(step),
+        thresholds: describe_thresholds(step),
+        cancels: step.cancel.iter().map(ToString::to_string).collect(),
         condition: step.condition.clone(),
         run_when: match step.run_when {
             RunWhen::Finished => Some("finished".to_owned()),
@@ -52,14 +57,21 @@ pub(super) fn build_node(step: &Step) -> GraphNode {
     }
 }
 
+/// `enough` and `tolerate` of a `foreach` as text.
+fn describe_thresholds(step: &Step) -> Option<String> {
+    let thresholds = step.declared_thresholds()?;
+    let text = |(key, value): (&String, &Value)| format!("{key} {}", to_plain_text(value));
+    let texts: Vec<_> = thresholds.as_object()?.iter().map(text).collect();
+    Some(texts.join(", "))
+}
+
 /// The number of awaited predecessors as text; `None` if all are awaited.
 fn describe_join(step: &Step) -> Option<String> {
-    let JoinRule::Quorum(quorum) = step.join else {
-        return None;
-    };
-    let quorum_text = match quorum {
-        1 => "any".to_owned(),
-        wanted => wanted.to_string(),
+    let quorum_text = match &step.join {
+        JoinRule::All => return None,
+        JoinRule::Quorum(1) => "any".to_owned(),
+        JoinRule::Quorum(wanted) => wanted.to_string(),
+        JoinRule::QuorumOf(wanted) => wanted.clone(),
     };
     let losers_text = match step.losers {
         LoserPolicy::Finish => "",
@@ -140,10 +152,14 @@ fn build_jump_edges(step: &Step) -> Vec<GraphEdge> {
         from: step.id.as_str().to_owned(),
         to: match next {
             JumpTarget::Step(id) => id.as_str().to_owned(),
-            JumpTarget::End => grammar::END_TARGET.to_owned(),
+            JumpTarget::End | JumpTarget::Stop => grammar::END_TARGET.to_owned(),
         },
         kind,
-        label: label.map(str::to_owned),
+        label: match (label, next) {
+            (Some(label), JumpTarget::Stop) => Some(format!("{label} (stops all)")),
+            (None, JumpTarget::Stop) => Some("stops all".to_owned()),
+            (label, _) => label.map(str::to_owned),
+        },
     };
     let mut edges: Vec<_> = step.next.iter().map(|next| edge(next, EdgeKind::Next, None)).collect();
     if let StepKind::Branch { arms } = &step.kind {

@@ -4,8 +4,10 @@
 //! Where the contract is silent a rule is marked *ours*: it is the machine's way, found reasonable.
 
 mod again;
+mod arms;
 mod children;
 mod ending;
+mod items;
 mod joins;
 mod rows;
 mod ways;
@@ -15,12 +17,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use midex_domain::{event::OrderKind, limits};
 use serde_json::{Value, json};
 
-use self::ending::Kept;
 pub(super) use self::{
     children::{Key, Order},
     rows::Entry,
 };
-use super::manifest::{COUNTERS, Condition, Flow, Foreach, Kind, List, OnError, RunWhen, To};
+use self::{ending::Kept, items::Fan};
+use super::manifest::{COUNTERS, Condition, Flow, Kind, RunWhen, To};
 
 /// What of a step is open, in the order in which it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,16 +77,6 @@ pub(super) struct Standing {
     is_inherited: bool,
 }
 
-/// The items of the open visit of a `foreach`.
-#[derive(Clone, Debug)]
-struct Fan {
-    /// Whether nobody was waited for since it was entered.
-    is_fresh: bool,
-    list: Vec<Value>,
-    /// One for each that was begun, in order: its output once it has ended.
-    outputs: Vec<Option<Value>>,
-}
-
 /// What a step comes to: an output, or the code of a failure.
 pub(super) type Outcome = Result<Value, &'static str>;
 
@@ -98,7 +90,7 @@ pub(super) struct Interpreter<'a> {
     fans: BTreeMap<usize, Fan>,
     pub(super) memory: [i64; COUNTERS.len()],
     /// Signals that came before their wait.
-    pub(super) kept: Vec<(usize, Value)>,
+    pub(super) kept: Vec<(usize, Outcome)>,
     /// The failure that what is open now was let run after.
     pub(super) failing: Option<&'static str>,
     pub(super) failure: Option<&'static str>,
@@ -180,14 +172,14 @@ impl<'a> Interpreter<'a> {
     }
 
     /// A signal goes to the first wait for it, in authoring order; where there is none, and during a pause, it is kept.
-    pub(super) fn signal(&mut self, name: usize, payload: Value) {
+    pub(super) fn signal(&mut self, name: usize, outcome: Outcome) {
         let wait = self.waiting_for(name).filter(|_| self.state == "running");
         match wait {
             Some(place) => {
-                self.finish(place, Ok(payload));
+                self.finish(place, outcome);
                 self.settle();
             }
-            None => self.kept.push((name, payload)),
+            None => self.kept.push((name, outcome)),
         }
     }
 
@@ -216,8 +208,8 @@ impl<'a> Interpreter<'a> {
             let Waits::Signal(name) = waits else { continue };
             let kept = self.kept.iter().position(|(kept, _)| *kept == name);
             if let Some(at) = kept.filter(|_| self.open.contains_key(&place)) {
-                let (_, payload) = self.kept.remove(at);
-                self.finish(place, Ok(payload));
+                let (_, outcome) = self.kept.remove(at);
+                self.finish(place, outcome);
             }
         }
         self.fire();
@@ -343,8 +335,8 @@ impl<'a> Interpreter<'a> {
             Kind::Child(child) => self.open(step, Waits::Child(*child)),
             Kind::Signal(name) => match self.kept.iter().position(|(kept, _)| kept == name) {
                 Some(at) => {
-                    let (_, payload) = self.kept.remove(at);
-                    self.end_at_once(step, Ok(payload), spec.next);
+                    let (_, outcome) = self.kept.remove(at);
+                    self.end_at_once(step, outcome, spec.next);
                 }
                 None => self.open(step, Waits::Signal(*name)),
             },
@@ -393,58 +385,6 @@ impl<'a> Interpreter<'a> {
             }
         }
         self.end_at_once(step, Ok(json!({ "arm": null })), None);
-    }
-
-    fn fan_out(&mut self, step: usize, foreach: &Foreach) {
-        let list = match &foreach.list {
-            List::Literal(list) => Ok(json!(list)),
-            List::Output(of) => self.output(*of).cloned(),
-        };
-        let list = match list {
-            Ok(Value::Array(list)) => list,
-            Ok(_) => return self.end_at_once(step, Err("NOT_A_LIST"), None),
-            Err(code) => return self.end_at_once(step, Err(code), None),
-        };
-        if list.is_empty() {
-            return self.end_at_once(step, Ok(json!([])), self.flow.steps[step].next);
-        }
-        self.fans.insert(step, Fan { is_fresh: true, list, outputs: Vec::new() });
-        self.open(step, Waits::Items);
-        self.open_items(step, foreach);
-    }
-
-    /// Opens items in order, as many at once as `parallel` says. Ours: one whose `if` does not hold counts as done, with null.
-    fn open_items(&mut self, step: usize, foreach: &Foreach) {
-        let visit = self.steps[step].visits;
-        while let Some(fan) = self.fans.get_mut(&step) {
-            let is_open = |(at, part): &Place| *at == step && matches!(part, Part::Item(_));
-            let open = self.open.keys().filter(|place| is_open(place)).count();
-            let begun = fan.outputs.len();
-            if begun == fan.list.len() || open == foreach.parallel {
-                return;
-            }
-            fan.outputs.push(None);
-            let is_passed =
-                foreach.above.is_some_and(|above| fan.list[begun].as_i64() <= Some(above));
-            let status = if is_passed { "completed" } else { "running" };
-            self.note(step, visit, Some(begun), status, None);
-            if is_passed {
-                self.item_ended(step, begun, Value::Null);
-            } else {
-                let waits = foreach.child.map_or(Waits::Model, Waits::Child);
-                let place = (step, Part::Item(begun));
-                self.open.insert(place, Open { visit, waits });
-            }
-        }
-    }
-
-    fn item_ended(&mut self, step: usize, item: usize, output: Value) {
-        let fan = self.fans.get_mut(&step).expect("an open foreach");
-        fan.outputs[item] = Some(output);
-        let ended: Vec<_> = fan.outputs.iter().flatten().cloned().collect();
-        if ended.len() == fan.list.len() {
-            self.finish((step, Part::Work), Ok(json!(ended)));
-        }
     }
 
     fn open(&mut self, step: usize, waits: Waits) {
@@ -513,27 +453,6 @@ impl<'a> Interpreter<'a> {
                 self.beside_ended(step, body, (visit, item), &outcome);
             }
         }
-    }
-
-    fn finish_item(&mut self, step: usize, item: usize, outcome: Outcome) {
-        let Kind::Foreach(foreach) = &self.flow.steps[step].kind else {
-            panic!("only a foreach has items");
-        };
-        match outcome {
-            Ok(output) => {
-                self.keep_effect(step, Some(item));
-                self.item_ended(step, item, output);
-            }
-            Err(_) if foreach.forgives != OnError::Fail => self.item_ended(step, item, Value::Null),
-            Err(code) => {
-                self.void(
-                    |(at, part)| at == step && matches!(part, Part::Item(_)),
-                    OrderKind::Abandon,
-                );
-                self.finish((step, Part::Work), Err(code));
-            }
-        }
-        self.open_items(step, foreach);
     }
 
     /// Gives the number of the visit.

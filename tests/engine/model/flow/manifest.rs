@@ -2,6 +2,7 @@
 
 mod beside;
 mod children;
+mod items;
 
 use std::{
     collections::BTreeSet,
@@ -17,6 +18,7 @@ use serde_json::{Map, Value, json};
 
 pub(super) use self::beside::{Does, Effect, Join};
 pub(super) use self::children::name;
+pub(super) use self::items::Thresholds;
 use self::{
     beside::{told_bodies, told_joins},
     children::children,
@@ -79,6 +81,8 @@ pub(super) struct Spec {
     pub(super) on_error: OnError,
     pub(super) run_when: RunWhen,
     pub(super) max_visits: Option<u32>,
+    /// The steps that it cancels.
+    pub(super) cancel: Vec<usize>,
     /// How many of the steps before are waited for, where not for all.
     pub(super) join: Option<Join>,
     /// Its hooks, and its compensation.
@@ -111,6 +115,7 @@ pub(super) struct Foreach {
     pub(super) above: Option<i64>,
     /// What the failure of one item does: see [`OnError`], without a step.
     pub(super) forgives: OnError,
+    pub(super) thresholds: Thresholds,
     /// Its compensation, where it has one.
     pub(super) beside: Vec<Effect>,
 }
@@ -135,6 +140,7 @@ pub(super) enum Condition {
 pub(super) enum To {
     Step(usize),
     End,
+    Stop,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -208,11 +214,13 @@ fn spec(has: Has) -> BoxedStrategy<Spec> {
     let max_visits = prop_oneof![1 => Just(None), 8 => (1..4u32).prop_map(Some)];
     let condition = prop_oneof![4 => Just(None), 1 => condition().prop_map(Some)];
     let beside = (beside::joins(), beside::bodies(has));
-    let rest = (after, condition, next, on_error, run_when, max_visits);
+    let cancel = prop_oneof![6 => Just(Vec::new()), 1 => prop::collection::vec(0..8usize, 1..3)];
+    let rest = (after, condition, next, on_error, run_when, max_visits, cancel);
     (kind(has), rest, beside)
         .prop_map(|(kind, rest, (join, beside))| {
-            let (after, condition, next, on_error, run_when, max_visits) = rest;
-            Spec { kind, after, condition, next, on_error, run_when, max_visits, join, beside }
+            let (after, condition, next, on_error, run_when, max_visits, cancel) = rest;
+            let spec = Spec::of(kind, after, condition, next);
+            Spec { on_error, run_when, max_visits, cancel, join, beside, ..spec }
         })
         .boxed()
 }
@@ -223,35 +231,12 @@ fn kind(has: Has) -> impl Strategy<Value = Kind> {
         8 => Just(Kind::Guidance),
         3 => (0..2usize).prop_map(Kind::Count),
         3 => prop::collection::vec(arm, 1..4).prop_map(Kind::Branch),
-        4 => foreach(has).prop_map(Kind::Foreach),
+        4 => items::foreach(has).prop_map(Kind::Foreach),
         2 => (0..2usize).prop_map(Kind::Signal),
         u32::from(has.timers) * 2 => (1..4u64).prop_map(Kind::Timer),
         u32::from(has.children) * 4 => (0..children::COUNT).prop_map(Kind::Child),
         1 => Just(Kind::Fail),
     ]
-}
-
-fn foreach(has: Has) -> impl Strategy<Value = Foreach> {
-    let list = prop_oneof![
-        2 => prop::collection::vec(0..4i64, 0..5).prop_map(List::Literal),
-        1 => (0..8usize).prop_map(List::Output),
-    ];
-    let forgives =
-        prop_oneof![Just(OnError::Fail), Just(OnError::Optional), Just(OnError::Continue)];
-    let above = prop_oneof![3 => Just(None), 1 => (0..3i64).prop_map(Some)];
-    let child = prop_oneof![
-        3 => Just(None),
-        u32::from(has.children) * 2 => (0..children::COUNT).prop_map(Some),
-    ];
-    let rest = (list, 1..5usize, above, forgives, beside::compensations(has));
-    (rest, child).prop_map(|((list, parallel, above, forgives, beside), child)| Foreach {
-        list,
-        child,
-        parallel,
-        above,
-        forgives,
-        beside,
-    })
 }
 
 pub(super) fn condition() -> impl Strategy<Value = Condition> {
@@ -263,7 +248,7 @@ pub(super) fn condition() -> impl Strategy<Value = Condition> {
 }
 
 fn to() -> impl Strategy<Value = To> {
-    prop_oneof![6 => (0..8usize).prop_map(To::Step), 1 => Just(To::End)]
+    prop_oneof![12 => (0..8usize).prop_map(To::Step), 2 => Just(To::End), 1 => Just(To::Stop)]
 }
 
 pub(super) fn id(step: usize) -> &'static str {
@@ -337,6 +322,27 @@ impl Draft {
 }
 
 impl Spec {
+    /// A step that succeeds or fails the execution.
+    fn of(
+        kind: Kind,
+        after: Option<Vec<usize>>,
+        condition: Option<Condition>,
+        next: Option<To>,
+    ) -> Self {
+        Self {
+            kind,
+            after,
+            condition,
+            next,
+            on_error: OnError::Fail,
+            run_when: RunWhen::Succeeded,
+            max_visits: None,
+            cancel: Vec::new(),
+            join: None,
+            beside: Vec::new(),
+        }
+    }
+
     /// Makes every mention of a step one of a step that there is, and drops what the kind does not have.
     /// `own` are the steps that control may go to from it.
     fn fit(&mut self, position: usize, own: Range<usize>) {
@@ -367,6 +373,10 @@ impl Spec {
         if let OnError::Step(step) = &mut self.on_error {
             fit(step);
         }
+        self.cancel.iter_mut().for_each(|step| *step %= count);
+        self.cancel.retain(|step| *step != position);
+        self.cancel.sort_unstable();
+        self.cancel.dedup();
         if own.start > 0 {
             self.run_when = RunWhen::Succeeded;
         }
@@ -390,8 +400,29 @@ impl Spec {
         }
         if matches!(self.kind, Kind::Branch(_) | Kind::Fail) {
             self.beside.clear();
+            self.cancel.clear();
         }
     }
+
+    /// The steps that it may jump to.
+    pub(super) fn jumps(&self) -> Vec<usize> {
+        let arms: &[_] = match &self.kind {
+            Kind::Branch(arms) => arms,
+            _ => &[],
+        };
+        let jumps = arms.iter().map(|(_, to)| to).chain(&self.next);
+        let mut jumps: Vec<_> = jumps
+            .filter_map(|to| match to {
+                To::Step(step) => Some(*step),
+                To::End | To::Stop => None,
+            })
+            .collect();
+        if let OnError::Step(handler) = self.on_error {
+            jumps.push(handler);
+        }
+        jumps
+    }
+
     /// What the check says that the step waits for is what it said, or the step above; and what it refers to.
     fn check_before(&self, position: usize, before: &[usize]) {
         let above: Vec<_> = position.checked_sub(1).into_iter().collect();
@@ -459,23 +490,13 @@ impl Spec {
         if let Some(most) = self.max_visits {
             say("max_visits", json!(most));
         }
+        if !self.cancel.is_empty() {
+            say("cancel", self.cancel.iter().map(|step| id(*step)).collect());
+        }
         let mut told = Value::Object(told);
         told_joins(&mut told, self.join.as_ref());
         told_bodies(&mut told, &self.beside);
         told
-    }
-}
-
-impl Foreach {
-    fn fit(&mut self, position: usize, count: usize) {
-        if let List::Output(step) = &mut self.list {
-            *step %= position.max(1);
-            // Only numbers can be compared with one, and of an output nobody knows.
-            self.above = None;
-        }
-        for effect in &mut self.beside {
-            effect.fit(count);
-        }
     }
 }
 
@@ -503,27 +524,6 @@ impl Kind {
     }
 }
 
-impl Foreach {
-    fn told(&self) -> Value {
-        let list = match &self.list {
-            List::Literal(list) => json!(list),
-            List::Output(step) => json!(format!("${{{{ steps.{} }}}}", id(*step))),
-        };
-        let mut body = match self.child {
-            None => json!({ "guidance": "Do one.", "result": {} }),
-            Some(child) => json!({ "workflow": name(child) }),
-        };
-        if let Some(above) = self.above {
-            body["if"] = json!(format!("one > {above}"));
-        }
-        if let Some((key, value)) = self.forgives.told() {
-            body[key] = value;
-        }
-        told_bodies(&mut body, &self.beside);
-        json!({ "in": list, "as": "one", "parallel": self.parallel, "do": body })
-    }
-}
-
 impl Condition {
     pub(super) fn told(&self) -> String {
         match self {
@@ -539,6 +539,7 @@ impl To {
         match self {
             Self::Step(step) => json!(id(step)),
             Self::End => json!("$end"),
+            Self::Stop => json!("$stop"),
         }
     }
 }

@@ -7,7 +7,7 @@ use midex_domain::{
     body::BodyKind,
     error::{Code, Result},
     event::VisitId,
-    execution::{AttemptId, OperationFailure, StepState},
+    execution::{AttemptId, OperationFailure, SignalRequest, StepState},
     view::{self, AdvanceReply, ReadyStep, StatusView},
 };
 use serde_json::{Value, json};
@@ -26,6 +26,14 @@ const LATE_MAX: u64 = 10;
 /// What stands beside the work of a step.
 const BODIES: [BodyKind; 4] =
     [BodyKind::OnSuccess, BodyKind::OnFailure, BodyKind::OnComplete, BodyKind::Compensation];
+
+/// What is kept of a signal that came before its wait.
+fn kept_value(outcome: &Outcome) -> Value {
+    match outcome {
+        Ok(payload) => payload.clone(),
+        Err(code) => json!({ "code": code, "message": "gone" }),
+    }
+}
 
 /// An open visit of a model's: its place and its number.
 type Turn = Key;
@@ -82,7 +90,7 @@ impl<'a, S: Subject> Pair<'a, S> {
                 self.report(at, &brings).await;
             }
             Action::Again { .. } => {}
-            Action::Signal { name, payload } => self.signal(*name, json!(payload)).await,
+            Action::Signal { name, payload } => self.signal(*name, *payload).await,
             Action::Pass { time, late } => self.pass(*time, *late).await,
             Action::Work { which, good } => self.work(*which, *good).await,
             Action::Change(lifecycle) => self.change(*lifecycle).await,
@@ -122,13 +130,22 @@ impl<'a, S: Subject> Pair<'a, S> {
         turns.map(|(place, open)| (*place, open.visit)).collect()
     }
 
-    async fn signal(&mut self, name: usize, payload: Value) {
-        let answer = self.subject.signal(SIGNALS[name], payload.clone()).await;
+    async fn signal(&mut self, name: usize, payload: Option<i64>) {
+        let (signal, outcome) = match payload {
+            Some(payload) => {
+                (SignalRequest::new(SIGNALS[name], json!(payload)), Ok(json!(payload)))
+            }
+            None => {
+                let code = Some("GONE".to_owned());
+                (SignalRequest::failure(SIGNALS[name], code, "gone"), Err("GONE"))
+            }
+        };
+        let answer = self.subject.signal(signal).await;
         if self.model.has_ended() {
             return self.check_refused(answer, Code::ExecutionFinished).await;
         }
         answer.expect("a signal is taken in");
-        self.model.signal(name, payload);
+        self.model.signal(name, outcome);
     }
 
     async fn change(&mut self, lifecycle: LifecycleAction) {
@@ -431,7 +448,8 @@ fn check_execution(model: &Interpreter<'_>, execution: &Execution) {
     let signals = execution.signals().iter();
     let signals: Vec<_> = signals.map(|signal| (signal.name.as_str(), signal.payload)).collect();
     let kept = model.kept.iter();
-    let kept: Vec<_> = kept.map(|(name, payload)| (SIGNALS[*name], digest(payload))).collect();
+    let kept: Vec<_> =
+        kept.map(|(name, outcome)| (SIGNALS[*name], digest(&kept_value(outcome)))).collect();
     assert_eq!(signals, kept, "signals that nothing waits for");
     // One that was paused at its end comes to it once it is resumed.
     let is_open = model.state == "running";

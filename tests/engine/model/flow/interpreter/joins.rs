@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use midex_domain::event::OrderKind;
 
-use super::{Interpreter, Part, To};
+use super::{Interpreter, Part, To, arms::Arm};
 use crate::model::flow::manifest::{Join, RunWhen};
 
 /// What becomes of a step that has waited long enough.
@@ -12,6 +12,8 @@ use crate::model::flow::manifest::{Join, RunWhen};
 pub(super) enum Verdict {
     Runs,
     IsPassed,
+    /// A branch chose another arm.
+    IsKeptOut,
     /// Too few of those before it count.
     IsMissed,
 }
@@ -31,6 +33,11 @@ impl Interpreter<'_> {
     fn verdict(&self, step: usize) -> Option<Verdict> {
         if step >= self.flow.provisions && self.failing.is_none() {
             return None;
+        }
+        match self.arm(step) {
+            Arm::Open => {}
+            Arm::Undecided => return None,
+            Arm::NotTaken => return Some(Verdict::IsKeptOut),
         }
         if let Some(join) = &self.flow.steps[step].join {
             return self.verdict_of(step, join);
@@ -69,7 +76,7 @@ impl Interpreter<'_> {
     }
 
     /// Whether a step and its hooks have come to an end.
-    fn is_over(&self, step: usize) -> bool {
+    pub(super) fn is_over(&self, step: usize) -> bool {
         let is_open = matches!(self.steps[step].status, "pending" | "running");
         let mut open = self.open.keys();
         !is_open && !open.any(|(at, part)| *at == step && matches!(part, Part::Beside(..)))
@@ -84,6 +91,10 @@ impl Interpreter<'_> {
                 self.enter(step);
             }
             Verdict::IsPassed => self.skip(step),
+            Verdict::IsKeptOut => {
+                self.skip(step);
+                self.pass_by(step, None);
+            }
             // Ours: this is a visit, whatever the `if` of the step says.
             Verdict::IsMissed => {
                 self.steps[step].before = self.memory;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use midex_domain::event::OrderKind;
+use midex_domain::{event::OrderKind, limits};
 
 use super::Interpreter;
 use crate::model::flow::manifest::{OnError, RunWhen, To};
@@ -11,11 +11,29 @@ impl Interpreter<'_> {
     /// What follows the end of a step: a jump, a failure, or what depends on it. Ours: `next` is the way of a step that was
     /// done; one that failed and is passed, or was skipped, goes on to what depends on it.
     pub(super) fn follow(&mut self, step: usize, to: Option<To>) {
-        match (self.steps[step].failure, self.flow.steps[step].on_error) {
-            (None, _) => self.go(step, to),
+        match (self.steps[step].failure, self.reaction(step)) {
+            (None, _) => {
+                self.cancel_named(step);
+                self.go(step, to);
+            }
             (Some(_), OnError::Step(target)) => self.go(step, Some(To::Step(target))),
             (Some(code), OnError::Fail) if !self.is_late(step) => self.fail(code, Some(step)),
             (Some(_), _) => self.go(step, None),
+        }
+    }
+
+    /// What follows the failure of a step. One that was entered too often is not handed to a step that leads back to it.
+    fn reaction(&self, step: usize) -> OnError {
+        let spec = &self.flow.steps[step];
+        let visits = self.steps[step].visits - self.steps[step].forgiven;
+        match spec.on_error {
+            OnError::Step(handler)
+                if visits > spec.max_visits.unwrap_or(limits::VISITS_DEFAULT)
+                    && self.leads_to(handler, step) =>
+            {
+                OnError::Fail
+            }
+            on_error => on_error,
         }
     }
 
@@ -28,6 +46,7 @@ impl Interpreter<'_> {
             _ if self.is_late(from) => self.go_late(from, to),
             None => {}
             Some(To::End) => self.pass_by(from, None),
+            Some(To::Stop) => self.stop(),
             Some(To::Step(target)) => {
                 let reached = self.downstream(target);
                 let goes_back = self.steps[target].status != "pending";
@@ -63,21 +82,22 @@ impl Interpreter<'_> {
         let begins = |step: &usize| {
             self.flow.before[*step].is_empty() || was_entered(*step) || to == Some(*step)
         };
-        let mut led_to: BTreeSet<_> = all.clone().filter(begins).collect();
+        let is_open = |step: &usize| to == Some(*step) || !self.is_kept_out(*step);
+        let mut led_to: BTreeSet<_> = all.clone().filter(begins).filter(is_open).collect();
         let leads = |at: usize, step: usize| match self.steps[at].left_for {
-            _ if at == from => false,
+            _ if at == from || self.is_cancelled(at) => false,
             // An execution that is failing goes nowhere else.
             _ if self.failing.is_some() && at < self.flow.provisions => {
                 self.flow.before[step].contains(&at)
             }
             Some(To::Step(target)) => target == step,
-            Some(To::End) => false,
+            Some(To::End | To::Stop) => false,
             None => self.flow.before[step].contains(&at),
         };
         loop {
             let more =
                 |step: &usize| !led_to.contains(step) && led_to.iter().any(|at| leads(*at, *step));
-            let Some(step) = all.clone().find(more) else {
+            let Some(step) = all.clone().filter(is_open).find(more) else {
                 break;
             };
             led_to.insert(step);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Draft, Flow, Has, Kind, OnError, RunWhen, Spec, beside};
+use super::{Draft, Flow, Has, Kind, OnError, Spec, beside};
 
 /// How many workflows there are for children. One of the second may have a child of the first.
 pub(super) const COUNT: usize = 2;
@@ -66,16 +66,6 @@ fn step(
         .prop_map(|(kind, on_error, beside)| Spec { beside, ..plain(kind, on_error) })
 }
 
-const fn plain(kind: Kind, on_error: OnError) -> Spec {
-    Spec {
-        kind,
-        after: None,
-        condition: None,
-        next: None,
-        on_error,
-        run_when: RunWhen::Succeeded,
-        max_visits: None,
-        join: None,
-        beside: Vec::new(),
-    }
+fn plain(kind: Kind, on_error: OnError) -> Spec {
+    Spec { on_error, ..Spec::of(kind, None, None, None) }
 }
