@@ -10,6 +10,7 @@ mod code;
 mod commands;
 mod embedding;
 mod errors;
+mod grammar;
 mod house;
 mod library;
 mod line_client;

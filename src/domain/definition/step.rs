@@ -294,6 +294,17 @@ pub enum JumpTarget {
     Stop,
 }
 
+impl JumpTarget {
+    /// The target as a manifest names it: the id of the step, `$end` or `$stop`.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Step(id) => id.as_str(),
+            Self::End => "$end",
+            Self::Stop => "$stop",
+        }
+    }
+}
+
 /// The reaction to the failure of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -16,7 +16,7 @@ use crate::{
     document::to_plain_text,
     error::Error,
     expression::RenderedValue,
-    grammar, limits,
+    limits,
     span::HumanDuration,
 };
 
@@ -405,12 +405,7 @@ impl TransitionBuilder<'_> {
 
 /// The output of a branch that took `arm` (`None` for the default) and jumped to `next`.
 pub(super) fn build_branch_output(arm: Option<usize>, next: Option<&JumpTarget>) -> Value {
-    let next = next.map(|next| match next {
-        JumpTarget::Step(step) => step.as_str(),
-        JumpTarget::End => grammar::END_TARGET,
-        JumpTarget::Stop => grammar::STOP_TARGET,
-    });
-    json!({ "arm": arm, "next": next })
+    json!({ "arm": arm, "next": next.map(JumpTarget::as_str) })
 }
 
 /// The output of a timer.

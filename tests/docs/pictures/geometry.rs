@@ -115,6 +115,8 @@ fn node(at: u64, dice: &mut Dice) -> GraphNode {
         standing: (dice.roll(4) == 0).then(|| standing(dice)),
         workflow: None,
         join: maybe(6, dice),
+        thresholds: maybe(8, dice),
+        cancels: maybe(8, dice).into_iter().collect(),
         condition: maybe(3, dice),
         run_when: (dice.roll(8) == 0).then(|| pick(&["failed", "finished"], dice).to_owned()),
         until: maybe(6, dice),
