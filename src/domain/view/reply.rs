@@ -114,8 +114,10 @@ pub struct AdvanceReply {
     /// Whether the final output is shortened.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub final_output_truncated: bool,
-    /// Where the final output is read whole, where it is shortened.
+    /// Where the final output is read whole, where it is shortened. `tools/list` leaves it out of output schemas, whose size
+    /// has a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
     pub final_output_uri: Option<String>,
     /// What of the final output could not be computed: null stands there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -29,8 +29,9 @@ pub struct WaitView {
     pub execution_id: Option<String>,
     /// The step; `$workflow` for a hook of the workflow.
     pub step_name: String,
-    /// Its title, where the step has one.
+    /// Its title, where the step has one. `tools/list` leaves it out of output schemas, whose size has a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
     pub title: Option<String>,
     /// Its hook, or `compensate`, where it is not the step itself.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -31,7 +31,7 @@ pub(super) struct Arguments {
     attempt: Option<u32>,
     #[schemars(range(max = u32::MAX))]
     item: Option<u32>,
-    /// retry: it took no effect; output: it did, and came to output; failed: for message
+    /// retry: it took no effect; output: it did; failed: for message
     verdict: VerdictName,
     #[serde(default, deserialize_with = "deserialize_present")]
     output: Option<Value>,

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{lifecycle::StateChangeAnswer, parse_execution_id};
 use midex_domain::{
@@ -21,14 +21,14 @@ pub(super) struct Arguments {
     signal: String,
     /// The step's output
     payload: Option<Value>,
-    /// The step fails with it
+    /// {code, message}
+    #[schemars(with = "Option<Map<String, Value>>")]
     error: Option<SignalError>,
-    /// A sign of life for a step that waits with `alive`
-    #[serde(default)]
-    alive: bool,
+    alive: Option<bool>,
 }
 
-#[derive(Deserialize, JsonSchema)]
+/// A failure that a signal reports.
+#[derive(Deserialize)]
 pub(super) struct SignalError {
     code: Option<String>,
     message: String,
@@ -40,7 +40,7 @@ impl Arguments {
     /// # Errors
     /// `ARGUMENTS_INVALID` if it has more than one of `payload`, `error` and `alive`.
     fn build_request(self) -> Result<SignalRequest> {
-        match (self.payload, self.error, self.alive) {
+        match (self.payload, self.error, self.alive == Some(true)) {
             (payload, None, false) => {
                 Ok(SignalRequest::new(self.signal, payload.unwrap_or_default()))
             }

@@ -10,7 +10,7 @@ use midex_domain::limits;
 /// arguments, since it holds for a reply after questions too.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct KnownAgents {
-    /// Agents whose persona you still have
+    /// Whose persona you have
     #[schemars(length(max = limits::STEPS_MAX), inner(length(max = limits::AGENT_NAME_BYTES_MAX)))]
     pub(super) known_agents: Option<Vec<String>>,
 }

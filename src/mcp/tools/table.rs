@@ -123,11 +123,10 @@ pub(super) static TOOL_TABLE: [ToolSpec; 55] = [
     .with_whole_answers()
     .with_max_duration(execution_wait::max_duration),
     tool! { "execution.signal" "Signal an execution"
-        "Sends a signal that a step waits for, or will. Each call is one.",
+        "Sends a signal to a step that waits for it, or will.",
         RUN.union(OPERATE), Create, Answer(execution_signal::run) -> shape },
     tool! { "execution.resolve" "Resolve work"
-        "For outcome_unknown: work that must not be done twice was cut off. Find out its result, with the user if in \
-         doubt, and report it.",
+        "For outcome_unknown: find out what came of the work that was cut off, with the user if in doubt, and report it.",
         RUN.union(OPERATE), Remove, Answer(execution_resolve::run) -> shape },
     tool! { "execution.retry" "Retry an execution"
         "Continues a failed execution in a new one, which keeps the finished steps.",
