@@ -20,7 +20,7 @@ const ROOTS: &[&str] = &["", "src", "src/domain", "src/engine", "src/server"];
 
 /// The binaries of tests: a test is named by its path in one of them.
 const SUBJECTS: &[&str] =
-    &["authoring", "catalog", "cli", "docs", "engine", "mcp", "process", "store"];
+    &["authoring", "catalog", "cli", "contract", "docs", "engine", "mcp", "process", "store"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
