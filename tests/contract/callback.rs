@@ -1,5 +1,8 @@
 //! Callbacks: signals that steps wait for, and answers of people.
 
+mod alive;
+mod errors;
+
 const GO: &str = "steps:\n  - { id: s, wait: { signal: go } }\n";
 
 scenarios! {

@@ -1,5 +1,7 @@
 //! Waits for a callback: an activity starts something elsewhere, and a signal says what came of it.
 
+mod failed;
+
 const SUBMIT: &str = "
 steps:
   - { id: submit, activity: work, with: { order: 1 } }

@@ -1,5 +1,7 @@
 //! Children: workflows that run as executions of their own, while a step waits for them.
 
+mod titles;
+
 const ASK: (&str, &str) = (
     "ask",
     "

@@ -1,5 +1,7 @@
 //! Waits for a condition: work that is repeated until its output satisfies it.
 
+mod polls;
+
 scenarios! {
     a_condition_that_holds_at_first_needs_one_poll {
         manifest: "

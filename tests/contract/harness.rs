@@ -28,3 +28,10 @@ macro_rules! scenarios {
         )*
     };
 }
+
+/// Scenarios of a grammar that midex does not have yet.
+macro_rules! planned {
+    ($($name:ident $fields:tt)*) => {
+        scenarios! { $(#[ignore = "the grammar is planned"] $name $fields)* }
+    };
+}

@@ -1,5 +1,8 @@
 //! One step for each item of a list.
 
+mod enough;
+mod tolerate;
+
 scenarios! {
     outputs_stand_in_the_order_of_the_items {
         manifest: "

@@ -1,5 +1,7 @@
 //! Branches that run at the same time, and how they are joined.
 
+mod control;
+
 /// Three branches, and a join of the server.
 macro_rules! three {
     ($join:literal) => {

@@ -1,5 +1,9 @@
 //! Steps: one piece of work of a model or of the server, with its attempts.
 
+mod backoff;
+mod interrupted;
+mod large;
+
 scenarios! {
     a_step_of_a_model_has_the_output_that_the_model_brings {
         manifest: "steps:\n  - { id: s, guidance: Do it., result: {} }\n",
