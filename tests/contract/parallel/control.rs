@@ -57,8 +57,7 @@ steps:
         activities: &[("work", &["brings 7"])],
         script: &["y brings 1", "b brings 2"],
         ends: "completed",
-        history: &["choose 1 completed", "b 1 completed", "y 1 completed", "x skipped"],
-        calls: &[],
+        history: &["b 1 completed", "choose 1 completed", "y 1 completed", "x skipped"],
     }
     an_arm_that_is_not_taken_leaves_its_step_to_another_arm {
         manifest: "

@@ -8,7 +8,7 @@ steps:
 final_output: ${{ steps.s }}
 ",
         activities: &[("work", &["brings 100000 letters"])],
-        script: &["shows midex://execution/e/final_output"],
+        script: &["shows execution/e/final_output"],
         ends: "completed",
         history: &["s 1 completed"],
     }
