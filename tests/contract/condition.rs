@@ -22,6 +22,7 @@ steps:
         ends: r#"completed {"n":3}"#,
         history: &["s 1 completed at 0s", "s 2 completed at 10s", r#"s 3 completed at 20s = {"n":3}"#],
         calls: &["work 1", "work 2", "work 3"],
+        retried: &["s", "s"],
     }
     a_condition_that_never_holds_is_given_up_after_so_many_polls {
         manifest: "
@@ -97,6 +98,7 @@ steps:
             "s 5 completed at 26s",
         ],
         calls: &["work 1", "work 2", "work 3", "work 4", "work 5"],
+        retried: &["s", "s", "s", "s"],
     }
     what_is_given_up_may_be_handled {
         manifest: "

@@ -6,7 +6,6 @@ mod history;
 mod play;
 mod script;
 mod server;
-mod signals;
 
 pub(crate) use self::{
     play::{Scenario, play},
@@ -26,12 +25,5 @@ macro_rules! scenarios {
                 $crate::harness::play(&scenario);
             }
         )*
-    };
-}
-
-/// Scenarios of a grammar that midex does not have yet.
-macro_rules! planned {
-    ($($name:ident $fields:tt)*) => {
-        scenarios! { $(#[ignore = "the grammar is planned"] $name $fields)* }
     };
 }

@@ -148,7 +148,7 @@ steps:
         inputs: r#"{"kind": "bug"}"#,
         activities: &[("work", &["brings 7"])],
         ends: "completed",
-        history: &["choose 1 completed", "mend 1 completed", "answer skipped"],
+        history: &["choose 1 completed", "answer skipped", "mend 1 completed"],
         calls: &["work 1"],
     }
     branches_of_the_server_work_at_the_same_time {

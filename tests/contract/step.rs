@@ -78,6 +78,7 @@ steps:
         script: &["s fails BUSY", "s fails BUSY", "s fails LATE"],
         ends: "failed LATE",
         history: &["s 1 failed BUSY", "s 2 failed BUSY", "s 3 failed LATE"],
+        retried: &["s", "s"],
     }
     a_pause_between_attempts_is_twice_the_one_before {
         manifest: "
@@ -93,6 +94,7 @@ steps:
             "s 4 completed at 7s",
         ],
         calls: &["work 1", "work 2", "work 3", "work 4"],
+        retried: &["s", "s", "s"],
     }
     no_pause_between_attempts_is_longer_than_max_backoff {
         manifest: "
@@ -168,6 +170,7 @@ steps:
         script: &["passes 15s", "passes 4s", "s brings 7"],
         ends: "completed 7",
         history: &["s 1 failed STEP_TIMED_OUT at 0s until 10s", "s 2 completed at 10s until 19s"],
+        retried: &["s"],
     }
     a_model_that_is_always_too_slow_times_out {
         manifest: "

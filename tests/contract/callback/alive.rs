@@ -2,7 +2,7 @@
 
 const GO: &str = "steps:\n  - { id: s, wait: { signal: go, alive: 10s } }\n";
 
-planned! {
+scenarios! {
     without_a_sign_of_life_the_step_fails {
         manifest: GO,
         ends: "failed HEARTBEAT_MISSED",

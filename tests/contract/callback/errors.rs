@@ -2,7 +2,7 @@
 
 const GO: &str = "steps:\n  - { id: s, wait: { signal: go } }\n";
 
-planned! {
+scenarios! {
     a_callback_with_an_error_fails_the_step {
         manifest: GO,
         script: &["passes 5s", "signal go fails DECLINED: there is no money"],

@@ -6,7 +6,7 @@ steps:
   - { id: s, wait: { signal: done, alive: 10s }, timeout: 1m }
 ";
 
-planned! {
+scenarios! {
     what_an_activity_began_may_end_with_an_error {
         manifest: SUBMIT,
         activities: &[("work", &["brings 1"])],

@@ -1,6 +1,6 @@
 //! Titles that are worked out when a step is entered.
 
-planned! {
+scenarios! {
     a_step_has_the_title_that_its_expression_gives {
         manifest: "
 inputs: { who: { type: string, example: ann } }
@@ -8,7 +8,7 @@ steps:
   - { id: s, title: 'Greet ${{ inputs.who }}', guidance: Do it., result: {} }
 ",
         inputs: r#"{"who": "ann"}"#,
-        script: &["shows Greet ann", "s brings 7"],
+        script: &["s is titled Greet ann", "s brings 7"],
         ends: "completed 7",
         history: &[r#"s 1 completed titled "Greet ann""#],
     }
@@ -24,7 +24,7 @@ steps:
   - { id: say, title: 'Say ${{ inputs.text }}', guidance: Say it., result: {} }
 ")],
         inputs: r#"{"who": "ann"}"#,
-        script: &["shows Ask ann", "kid: shows Say hello", "kid: say brings 7"],
+        script: &["shows Ask ann", "kid: say is titled Say hello", "kid: say brings 7"],
         ends: "completed 7",
         history: &[
             r#"kid 1 completed titled "Ask ann""#,
@@ -39,7 +39,7 @@ steps:
       in: [ann, bob]
       do: { title: 'Ask ${{ item }}', guidance: Do it., result: {} }
 ",
-        script: &["shows Ask bob", "each[1] brings 1", "each[2] brings 2"],
+        script: &["each[2] is titled Ask bob", "each[1] brings 1", "each[2] brings 2"],
         ends: "completed [1,2]",
         history: &[
             "each 1 completed",
@@ -47,10 +47,21 @@ steps:
             r#"each[2] 1 completed titled "Ask bob""#,
         ],
     }
+    the_status_shows_the_title_of_an_open_step_of_a_model {
+        manifest: "
+inputs: { who: { type: string, example: ann } }
+steps:
+  - { id: s, title: 'Greet ${{ inputs.who }}', guidance: Do it., result: {} }
+",
+        inputs: r#"{"who": "ann"}"#,
+        script: &["shows Greet ann", "s brings 7"],
+        ends: "completed 7",
+        history: &["s 1 completed"],
+    }
     a_title_is_worked_out_anew_in_each_round {
         manifest: "
 steps:
-  - { id: s, title: 'Round ${{ run.visits.s }}', activity: work }
+  - { id: s, title: 'Round ${{ run.visits.s + 1 }}', activity: work }
   - id: again
     branch:
       - { if: run.visits.s < 2, next: s }
@@ -72,7 +83,7 @@ steps:
   - { id: s, title: 'Number ${{ memory.n }}', guidance: Do it., result: {} }
   - { id: other, depends_on: [], set: { n: 2 } }
 ",
-        script: &["shows Number 1", "s brings 7"],
+        script: &["s is titled Number 1", "s brings 7"],
         ends: "completed",
         history: &[r#"s 1 completed titled "Number 1""#, "other 1 completed"],
     }

@@ -1,6 +1,6 @@
 //! Polls of every kind of work, with what the last one brought.
 
-planned! {
+scenarios! {
     a_model_whose_first_answer_satisfies_the_condition_is_asked_once {
         manifest: "
 steps:
@@ -56,8 +56,8 @@ steps:
   - { id: s, guidance: Look., result: {}, repeat: { until: steps.s.done, timeout: 20s } }
 ",
         script: &["passes 5s", r#"s brings {"done": false}"#],
-        ends: "failed STEP_TIMED_OUT",
-        history: &["s 1 completed until 5s", "s 2 failed STEP_TIMED_OUT at 5s until 20s"],
+        ends: "failed REPEAT_TIMED_OUT",
+        history: &["s 1 completed until 5s", "s 2 failed REPEAT_TIMED_OUT at 5s until 20s"],
     }
     a_poll_of_a_model_that_fails_is_tried_again {
         manifest: "
@@ -83,6 +83,7 @@ steps:
             "s 4 failed BUSY",
             "s 5 completed",
         ],
+        retried: &["s", "s", "s", "s"],
     }
     a_poll_of_a_model_that_fails_fails_the_step {
         manifest: "
@@ -102,9 +103,10 @@ steps:
     result: {}
     repeat: { until: steps.s.n >= 2 }
 ",
-        script: &[r#"s brings {"n": 1}"#, r#"s is told {"after":{"n":1}}"#, r#"s brings {"n": 2}"#],
+        script: &[r#"s brings {"n": 1}"#, r#"s is given {"after": {"n": 1}}"#, r#"s brings {"n": 2}"#],
         ends: r#"completed {"n":2}"#,
         history: &["s 1 completed", "s 2 completed"],
+        retried: &["s"],
     }
     a_persona_is_asked_until_the_condition_holds {
         manifest: "

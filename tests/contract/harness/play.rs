@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use midex_domain::view::StatusView;
+use midex_domain::{telemetry::EventType, view::StatusView};
 use midex_engine::{
     StartRequest,
     store::{MemoryStore, Store},
@@ -46,6 +46,8 @@ pub(crate) struct Scenario {
     /// The attempts that the server made, `work 1`, in their order; not compared if there are none. An attempt may be
     /// followed by its input, `work 1 given JSON`.
     pub(crate) calls: &'static [&'static str],
+    /// The steps of which telemetry says that they are done again, in this order; not compared if there are none.
+    pub(crate) retried: &'static [&'static str],
 }
 
 /// Whether servers are killed.
@@ -61,6 +63,8 @@ enum Life {
 struct Played {
     entries: Vec<Entry>,
     status: StatusView,
+    final_output: Option<Value>,
+    retried: Vec<String>,
 }
 
 /// Plays a scenario with and without kills, and compares both with what it expects.
@@ -80,22 +84,26 @@ pub(crate) fn play(scenario: &Scenario) {
 fn compare(scenario: &Scenario, life: Life, played: &Played) {
     let expected = history::expected_lines(scenario.history).join("\n");
     let lines = history::lines(&played.entries, scenario.history).join("\n");
-    let end = describe_end(&played.status, scenario.ends);
+    let end = describe_end(played, scenario.ends);
     assert!(
         lines == expected && end == scenario.ends,
         "{life:?}: expected\n{}\n{expected}\n\nfound\n{end}\n{lines}\n\nerror: {:?}",
         scenario.ends,
         played.status.error,
     );
+    if !scenario.retried.is_empty() {
+        assert_eq!(played.retried, scenario.retried, "{life:?}: what telemetry says");
+    }
 }
 
 /// The state with what came of the execution, in the words of `expected` where they are true.
-fn describe_end(status: &StatusView, expected: &str) -> String {
+fn describe_end(played: &Played, expected: &str) -> String {
+    let Played { status, final_output, .. } = played;
     let state = &status.state;
     let detail = expected.split_once(' ').map(|(_, detail)| detail);
     let found = match (state.as_str(), detail) {
         ("completed", Some(text)) => {
-            let output = status.final_output.clone().unwrap_or_default();
+            let output = final_output.clone().unwrap_or_default();
             Some(if parse_value(text) == output { text.to_owned() } else { output.to_string() })
         }
         ("paused", _) => {
@@ -189,7 +197,12 @@ impl<'a> Play<'a> {
         process.run(async {
             let status = process.engine.status(&root()).await.expect("a status");
             let entries = history::entries(&process.engine, &root()).await;
-            Played { entries, status }
+            let final_output = process.engine.final_output(&root()).await.expect("an output");
+            let told = process.engine.telemetry(Some(&root()), None, 100).await.expect("telemetry");
+            let retried =
+                told.into_iter().filter(|event| event.event_type == EventType::StepRetried);
+            let retried = retried.filter_map(|event| event.step_name).collect();
+            Played { entries, status, final_output, retried }
         })
     }
 

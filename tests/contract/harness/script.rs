@@ -5,6 +5,8 @@
 //! | `s brings JSON` | the model ends the step `s` with this output; `s[2]` is its second item |
 //! | `s fails CODE`, `s fails for good CODE` | the model reports that the step could not be done |
 //! | `s is told TEXT` | the instructions of the open step `s` contain this text |
+//! | `s is given JSON` | the open step `s` works on this |
+//! | `s is titled TEXT` | the open step `s` has this title |
 //! | `signal NAME JSON` | a signal comes with this payload |
 //! | `signal NAME fails CODE: MESSAGE` | a signal comes with this error |
 //! | `signal NAME alive` | a sign of life comes |
@@ -22,14 +24,14 @@ use std::{sync::Arc, time::Duration};
 
 use midex_domain::{
     ExecutionId, LifecycleAction, StepId,
-    execution::{Report, Resolution, Verdict},
+    execution::{Report, Resolution, SignalRequest, Verdict},
     view::{ReadyStep, WaitView},
 };
 use midex_engine::Engine;
 use midex_test::play::{change_to, gate_answer};
 use serde_json::Value;
 
-use super::{engine::root, signals};
+use super::engine::root;
 
 /// One line of a script.
 #[derive(Debug)]
@@ -45,19 +47,13 @@ pub(super) enum Act<'a> {
 pub(super) enum Deed<'a> {
     Report(StepRef<'a>, Report),
     IsTold(StepRef<'a>, &'a str),
-    Signal(&'a str, Payload<'a>),
+    IsGiven(StepRef<'a>, Value),
+    IsTitled(StepRef<'a>, &'a str),
+    Signal(SignalRequest),
     Answer(StepRef<'a>, bool),
     Resolve(StepRef<'a>, Verdict),
     Change(LifecycleAction),
     Shows(&'a str, bool),
-}
-
-/// What a signal brings.
-#[derive(Debug)]
-pub(super) enum Payload<'a> {
-    Value(Value),
-    Error { code: &'a str, message: &'a str },
-    Alive,
 }
 
 /// A step, or an item of it.
@@ -131,7 +127,7 @@ impl<'a> Deed<'a> {
         match first {
             "signal" => {
                 let (name, payload) = more.split_once(' ').expect("a name and a payload");
-                Self::Signal(name, Payload::parse(payload))
+                Self::Signal(parse_signal(name, payload))
             }
             "approve" => Self::Answer(StepRef::parse(more), true),
             "reject" => Self::Answer(StepRef::parse(more), false),
@@ -158,10 +154,16 @@ impl<'a> Deed<'a> {
         if let Some(words) = text.strip_prefix("is told ") {
             return Self::IsTold(step, words);
         }
+        if let Some(input) = text.strip_prefix("is given ") {
+            return Self::IsGiven(step, parse_value(input));
+        }
+        if let Some(title) = text.strip_prefix("is titled ") {
+            return Self::IsTitled(step, title);
+        }
         if let Some(output) = text.strip_prefix("brings ") {
             return Self::Report(step, Report::Output(parse_value(output)));
         }
-        let code = text.strip_prefix("fails ").expect("`brings`, `fails` or `is told`");
+        let code = text.strip_prefix("fails ").expect("`brings`, `fails` or `is …`");
         let (code, retryable) = match code.strip_prefix("for good ") {
             Some(code) => (code, Some(false)),
             None => (code, None),
@@ -180,13 +182,15 @@ impl<'a> Deed<'a> {
                 let token = &open.continuation_token;
                 engine.advance(token, report.clone()).await.expect("an advance");
             }
-            Self::IsTold(step, words) => {
+            Self::IsTold(step, _) | Self::IsGiven(step, _) | Self::IsTitled(step, _) => {
                 let Some(open) = find_open_step(engine, id, *step).await else {
                     return false;
                 };
-                assert!(open.instructions.contains(words), "{words}: {}", open.instructions);
+                self.assert_offer(&open);
             }
-            Self::Signal(name, payload) => signals::send(engine, id, name, payload).await,
+            Self::Signal(signal) => {
+                engine.apply_command(id, signal.clone()).await.expect("a signal");
+            }
             Self::Answer(step, is_approved) => {
                 let mut status = engine.status(id).await.expect("a status");
                 status.waits.retain(|wait| step.is_waiting(wait, "gate"));
@@ -222,17 +226,29 @@ impl<'a> Deed<'a> {
     }
 }
 
-impl<'a> Payload<'a> {
-    fn parse(text: &'a str) -> Self {
-        if text == "alive" {
-            return Self::Alive;
+impl Deed<'_> {
+    /// Asserts what this line says of an open step.
+    fn assert_offer(&self, open: &ReadyStep) {
+        match self {
+            Self::IsTold(_, words) => {
+                assert!(open.instructions.contains(words), "{words}: {}", open.instructions);
+            }
+            Self::IsGiven(_, input) => assert_eq!(open.step.input.as_ref(), Some(input)),
+            Self::IsTitled(_, title) => assert_eq!(open.step.title.as_deref(), Some(*title)),
+            _ => {}
         }
-        let Some(error) = text.strip_prefix("fails ") else {
-            return Self::Value(parse_value(text));
-        };
-        let (code, message) = error.split_once(": ").expect("a code and a message");
-        Self::Error { code, message }
     }
+}
+
+fn parse_signal(name: &str, text: &str) -> SignalRequest {
+    if text == "alive" {
+        return SignalRequest::alive(name);
+    }
+    let Some(error) = text.strip_prefix("fails ") else {
+        return SignalRequest::new(name, parse_value(text));
+    };
+    let (code, message) = error.split_once(": ").expect("a code and a message");
+    SignalRequest::failure(name, Some(code.to_owned()), message)
 }
 
 async fn find_open_step(engine: &Engine, id: &ExecutionId, step: StepRef<'_>) -> Option<ReadyStep> {

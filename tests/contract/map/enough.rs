@@ -20,7 +20,7 @@ steps:
     };
 }
 
-planned! {
+scenarios! {
     a_list_is_done_once_enough_items_have_succeeded {
         manifest: items!("[1, 2, 3, 4, 5]", "parallel: 3\n      enough: 2"),
         script: &["each[2] brings 20", "passes 5s", "each[1] brings 10"],

@@ -1,6 +1,6 @@
 //! Branches that are kept out, cancelled or ended by others.
 
-planned! {
+scenarios! {
     a_quorum_may_come_from_an_input {
         manifest: "
 inputs: { n: { type: integer, example: 1 } }
@@ -57,7 +57,7 @@ steps:
         activities: &[("work", &["brings 7"])],
         script: &["y brings 1", "b brings 2"],
         ends: "completed",
-        history: &["b 1 completed", "choose 1 completed", "y 1 completed", "x skipped"],
+        history: &["b 1 completed", "choose 1 completed", "x skipped", "y 1 completed"],
     }
     an_arm_that_is_not_taken_leaves_its_step_to_another_arm {
         manifest: "
@@ -97,6 +97,23 @@ steps:
         ],
         calls: &["work 1", "work#2 1"],
     }
+    max_visits_bounds_a_loop_through_a_handler_that_nothing_else_leads_to {
+        manifest: "
+steps:
+  - { id: s, max_visits: 2, activity: work, on_error: again, next: $end }
+  - { id: again, wait: { for: 10s }, next: s }
+",
+        activities: &[("work", &["fails for good refused"])],
+        ends: "failed MAX_VISITS",
+        history: &[
+            "s 1 failed REFUSED at 0s",
+            "again 1 completed until 10s",
+            "s#2 1 failed REFUSED at 10s",
+            "again#2 1 completed until 20s",
+            "s#3 1 failed MAX_VISITS",
+        ],
+        calls: &["work 1", "work#2 1"],
+    }
     a_step_cancels_an_open_step {
         manifest: "
 steps:
@@ -122,7 +139,7 @@ steps:
         activities: &[("work", &["brings 7"])],
         script: &["a brings 1", "b brings 2"],
         ends: "completed",
-        history: &["a 1 completed", "late skipped", "b 1 completed"],
+        history: &["a 1 completed", "b 1 completed", "late skipped"],
     }
     a_step_that_has_ended_is_not_cancelled {
         manifest: "
@@ -168,6 +185,44 @@ steps:
         script: &["passes 5s", "a brings 1"],
         ends: "completed",
         history: &["a 1 completed", "kid 1 skipped until 5s", "kid: say 1 skipped until 5s"],
+    }
+    a_cancelled_list_cancels_its_items {
+        manifest: "
+steps:
+  - { id: a, guidance: A., result: {}, cancel: [each] }
+  - { id: each, depends_on: [], foreach: { in: [1, 2, 3], parallel: 2, do: { guidance: Do it. } } }
+final_output: ${{ steps.a }}
+",
+        script: &["each[1] brings {\"summary\": \"done\"}", "passes 5s", "a brings 7"],
+        ends: "completed 7",
+        history: &[
+            "a 1 completed until 5s",
+            "each 1 skipped until 5s",
+            "each[1] 1 completed until 0s",
+            "each[2] 1 skipped until 5s",
+            "each[3] 1 skipped until 5s",
+        ],
+    }
+    stop_completes_a_child_and_not_its_parent {
+        manifest: "
+steps:
+  - { id: kid, workflow: ask }
+  - { id: s, guidance: Go on., result: {} }
+",
+        workflows: &[("ask", "
+steps:
+  - { id: a, guidance: A., result: {}, next: $stop }
+  - { id: b, depends_on: [], guidance: B. }
+final_output: ${{ steps.a }}
+")],
+        script: &["kid: a brings 1", "s brings 7"],
+        ends: "completed 7",
+        history: &[
+            "kid 1 completed = 1",
+            "s 1 completed",
+            "kid: a 1 completed",
+            "kid: b 1 skipped",
+        ],
     }
     stop_completes_the_execution_at_once {
         manifest: "

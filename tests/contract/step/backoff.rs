@@ -3,7 +3,7 @@
 const FOUR: &[(&str, &[&str])] =
     &[("work", &["fails network", "fails network", "fails network", "brings 7"])];
 
-planned! {
+scenarios! {
     a_pause_grows_by_its_factor {
         manifest: "
 steps:
@@ -83,7 +83,6 @@ steps:
 }
 
 #[test]
-#[ignore = "the grammar is planned"]
 fn a_factor_lies_between_one_and_ten() {
     for factor in ["0.5", "11", "-1", "two"] {
         let lines =

@@ -4,7 +4,7 @@
 const KILLED: &[&str] = &["passes 5s", "killed"];
 const TWICE: &[(&str, &[&str])] = &[("work", &["takes 10s, brings 1", "takes 1s, brings 7"])];
 
-planned! {
+scenarios! {
     interrupted_work_that_may_be_done_twice_is_done_again {
         manifest: "steps:\n  - { id: s, activity: work, idempotent: true }\n",
         activities: TWICE,
@@ -76,6 +76,7 @@ steps:
             "s 3 completed",
         ],
         calls: &["work 1", "work 2", "work 3"],
+        retried: &["s", "s"],
     }
     an_interrupted_attempt_that_is_made_again_is_none_of_those_that_retry_grants {
         manifest: "
@@ -127,6 +128,7 @@ steps:
         ends: "completed 7",
         history: &["s 1 failed INTERRUPTED until 5s", "s 2 completed at 8s until 9s"],
         calls: &["work 1", "work 2"],
+        retried: &["s"],
     }
     an_interruption_that_fails_counts_as_an_attempt {
         manifest: "
@@ -208,6 +210,7 @@ steps:
         ends: "completed 7",
         history: &["s 1 failed INTERRUPTED", "s 2 completed at 10s until 11s"],
         calls: &["work 1", "work 2"],
+        retried: &["s"],
     }
     the_answer_that_it_failed_is_a_failure_that_is_tried_again {
         manifest: "
