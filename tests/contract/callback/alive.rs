@@ -75,4 +75,24 @@ steps:
         ends: "completed 7",
         history: &["s 1 completed until 5s = 7"],
     }
+    a_sign_of_life_is_missed_during_a_pause {
+        manifest: GO,
+        script: &["passes 5s", "pause", "passes 1m", "resume"],
+        ends: "failed HEARTBEAT_MISSED",
+        history: &["s 1 failed HEARTBEAT_MISSED until 65s"],
+    }
+    a_sign_of_life_during_a_pause_counts {
+        manifest: GO,
+        script: &[
+            "passes 5s",
+            "pause",
+            "passes 1m",
+            "signal go alive",
+            "resume",
+            "passes 9s",
+            "signal go 7",
+        ],
+        ends: "completed 7",
+        history: &["s 1 completed until 74s = 7"],
+    }
 }

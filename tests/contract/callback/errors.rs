@@ -75,4 +75,43 @@ steps:
         ends: "failed DECLINED",
         history: &["a 1 failed DECLINED until 5s", "b 1 skipped until 5s"],
     }
+    errors_and_payloads_of_several_signals_are_kept_apart {
+        manifest: "
+steps:
+  - { id: first, guidance: Do it., result: {} }
+  - { id: a, wait: { signal: go } }
+  - { id: b, wait: { signal: stop }, on_error: continue }
+  - { id: c, wait: { signal: go } }
+",
+        script: &[
+            "signal stop fails DECLINED: no",
+            "signal go 1",
+            "signal go 2",
+            "first brings 1",
+        ],
+        ends: "completed 2",
+        history: &[
+            "first 1 completed",
+            "a 1 completed = 1",
+            "b 1 failed DECLINED",
+            "c 1 completed = 2",
+        ],
+    }
+    the_error_of_a_callback_in_a_child_lets_another_child_begin {
+        manifest: "
+steps:
+  - id: kid
+    workflow: order
+    retry: { max_attempts: 2, backoff: 1s, jitter: false, on: [DECLINED] }
+",
+        workflows: &[("order", "steps:\n  - { id: s, wait: { signal: go } }\n")],
+        script: &["kid: signal go fails DECLINED: no", "passes 2s", "kid: signal go 7"],
+        ends: "completed 7",
+        history: &[
+            "kid 1 failed DECLINED",
+            "kid 2 completed = 7",
+            "kid: s 1 failed DECLINED",
+            "kid: s 1 completed = 7",
+        ],
+    }
 }

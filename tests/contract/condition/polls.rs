@@ -198,4 +198,31 @@ steps:
         ends: r#"completed {"n":2}"#,
         history: &["s 1 completed at 0s", "s 2 completed at 1s"],
     }
+    each_item_is_polled_for_itself {
+        manifest: "
+steps:
+  - id: each
+    foreach:
+      in: [1, 2]
+      do:
+        guidance: 'Do ${{ item }}. Last: ${{ run.last }}.'
+        result: {}
+        repeat: { until: run.last and run.last.done }
+",
+        script: &[
+            r#"each[1] brings {"done": true}"#,
+            r#"each[1] is told Last: {"done":true}."#,
+            r#"each[1] brings {"n": 1}"#,
+            r#"each[2] brings {"done": true}"#,
+            r#"each[2] brings {"n": 2}"#,
+        ],
+        ends: r#"completed [{"n":1},{"n":2}]"#,
+        history: &[
+            "each 1 completed",
+            "each[1] 1 completed",
+            "each[2] 1 completed",
+            "each[1] 2 completed",
+            "each[2] 2 completed",
+        ],
+    }
 }

@@ -129,4 +129,29 @@ steps:
         ends: "completed [null,null]",
         history: &["each 1 completed", "each[1] 1 skipped", "each[2] 1 completed = null"],
     }
+    no_item_is_begun_where_enough_is_no_number {
+        manifest: "
+inputs: { n: { type: string, example: many } }
+steps:
+  - id: each
+    foreach: { in: [1, 2], enough: '${{ inputs.n }}', do: { guidance: Do it. } }
+",
+        inputs: r#"{"n": "many"}"#,
+        ends: "failed THRESHOLD_INVALID",
+        history: &["each 1 failed THRESHOLD_INVALID"],
+    }
+    items_that_end_during_a_pause_count_with_the_resume {
+        manifest: "
+steps:
+  - { id: each, foreach: { in: [1, 2], enough: 1, do: { activity: work } } }
+",
+        activities: &[("work[1]", &["takes 10s, brings 1"]), ("work[2]", &["takes 1h, brings 1"])],
+        script: &["pause", "passes 20s", "resume"],
+        ends: "completed [1,null]",
+        history: &[
+            "each 1 completed until 20s",
+            "each[1] 1 completed until 20s",
+            "each[2] 1 skipped until 20s",
+        ],
+    }
 }

@@ -187,6 +187,65 @@ final_output: ${{ steps.each.ended }}
             "each[3] 1 failed BROKEN",
         ],
     }
+    a_share_may_come_from_an_expression {
+        manifest: "
+inputs: { share: { type: string, example: 10% } }
+steps:
+  - id: each
+    foreach:
+      in: [1, 2]
+      tolerate: ${{ inputs.share }}
+      do: { guidance: 'Do ${{ item }}.', result: {} }
+",
+        inputs: r#"{"share": "50%"}"#,
+        script: &["each[1] fails BUSY", "each[2] brings 20"],
+        ends: "completed [null,20]",
+        history: &["each 1 completed", "each[1] 1 failed BUSY", "each[2] 1 completed"],
+    }
+    an_item_that_a_crash_cut_off_may_be_tolerated {
+        manifest: "
+steps:
+  - id: each
+    foreach: { in: [1, 2], tolerate: 1, do: { activity: work, interrupted: fail } }
+",
+        activities: &[("work[1]", &["brings 1"]), ("work[2]", &["takes 10s, brings 1"])],
+        script: &["passes 5s", "killed"],
+        ends: "completed [1,null]",
+        history: &[
+            "each 1 completed",
+            "each[1] 1 completed",
+            "each[2] 1 failed INTERRUPTED until 5s",
+        ],
+        calls: &["work[1] 1", "work[2] 1"],
+    }
+    an_item_of_which_somebody_says_that_it_failed_may_be_tolerated {
+        manifest: "
+steps:
+  - id: each
+    foreach: { in: [1, 2], tolerate: 1, do: { activity: work } }
+",
+        activities: &[("work[1]", &["brings 1"]), ("work[2]", &["takes 10s, brings 1"])],
+        script: &["passes 5s", "killed", "resolve each[2] failed"],
+        ends: "completed [1,null]",
+        history: &["each 1 completed", "each[1] 1 completed", "each[2] 1 failed STEP_FAILED"],
+    }
+    counts_are_handed_on_to_the_next_step {
+        manifest: "
+steps:
+  - { id: each, foreach: { in: [1, 2], tolerate: 1, do: { guidance: Do it., result: {} } } }
+  - { id: s, activity: work, with: { ended: '${{ steps.each.ended }}' } }
+final_output: ${{ steps.s.ended.failed }}
+",
+        activities: &[("work", &["brings its input"])],
+        script: &["each[1] fails BUSY", "each[2] brings 1"],
+        ends: "completed 1",
+        history: &[
+            "each 1 completed",
+            "each[1] 1 failed BUSY",
+            "each[2] 1 completed",
+            r#"s 1 completed = {"ended":{"succeeded":1,"failed":1,"skipped":0}}"#,
+        ],
+    }
 }
 
 #[test]

@@ -266,4 +266,167 @@ final_output: ['${{ steps.a }}', '${{ steps.b }}']
         ends: "completed [1,2]",
         history: &["a 1 completed", "b 1 completed until 5s"],
     }
+    what_another_next_still_leads_to_is_not_skipped {
+        manifest: "
+steps:
+  - id: choose
+    branch:
+      - { if: 1 == 2, next: x }
+      - { next: y }
+  - { id: q, depends_on: [], guidance: Q., result: {} }
+  - { id: y, depends_on: [choose], guidance: Y., result: {}, next: x }
+  - { id: x, depends_on: [choose], guidance: X., result: {} }
+  - { id: w, depends_on: [x, q], activity: work }
+",
+        activities: &[("work", &["brings 7"])],
+        script: &["q brings 0", "y brings 1", "x brings 2"],
+        ends: "completed 7",
+        history: &[
+            "choose 1 completed",
+            "q 1 completed",
+            "y 1 completed",
+            "x 1 completed",
+            "w 1 completed",
+        ],
+        calls: &["work 1"],
+    }
+    what_another_arm_still_leads_to_is_not_skipped {
+        manifest: "
+steps:
+  - id: choose
+    branch:
+      - { if: 1 == 2, next: x }
+      - { next: y }
+  - { id: q, depends_on: [], guidance: Q., result: {} }
+  - { id: y, depends_on: [choose], guidance: Y., result: {} }
+  - id: second
+    depends_on: [y]
+    branch:
+      - { if: 1 == 1, next: x }
+      - { next: $end }
+  - { id: x, depends_on: [choose], guidance: X., result: {} }
+  - { id: w, depends_on: [x, q], activity: work }
+",
+        activities: &[("work", &["brings 7"])],
+        script: &["q brings 0", "y brings 1", "x brings 2"],
+        ends: "completed 7",
+        history: &[
+            "choose 1 completed",
+            "q 1 completed",
+            "y 1 completed",
+            "second 1 completed",
+            "x 1 completed",
+            "w 1 completed",
+        ],
+        calls: &["work 1"],
+    }
+    a_step_is_cancelled_once_in_each_round_of_a_loop {
+        manifest: "
+steps:
+  - { id: a, guidance: A., result: {}, cancel: [b] }
+  - { id: b, depends_on: [], guidance: B., result: {} }
+  - id: again
+    depends_on: [a]
+    branch:
+      - { if: run.visits.a < 2, next: a }
+      - { next: $end }
+",
+        script: &["a brings 1", "a brings 2"],
+        ends: "completed",
+        history: &[
+            "a 1 completed",
+            "b 1 skipped",
+            "again 1 completed",
+            "a#2 1 completed",
+            "again#2 1 completed",
+        ],
+    }
+    a_cancelled_step_is_not_tried_again {
+        manifest: "
+steps:
+  - { id: a, wait: { for: 5s }, cancel: [b] }
+  - { id: b, depends_on: [], activity: work, retry: { max_attempts: 2, backoff: 10s, jitter: false } }
+",
+        activities: &[("work", &["fails network"])],
+        ends: "completed",
+        history: &["a 1 completed until 5s", "b 1 failed NETWORK until 0s"],
+        calls: &["work 1"],
+    }
+    a_join_does_without_a_cancelled_branch {
+        manifest: "
+steps:
+  - { id: a, guidance: A., result: {}, cancel: [b] }
+  - { id: b, depends_on: [], guidance: B., result: {} }
+  - { id: c, depends_on: [], guidance: C., result: {} }
+  - { id: join, depends_on: [b, c], join: any, activity: work }
+final_output: ${{ steps.join }}
+",
+        activities: &[("work", &["brings 7"])],
+        script: &["a brings 1", "passes 5s", "c brings 3"],
+        ends: "completed 7",
+        history: &[
+            "a 1 completed",
+            "b 1 skipped until 0s",
+            "c 1 completed until 5s",
+            "join 1 completed at 5s",
+        ],
+    }
+    a_join_of_cancelled_branches_alone_is_skipped {
+        manifest: "
+steps:
+  - { id: a, guidance: A., result: {}, cancel: [b, c] }
+  - { id: b, depends_on: [], guidance: B., result: {} }
+  - { id: c, depends_on: [], guidance: C., result: {} }
+  - { id: join, depends_on: [b, c], join: any, activity: work }
+final_output: ${{ steps.a }}
+",
+        activities: &[("work", &["brings 7"])],
+        script: &["a brings 1"],
+        ends: "completed 1",
+        history: &["a 1 completed", "b 1 skipped", "c 1 skipped", "join skipped"],
+    }
+    stop_breaks_work_of_the_server_off {
+        manifest: "
+steps:
+  - { id: a, wait: { for: 5s }, next: $stop }
+  - { id: b, depends_on: [], activity: work }
+final_output: stopped
+",
+        activities: &[("work", &["takes 1h, brings 1"])],
+        ends: r#"completed "stopped""#,
+        history: &["a 1 completed until 5s", "b 1 skipped until 5s"],
+        calls: &["work 1"],
+    }
+    stop_leaves_the_hooks_of_the_workflow_to_run {
+        manifest: "
+memory: { ended: no }
+hooks: { on_complete: { set: { ended: '${{ run.outcome }}' } } }
+steps:
+  - { id: a, wait: { for: 5s }, next: $stop }
+  - { id: b, depends_on: [], guidance: B. }
+  - { id: clean, depends_on: [b], run_when: finished, activity: work }
+",
+        activities: &[("work", &["brings 1"])],
+        ends: "completed",
+        history: &[
+            "a 1 completed until 5s",
+            "b 1 skipped until 5s",
+            "clean skipped",
+            r#"$workflow/on_complete 1 completed = {"ended":"completed"}"#,
+        ],
+    }
+    a_quorum_of_more_than_all_branches_fails_the_join {
+        manifest: "
+inputs: { n: { type: integer, example: 1 } }
+steps:
+  - { id: a, guidance: A., result: {} }
+  - { id: b, depends_on: [], guidance: B., result: {} }
+  - { id: join, depends_on: [a, b], join: 'quorum(${{ inputs.n }})', activity: work }
+",
+        inputs: r#"{"n": 3}"#,
+        activities: &[("work", &["brings 7"])],
+        script: &["a brings 1"],
+        ends: "failed THRESHOLD_INVALID",
+        history: &["a 1 completed", "b 1 skipped", "join 1 failed THRESHOLD_INVALID"],
+    }
 }

@@ -294,4 +294,43 @@ steps:
             "each[2] 1 failed INTERRUPTED until 5s",
         ],
     }
+    an_interrupted_attempt_that_is_made_again_has_the_full_time {
+        manifest: "steps:\n  - { id: s, activity: work, interrupted: again, timeout: 8s }\n",
+        activities: &[("work", &["takes 20s, brings 1", "takes 7s, brings 7"])],
+        script: KILLED,
+        ends: "completed 7",
+        history: &["s 1 failed INTERRUPTED until 5s", "s 2 completed at 5s until 12s"],
+    }
+    an_interruption_during_a_pause_is_dealt_with_after_the_resume {
+        manifest: "
+steps:
+  - id: s
+    activity: work
+    interrupted: fail
+    retry: { max_attempts: 2, backoff: 1s, jitter: false }
+",
+        activities: TWICE,
+        script: &["passes 5s", "pause", "killed", "passes 10s", "resume"],
+        ends: "completed 7",
+        history: &["s 1 failed INTERRUPTED", "s 2 completed"],
+        calls: &["work 1", "work 2"],
+    }
+    an_interrupted_hook_that_may_be_done_twice_is_done_again {
+        manifest: "
+steps:
+  - id: s
+    guidance: Do it.
+    result: {}
+    hooks: { on_success: { activity: work, idempotent: true } }
+",
+        activities: &[("work", &["takes 20s, brings 1", "brings 7"])],
+        script: &["s brings 1", "passes 5s", "killed"],
+        ends: "completed 1",
+        history: &[
+            "s 1 completed",
+            "s/on_success 1 failed INTERRUPTED until 5s",
+            "s/on_success 2 completed",
+        ],
+        calls: &["work 1", "work 2"],
+    }
 }
