@@ -102,27 +102,22 @@ impl Entry {
 
     /// The line with what the expected one says besides, in its words where they are true.
     fn line(&self, expected: Option<&str>) -> String {
-        let expected = expected.map(Expected::parse);
-        let mut line = self.subject();
-        let Some(expected) = expected else {
-            return line;
+        let Some(expected) = expected.map(Expected::parse) else {
+            return self.subject();
         };
-        if expected.at.is_some() {
-            line += &format!(" at {}s", second_of(&self.row.started_at));
-        }
-        if expected.until.is_some() {
-            let ended = self.row.completed_at.as_deref().map(second_of);
-            line +=
-                &ended.map_or(" until the end".to_owned(), |second| format!(" until {second}s"));
-        }
-        if expected.title.is_some() {
-            line += &format!(" titled {}", self.title().unwrap_or_else(|| "none".to_owned()));
-        }
-        if let Some(said) = &expected.output {
-            let output = self.row.output.clone().unwrap_or_default();
-            line += &format!(" = {}", if output == *said { said } else { &output });
-        }
-        line
+        let row = &self.row;
+        let at = expected.at.map(|_| second_of(&row.started_at).to_string());
+        let until = expected.until.map(|_| match &row.completed_at {
+            Some(instant) => second_of(instant).to_string(),
+            None => "the end".to_owned(),
+        });
+        let title = expected.title.map(|_| self.title().unwrap_or_else(|| "none".to_owned()));
+        let output = expected.output.map(|said| match &row.output {
+            Some(output) if *output == said => said.to_string(),
+            Some(output) => output.to_string(),
+            None => "nothing".to_owned(),
+        });
+        write_line(&self.subject(), [at, until, title, output])
     }
 
     /// All that must be the same however often the server was killed: everything but the times.
@@ -136,24 +131,25 @@ impl Entry {
     }
 }
 
+/// A line with the seconds, the title and the output that belong to it.
+fn write_line(subject: &str, details: [Option<String>; 4]) -> String {
+    let words = [" at ", " until ", " titled ", " = "].into_iter().zip(details);
+    let details = words.filter_map(|(word, detail)| detail.map(|detail| format!("{word}{detail}")));
+    format!("{subject}{}", details.collect::<String>())
+}
+
 /// The expected lines in the form in which lines are compared.
 pub(super) fn expected_lines(lines: &[&str]) -> Vec<String> {
     let line = |line: &&str| {
         let expected = Expected::parse(line);
-        let mut line = expected.subject.to_owned();
-        if let Some(at) = expected.at {
-            line += &format!(" at {}s", at.as_secs());
-        }
-        if let Some(until) = expected.until {
-            line += &format!(" until {}s", until.as_secs());
-        }
-        if let Some(title) = expected.title {
-            line += &format!(" titled {title}");
-        }
-        if let Some(output) = expected.output {
-            line += &format!(" = {output}");
-        }
-        line
+        let second = |duration: Duration| duration.as_secs().to_string();
+        let details = [
+            expected.at.map(second),
+            expected.until.map(second),
+            expected.title.map(str::to_owned),
+            expected.output.map(|output| output.to_string()),
+        ];
+        write_line(expected.subject, details)
     };
     lines.iter().map(line).collect()
 }
