@@ -21,7 +21,7 @@ use super::{
         optional_text_line as in_line,
     },
     visible::replace_hidden_chars,
-    waits::{self, item_number},
+    waits::{self, item_number, title_suffix},
     when::{format_local_time, format_time_ago, parse_past_point},
 };
 use midex_domain::{
@@ -291,6 +291,7 @@ fn children_section(status: &StatusView, screen: &Screen) -> String {
     for child in &status.children {
         let visit = VisitName {
             step: Some(&child.step),
+            title: None,
             item: child.item,
             number: child.visit,
             attempt: 1,
@@ -305,6 +306,7 @@ fn children_section(status: &StatusView, screen: &Screen) -> String {
 struct VisitName<'a> {
     /// The step; `None` for the workflow.
     step: Option<&'a str>,
+    title: Option<&'a str>,
     item: Option<u32>,
     number: u32,
     attempt: u32,
@@ -316,6 +318,7 @@ impl<'a> VisitName<'a> {
     fn from_row(row: &'a HistoryRow) -> Self {
         Self {
             step: Some(&row.step_name),
+            title: row.title.as_deref(),
             item: row.item,
             number: row.visit,
             attempt: row.attempt,
@@ -338,6 +341,7 @@ impl<'a> VisitName<'a> {
             _ => "the workflow".to_owned(),
         };
         text += &item_number(self.item);
+        text += &title_suffix(self.title);
         // A skipped step has visit number 0.
         if self.number >= 2 {
             let _ = write!(text, " ({})", self.number);
@@ -469,10 +473,9 @@ fn open_steps_section(steps: &[ReadyStep], screen: &Screen) -> String {
     for step in steps {
         let agent = step.agent_name.as_ref();
         let agent = agent.map(|agent| format!(" ({agent})"));
-        let summary = match one_line(&step.description) {
-            summary if summary.is_empty() => one_line(&step.instructions),
-            summary => summary,
-        };
+        let texts = [step.step.title.as_deref(), Some(&step.description), Some(&step.instructions)];
+        let mut texts = texts.into_iter().flatten().map(one_line);
+        let summary = texts.find(|text| !text.is_empty()).unwrap_or_default();
         let line = format!(
             "{SECTION_INDENT}{}{}{}: {summary}",
             one_line(&step.step_name),
@@ -516,6 +519,7 @@ pub(super) fn end_effects_section(
     let effects = status.not_compensated.iter().map(|effect| {
         let visit = VisitName {
             step: Some(&effect.step),
+            title: None,
             item: effect.item,
             number: effect.visit,
             attempt: 1,
@@ -526,6 +530,7 @@ pub(super) fn end_effects_section(
     let hooks = status.hook_failures.iter().map(|failure| {
         let visit = VisitName {
             step: failure.step.as_deref(),
+            title: None,
             item: None,
             number: failure.visit,
             attempt: 1,

@@ -22,7 +22,12 @@ pub(super) fn wait_name(wait: &WaitView) -> String {
     };
     let body = wait.body.as_deref();
     let body = body.map_or_else(String::new, |body| format!("{} of ", one_line(body)));
-    format!("{body}{step}{}", item_number(wait.item))
+    format!("{body}{step}{}{}", item_number(wait.item), title_suffix(wait.title.as_deref()))
+}
+
+/// The title of a visit after its name: ` (ask north)`; empty for a visit without a title.
+pub(super) fn title_suffix(title: Option<&str>) -> String {
+    title.map_or_else(String::new, |title| format!(" ({})", one_line(title)))
 }
 
 /// The number of an item, from 1: ` #2`; empty for a step without items.
@@ -65,7 +70,12 @@ pub(super) fn describe_wait(wait: &WaitView, now: Timestamp, is_served: bool) ->
         }
         "signal" => {
             let signal = optional_text_line(wait.signal.as_deref());
-            format!("{step} waits for the signal '{signal}'")
+            let alive = match time_left {
+                _ if due.is_empty() => String::new(),
+                Some(left) => format!(", and for a sign of life ({left} left)"),
+                None => ", and for a sign of life".to_owned(),
+            };
+            format!("{step} waits for the signal '{signal}'{alive}")
         }
         "gate" => {
             let ask = optional_text_line(wait.gate.as_ref().map(|gate| gate.ask.as_str()));

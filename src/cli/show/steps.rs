@@ -79,8 +79,9 @@ fn describe_visit(row: &HistoryRow, now: Timestamp, failures: usize) -> String {
         String::new()
     };
     let late_note = if row.late { "late" } else { "" };
+    let title = row.title.as_deref().map_or_else(String::new, one_line);
     let result = short_result(row);
-    let parts = [time.as_str(), &attempt, late_note, &result];
+    let parts = [title.as_str(), &time, &attempt, late_note, &result];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("  ")
 }
