@@ -9,6 +9,7 @@ mod apply;
 mod children;
 mod choice;
 mod command;
+mod control;
 mod decide;
 mod decision;
 mod effect;

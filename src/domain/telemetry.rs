@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::{
     artifact::Artifact,
-    event::{BodyKind, ConsumedCall, Event, Failure, ForkOrigin, Outcome, Row, VisitId},
+    event::{
+        AttemptEnded, BodyKind, ConsumedCall, Event, Failure, ForkOrigin, Outcome, Row, VisitId,
+    },
     id::{AgentName, StepId},
     state::State,
 };
@@ -124,16 +126,8 @@ fn push_event_telemetry(
             telemetry.extend(outcome.map(|outcome| outcome.with_visit(visit_id)));
         }
         Event::AttemptEnded(ended) => {
-            let (step, failure) = (ended.visit_id.step(), ended.failure.as_ref());
-            telemetry.extend(token_validated_telemetry(step, ended.consumed));
-            if ended.is_retried() {
-                let metadata = json!({
-                    "attempt": ended.attempt, "code": failure.map(|failure| &failure.code),
-                    "error": failure.map(|failure| &failure.message)
-                });
-                let retried = step_telemetry(EventType::StepRetried, step, None, metadata);
-                telemetry.push(retried.with_visit(&ended.visit_id));
-            }
+            telemetry.extend(token_validated_telemetry(ended.visit_id.step(), ended.consumed));
+            telemetry.extend(retry_telemetry(ended));
         }
         Event::OutputRefused { visit_id, .. } => {
             let step = visit_id.step();
@@ -221,6 +215,17 @@ fn artifact_telemetry(
         "size_bytes": artifact.bytes
     });
     step_telemetry(EventType::ArtifactStored, step, agent, metadata)
+}
+
+/// The telemetry of an attempt that is followed by another one, after a failure or because `until` does not hold yet.
+fn retry_telemetry(ended: &AttemptEnded) -> Option<TelemetryRecord> {
+    let failure = ended.failure.as_ref();
+    let metadata = json!({
+        "attempt": ended.attempt, "code": failure.map(|failure| &failure.code),
+        "error": failure.map(|failure| &failure.message)
+    });
+    let retried = step_telemetry(EventType::StepRetried, ended.visit_id.step(), None, metadata);
+    ended.is_retried().then(|| retried.with_visit(&ended.visit_id))
 }
 
 /// The telemetry of a token that an event issues to a model.

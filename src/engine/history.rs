@@ -83,6 +83,7 @@ impl Engine {
 fn payload_outside_row(event: &Event) -> Option<&Payload> {
     let payload = match event {
         Event::OptionsOffered { options, .. } => options,
+        Event::PollKept { output, .. } => output,
         event => event.output()?.1,
     };
     payload.inline.is_none().then_some(payload)

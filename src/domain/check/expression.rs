@@ -201,7 +201,7 @@ impl ExpressionChecker<'_, '_, '_> {
         for reference in &references {
             let count_before = self.findings.len();
             self.check_reference(site, scope, reference);
-            if self.findings.len() == count_before {
+            if self.findings.len() == count_before && !self.is_own_item_output(scope, reference) {
                 self.check_impossible_path(site, reference);
             }
             if self.findings.len() == count_before
@@ -286,6 +286,13 @@ impl ExpressionChecker<'_, '_, '_> {
     fn find_input_path(&self, name: &str) -> Option<String> {
         let is_input = self.inputs.as_ref()?.contains(&name);
         is_input.then(|| format!("inputs.{name}"))
+    }
+
+    /// Whether the reference reads the output of the item itself, as `until` in `do` does.
+    fn is_own_item_output(&self, scope: Scope<'_>, reference: &Reference) -> bool {
+        let step = reference.step_id().and_then(|id| self.flow.step_position(&id));
+        let own = step.map(|step| ExpressionOwner::Step(step, OwnOutputAccess::LatestAttempt));
+        scope.alias.is_some() && own == Some(scope.owner)
     }
 
     /// Whether the first segment of the path exists in the scope.

@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
-    BodyKind, Compensation, Event, Execution, Failure, Outcome, PauseReason, Row, SearchHint,
-    Signal, State, StepState, StepStatus, UncompensatedVisit, ValueReference, VisitEnd, VisitNotes,
-    WaitCondition, visit::Visit,
+    BodyKind, Compensation, Event, Execution, Failure, Outcome, PauseReason, Payload, Row,
+    SearchHint, Signal, State, StepState, StepStatus, UncompensatedVisit, ValueReference, VisitEnd,
+    VisitNotes, WaitCondition, visit::Visit,
 };
 use crate::{
     clock::Timestamp,
@@ -115,14 +115,8 @@ impl Execution {
             Event::PageKept { visit_id, items, cursor } => {
                 self.record_page(visit_id, *items, cursor);
             }
-            Event::SignalKept { name, payload } => {
-                self.signals.push(Signal { name: name.clone(), payload: payload.digest });
-            }
-            Event::SignalErrorKept { name, error } => {
-                self.signal_errors.resize(self.signals.len(), false);
-                self.signal_errors.push(true);
-                self.signals.push(Signal { name: name.clone(), payload: error.digest });
-            }
+            Event::SignalKept { name, payload } => self.keep_signal(name, payload, false),
+            Event::SignalErrorKept { name, error } => self.keep_signal(name, error, true),
             Event::SignalTaken { name } => self.remove_signal(name),
             Event::VisitTitled { visit_id, title } => {
                 self.update_notes(visit_id, |notes| notes.title = Some(title.clone()));
@@ -162,15 +156,7 @@ impl Execution {
             Event::StepFailed { visit_id, failure } => self.fail_step(visit_id, failure),
             Event::CompensationKept { visit_id, list } => self.record_compensation(visit_id, *list),
             Event::EndingBegan { to } => self.ending = Some(*to),
-            Event::CompensationsGivenUp { why } => {
-                let compensations = std::mem::take(&mut self.compensations).into_iter().rev();
-                self.not_compensated.extend(
-                    compensations.map(|left| UncompensatedVisit {
-                        visit_id: left.visit_id,
-                        why: why.clone(),
-                    }),
-                );
-            }
+            Event::CompensationsGivenUp { why } => self.give_up_compensations(why),
             Event::VisitClosed(closed) => {
                 if closed.outcome == Outcome::Voided {
                     self.record_interrupted_work(&closed.visit_id);
@@ -211,6 +197,23 @@ impl Execution {
         if let Err(at) = self.pauses.binary_search(&reason) {
             self.pauses.insert(at, reason);
         }
+    }
+
+    fn give_up_compensations(&mut self, why: &str) {
+        let compensations = std::mem::take(&mut self.compensations).into_iter().rev();
+        let given_up = |left: Compensation| UncompensatedVisit {
+            visit_id: left.visit_id,
+            why: why.to_owned(),
+        };
+        self.not_compensated.extend(compensations.map(given_up));
+    }
+
+    fn keep_signal(&mut self, name: &str, payload: &Payload, is_error: bool) {
+        if is_error {
+            self.signal_errors.resize(self.signals.len(), false);
+            self.signal_errors.push(true);
+        }
+        self.signals.push(Signal { name: name.to_owned(), payload: payload.digest });
     }
 
     fn remove_signal(&mut self, name: &str) {

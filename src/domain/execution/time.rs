@@ -106,17 +106,19 @@ impl Execution {
             Some(timeout) => Some(began_at.plus(timeout.duration())),
             None => self.failure_step_deadline(definition, opened_at),
         };
+        let polls_end = Self::polls_end(step, opened_at);
         match visit.awaiting.as_ref()? {
             WaitCondition::Timer { due } | WaitCondition::Retry { due } => Some(*due),
             WaitCondition::Gate { due, .. } => [*due, limit].into_iter().flatten().min(),
             WaitCondition::LiveSignal { due, .. } => {
                 Some(limit.map_or(*due, |limit| limit.min(*due)))
             }
-            WaitCondition::Model(_)
-            | WaitCondition::Signal { .. }
+            WaitCondition::Model(_) | WaitCondition::Child { .. } => {
+                [polls_end, limit].into_iter().flatten().min()
+            }
+            WaitCondition::Signal { .. }
             | WaitCondition::Items { .. }
-            | WaitCondition::Catalog { .. }
-            | WaitCondition::Child { .. } => limit,
+            | WaitCondition::Catalog { .. } => limit,
             // The runner enforces the limit of an attempt of the server. A held visit has no limit, because nobody may
             // work on it.
             WaitCondition::Operation { .. }
@@ -124,6 +126,12 @@ impl Execution {
             | WaitCondition::Deferred(_)
             | WaitCondition::OutputInvalid(_) => None,
         }
+    }
+
+    /// When the time of all attempts of a step with `repeat` is over, which was opened at `opened_at`.
+    fn polls_end(step: &Step, opened_at: Timestamp) -> Option<Timestamp> {
+        let timeout = step.repeat.as_ref()?.timeout?;
+        Some(opened_at.plus(timeout.duration()))
     }
 
     /// The time limit of a step without a `timeout` that runs although the execution is failing, if the workflow has a
@@ -240,6 +248,14 @@ impl TransitionBuilder<'_> {
                     Some(WaitCondition::Catalog { .. }) => self.lift_open_visit_pauses()?,
                     Some(WaitCondition::Child { .. }) => self.cancel_attempt(visit_id, &visit),
                     _ => {}
+                }
+                let paused = self.execution.paused_ms.saturating_sub(visit.paused_ms);
+                let opened_at = visit.opened_at.plus(Duration::from_millis(paused));
+                if let Some(repeat) = &step.repeat
+                    && Execution::polls_end(step, opened_at).is_some_and(|end| end <= self.row.at)
+                {
+                    let message = format!("`{}` did not hold in time", repeat.until);
+                    return self.time_out_visit(visit_id, FailureCode::RepeatTimedOut, &message);
                 }
                 let message = format!("step '{}' did not end {within}", visit_id.step());
                 let code = FailureCode::StepTimedOut;

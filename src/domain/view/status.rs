@@ -324,6 +324,10 @@ pub struct StatusView {
     pub state: String,
     /// The first open step; null where none is.
     pub current_step: Option<String>,
+    /// The title of that step, where it has one. `tools/list` leaves it out of output schemas, whose size has a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub current_title: Option<String>,
     /// When it was started.
     pub started_at: String,
     /// When it last moved.
@@ -514,6 +518,15 @@ pub(super) fn first_open_step_id(execution: &Execution) -> Option<String> {
     first.map(|(_, step, _)| step.id.to_string())
 }
 
+/// The title of the first open visit that has one, among those of the first open step.
+fn first_open_title(execution: &Execution) -> Option<String> {
+    let open = || execution.open_visits().filter(|(.., visit)| visit.body == BodyKind::Work);
+    let (first, ..) = open().next()?;
+    let mut visits = open().filter(|(position, ..)| *position == first);
+    visits
+        .find_map(|(_, step, visit)| execution.title(&visit.visit_id(&step.id)).map(str::to_owned))
+}
+
 /// The `workflow_status` view.
 pub fn build_status(context: &ViewContext<'_>) -> StatusView {
     let execution = context.execution;
@@ -525,6 +538,7 @@ pub fn build_status(context: &ViewContext<'_>) -> StatusView {
         workflow_name: execution.workflow().to_string(),
         state: execution.state().as_str().into(),
         current_step: first_open_step_id(execution),
+        current_title: first_open_title(execution),
         started_at: execution.started_at.to_string(),
         updated_at: execution.updated_at.to_string(),
         completed_at: execution.completed_at().map(|at| at.to_string()),

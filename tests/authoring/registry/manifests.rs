@@ -301,7 +301,6 @@ fn fields_of_steps_are_checked() {
         guidance: x / retry: {factor: 11} => out_of_range retry.factor
         guidance: x / retry: {factor: twice} => wrong_type retry.factor
         guidance: x / join: 'quorum(${{ inputs.x }})' => ok
-        guidance: x / join: 'quorum(${{ inputs.x })' => unknown_value join
         guidance: x / join: 'quorum(0)' => unknown_value join
         run: a b / interrupted: fail => ok
         run: a b / interrupted: never => unknown_value interrupted

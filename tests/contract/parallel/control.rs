@@ -94,6 +94,7 @@ steps:
             "s#2 1 failed REFUSED at 10s",
             "again#2 1 completed until 20s",
             "s#3 1 failed MAX_VISITS",
+            "again skipped",
         ],
         calls: &["work 1", "work#2 1"],
     }
@@ -111,6 +112,7 @@ steps:
             "s#2 1 failed REFUSED at 10s",
             "again#2 1 completed until 20s",
             "s#3 1 failed MAX_VISITS",
+            "again skipped",
         ],
         calls: &["work 1", "work#2 1"],
     }
@@ -277,6 +279,7 @@ steps:
   - { id: y, depends_on: [choose], guidance: Y., result: {}, next: x }
   - { id: x, depends_on: [choose], guidance: X., result: {} }
   - { id: w, depends_on: [x, q], activity: work }
+final_output: ${{ steps.w }}
 ",
         activities: &[("work", &["brings 7"])],
         script: &["q brings 0", "y brings 1", "x brings 2"],
@@ -306,6 +309,7 @@ steps:
       - { next: $end }
   - { id: x, depends_on: [choose], guidance: X., result: {} }
   - { id: w, depends_on: [x, q], activity: work }
+final_output: ${{ steps.w }}
 ",
         activities: &[("work", &["brings 7"])],
         script: &["q brings 0", "y brings 1", "x brings 2"],

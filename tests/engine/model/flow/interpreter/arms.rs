@@ -46,6 +46,11 @@ impl Interpreter<'_> {
         self.steps[step].status == "pending" && matches!(self.arm(step), Arm::NotTaken)
     }
 
+    /// Whether a step that has not ended may still lead to this one, which a branch left.
+    pub(super) fn is_undecided(&self, step: usize) -> bool {
+        self.steps[step].status == "pending" && matches!(self.arm(step), Arm::Undecided)
+    }
+
     /// Whether control that is at `from` may come to `to`.
     pub(super) fn leads_to(&self, from: usize, to: usize) -> bool {
         let (mut reached, mut ahead) = (BTreeSet::new(), vec![from]);

@@ -17,7 +17,15 @@ impl Interpreter<'_> {
                 self.go(step, to);
             }
             (Some(_), OnError::Step(target)) => self.go(step, Some(To::Step(target))),
-            (Some(code), OnError::Fail) if !self.is_late(step) => self.fail(code, Some(step)),
+            (Some(code), OnError::Fail) if !self.is_late(step) => {
+                // A handler that would lead back does not run after the failure either.
+                if let OnError::Step(handler) = self.flow.steps[step].on_error
+                    && self.steps[handler].status == "pending"
+                {
+                    self.skip(handler);
+                }
+                self.fail(code, Some(step));
+            }
             (Some(_), _) => self.go(step, None),
         }
     }
@@ -79,8 +87,12 @@ impl Interpreter<'_> {
     pub(super) fn pass_by(&mut self, from: usize, to: Option<usize>) {
         let all = 0..self.steps.len();
         let was_entered = |step: usize| !matches!(self.steps[step].status, "pending" | "skipped");
+        let mut behind = self.downstream(from);
         let begins = |step: &usize| {
-            self.flow.before[*step].is_empty() || was_entered(*step) || to == Some(*step)
+            self.flow.before[*step].is_empty()
+                || was_entered(*step)
+                || to == Some(*step)
+                || *step != from && behind.contains(step) && self.is_undecided(*step)
         };
         let is_open = |step: &usize| to == Some(*step) || !self.is_kept_out(*step);
         let mut led_to: BTreeSet<_> = all.clone().filter(begins).filter(is_open).collect();
@@ -103,7 +115,6 @@ impl Interpreter<'_> {
             led_to.insert(step);
         }
         // Each after those before it, and else in authoring order.
-        let mut behind = self.downstream(from);
         behind.remove(&from);
         let flow = self.flow;
         let next = |behind: &BTreeSet<usize>| {
