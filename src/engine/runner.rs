@@ -339,7 +339,7 @@ async fn attempt_and_report(
     };
     let activity = runner.executors.find_activity(&begin.step_kind);
     let observed = activity.map(|activity| (activity, context.clone()));
-    let (outcome, notes) = attempt::run(shared, context, begin).await;
+    let (outcome, notes) = Box::pin(attempt::run(shared, context, begin)).await;
     drop(permit);
     let (outcome, notes) = (Arc::new(outcome), Arc::new(notes));
     let command = Command::RecordOutcome { attempt_id, outcome: outcome.clone(), notes };

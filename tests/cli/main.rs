@@ -30,6 +30,7 @@ mod retry;
 mod run;
 pub(crate) mod screens;
 mod show;
+mod signals;
 mod socket;
 mod stopping;
 pub(crate) mod terminal;

@@ -131,14 +131,11 @@ impl<'a, S: Subject> Pair<'a, S> {
     }
 
     async fn signal(&mut self, name: usize, payload: Option<i64>) {
-        let (signal, outcome) = match payload {
-            Some(payload) => {
-                (SignalRequest::new(SIGNALS[name], json!(payload)), Ok(json!(payload)))
-            }
-            None => {
-                let code = Some("GONE".to_owned());
-                (SignalRequest::failure(SIGNALS[name], code, "gone"), Err("GONE"))
-            }
+        let (signal, outcome) = if let Some(payload) = payload {
+            (SignalRequest::new(SIGNALS[name], json!(payload)), Ok(json!(payload)))
+        } else {
+            let code = Some("GONE".to_owned());
+            (SignalRequest::failure(SIGNALS[name], code, "gone"), Err("GONE"))
         };
         let answer = self.subject.signal(signal).await;
         if self.model.has_ended() {

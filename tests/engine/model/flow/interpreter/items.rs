@@ -81,9 +81,10 @@ impl Interpreter<'_> {
             Err(code) => {
                 fan.failed += 1;
                 let failures_max = foreach.thresholds.failures_max(total);
-                let is_passed = match foreach.thresholds.are_given() {
-                    true => failures_max.is_none_or(|max| fan.failed <= max),
-                    false => foreach.forgives != OnError::Fail,
+                let is_passed = if foreach.thresholds.are_given() {
+                    failures_max.is_none_or(|max| fan.failed <= max)
+                } else {
+                    foreach.forgives != OnError::Fail
                 };
                 if is_passed {
                     self.item_ended(step, item, Value::Null);

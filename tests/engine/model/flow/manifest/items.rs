@@ -50,10 +50,12 @@ impl Thresholds {
     }
 
     fn tell(self, told: &mut Value) {
-        let number = |number: usize| match self.are_computed {
-            // The counters begin at 0, and what is multiplied by it is nothing.
-            true => json!(format!("${{{{ memory.n * 0 + {number} }}}}")),
-            false => json!(number),
+        let number = |number: usize| {
+            if self.are_computed {
+                json!(format!("${{{{ memory.n * 0 + {number} }}}}"))
+            } else {
+                json!(number)
+            }
         };
         if let Some(enough) = self.enough {
             told["enough"] = number(enough);
