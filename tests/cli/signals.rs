@@ -9,14 +9,14 @@ description: Wait for a worker, and tell what came of it
 steps:
   - { id: charged, title: 'card of ${{ inputs.who }}', wait: { signal: charged, alive: 1h }, on_error: told, next: $stop }
   - { id: told, run_when: failed, set: { why: '${{ steps.charged.error.code }}' } }
-final_output: { why: '${{ memory.why }}', long: \"${{ ['x' * 1000] * 100 }}\" }
+final_output: { why: '${{ memory.why }}', long: '${{ inputs.long }}' }
 ";
 
 #[test]
 fn a_failed_signal_leads_to_the_handler_and_a_sign_of_life_puts_that_off() {
     let project = Project::new(&[("workflows/charge.yaml", CHARGE)]);
     let mut server = project.serve();
-    let inputs = json!({ "who": "Ann" });
+    let inputs = json!({ "who": "Ann", "long": vec!["x".repeat(1000); 100] });
     server.begin_with(json!({ "workflow_name": "charge", "execution_id": "c", "inputs": inputs }));
     let run = |args: &str| {
         let ran = project.command(args).output().unwrap();
