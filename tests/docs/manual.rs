@@ -40,10 +40,10 @@ fn examples() -> Vec<&'static str> {
     blocks.map(|block| block.split_once("\n```").expect("a closed fence").0).collect()
 }
 
-/// The examples as the files of a project, loaded for a server that has the activity which they name.
-fn loaded() -> (TempDir, Registry) {
+/// These manifests as the files of a project, loaded for a server that has the activity which those of the manual name.
+pub(crate) fn loaded(manifests: &[&str]) -> (TempDir, Registry) {
     let project = TempDir::new().expect("a directory");
-    for (at, text) in examples().iter().enumerate() {
+    for (at, text) in manifests.iter().enumerate() {
         let path = project.path().join(format!("{at}.yaml"));
         assert!(is_definition_file(&path));
         std::fs::write(path, text).expect("a file");
@@ -63,7 +63,7 @@ fn loaded() -> (TempDir, Registry) {
 
 #[test]
 fn the_examples_are_sound_and_the_last_word_of_each_section() {
-    let (_project, registry) = loaded();
+    let (_project, registry) = loaded(&examples());
     let own = |source: Source| source == Source::Project;
     let entries: Vec<_> = registry.workflows().filter(|one| own(one.source)).collect();
     assert_eq!(entries.len(), examples().len(), "two examples have one name");
@@ -137,7 +137,7 @@ fn its_formats_and_figures_are_those_of_the_code() {
 
 #[tokio::test(start_paused = true)]
 async fn each_example_leads_to_its_end() {
-    let (_project, registry) = loaded();
+    let (_project, registry) = loaded(&examples());
     let names = registry.workflows().filter(|one| one.source == Source::Project);
     for name in names.map(|entry| entry.name.clone()) {
         let definition = registry.definition(&name).expect("a definition");
@@ -237,7 +237,7 @@ async fn meet(engine: &Engine, id: &ExecutionId, status: &StatusView) -> Vec<Rea
 }
 
 /// What a start gives: the examples of the inputs that have no default and are not asked for later.
-fn inputs(definition: &Definition) -> Value {
+pub(crate) fn inputs(definition: &Definition) -> Value {
     let declared = definition.workflow.inputs.iter().flat_map(midex_domain::Inputs::iter);
     let needed = declared.filter(|input| !input.optional && input.default.is_none());
     let given = needed.map(|input| {

@@ -5,12 +5,28 @@ mod geometry;
 
 use std::{fs, path::Path};
 
-use midex_domain::view::GraphView;
+use midex_domain::{definition::Workflow, view::GraphView};
 use midex_registry::Registry;
 
 use midex_test::project::Project;
 
-/// Writes them anew with `MIDEX_WRITE_DOCS=1 cargo test --test docs pictures`; look at them then.
+/// Holds the picture of a workflow against the file; with `MIDEX_WRITE_DOCS` it is drawn anew. Look at it then.
+#[track_caller]
+pub(crate) fn hold(path: &Path, workflow: &Workflow) {
+    let svg = midex_picture::svg(&GraphView::from_workflow(workflow));
+    geometry::is_clean(workflow.name.as_str(), &svg);
+    if std::env::var_os("MIDEX_WRITE_DOCS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, &svg).unwrap();
+    }
+    let kept = fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        kept == svg,
+        "{} is not the picture of its workflow: `MIDEX_WRITE_DOCS=1 cargo test --test docs picture` draws it anew",
+        path.display()
+    );
+}
+
 #[test]
 fn each_shipped_workflow_has_its_picture() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/pictures");
@@ -18,19 +34,7 @@ fn each_shipped_workflow_has_its_picture() {
     let mut names = Vec::new();
     for entry in registry.workflows() {
         let definition = entry.value.as_ref().expect("a shipped workflow is sound");
-        let svg = midex_picture::svg(&GraphView::from_workflow(&definition.workflow));
-        geometry::is_clean(&entry.name, &svg);
-        let path = directory.join(format!("{}.svg", entry.name));
-        if std::env::var_os("MIDEX_WRITE_DOCS").is_some() {
-            fs::create_dir_all(&directory).unwrap();
-            fs::write(&path, &svg).unwrap();
-        }
-        let kept = fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            kept == svg,
-            "{} is not the picture of its workflow: `MIDEX_WRITE_DOCS=1 cargo test --test docs pictures` draws it anew",
-            path.display()
-        );
+        hold(&directory.join(format!("{}.svg", entry.name)), &definition.workflow);
         names.push(format!("{}.svg", entry.name));
     }
     let kept = fs::read_dir(&directory).unwrap();
