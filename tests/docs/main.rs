@@ -20,6 +20,7 @@ mod orchestrator;
 mod orchestrator_rules;
 mod packages;
 mod pages;
+mod patterns;
 mod pictures;
 mod readme;
 pub(crate) mod release;
