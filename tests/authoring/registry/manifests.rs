@@ -289,6 +289,8 @@ fn fields_of_steps_are_checked() {
         guidance: x / next: $ned => ill_formed_name next
         guidance: x / next: c => unknown_step next
         guidance: x / next: $stop => ok
+        guidance: '${{ run.last.x | default(1) }}' / repeat: {until: inputs.x} => ok
+        guidance: '${{ run.last.x | default(1) }}' / timeout: 1s => unknown_reference guidance
         guidance: x / cancel: [a] => ok
         guidance: x / cancel: [b] => no_effect cancel[0]
         guidance: x / cancel: [c] => unknown_step cancel[0]
@@ -307,7 +309,6 @@ fn fields_of_steps_are_checked() {
         wait: {signal: x, alive: 10s} => ok
         wait: {for: 1s, alive: 10s} => no_effect wait.alive
         wait: {signal: x, alive: 0s} => out_of_range wait.alive
-        wait: {alive: 10s} => missing_key wait
         foreach: {in: [1], enough: 1, tolerate: 20%, do: {guidance: x}} => ok
         foreach: {in: [1], enough: '${{ inputs.x }}', tolerate: '${{ inputs.x }}', do: {guidance: x}} => ok
         foreach: {in: [1], enough: 0, do: {guidance: x}} => out_of_range foreach.enough

@@ -1,4 +1,5 @@
-//! Checks expressions about failures: `steps.ID.error`, `run.failure`, and outputs of steps that failed.
+//! Checks expressions about failures and polls: `steps.ID.error`, `run.failure`, `run.last`, and outputs of steps that
+//! failed.
 
 use super::{
     super::flow::run_when, ExpressionChecker, ExpressionOwner, ExpressionSite, Finding, Reference,
@@ -16,6 +17,10 @@ impl ExpressionChecker<'_, '_, '_> {
         references: &[Reference],
         reference: &Reference,
     ) -> bool {
+        if let Some(finding) = self.misplaced_last_output_finding(site, scope, reference) {
+            self.findings.push(finding);
+            return true;
+        }
         let is_guarded =
             references.iter().any(|other| other.is_guarded && other.is_prefix_of(reference));
         let step = reference.step_id().and_then(|id| self.flow.step_position(&id));
@@ -29,6 +34,29 @@ impl ExpressionChecker<'_, '_, '_> {
         let has_finding = finding.is_some();
         self.findings.extend(finding);
         has_finding || is_error || is_guarded && reference.is_error()
+    }
+
+    /// The finding for `run.last` outside of a step with `repeat`.
+    fn misplaced_last_output_finding(
+        &self,
+        site: &ExpressionSite<'_>,
+        scope: Scope<'_>,
+        reference: &Reference,
+    ) -> Option<Finding> {
+        let is_last = !reference.path.is_empty() && reference.is_last_output();
+        let has_repeat = match scope.owner {
+            ExpressionOwner::Step(reader, _) => {
+                let mut bodies = self.steps[reader].step_and_foreach_body();
+                bodies.any(|step| step.find_field("repeat").is_some())
+            }
+            _ => false,
+        };
+        if !is_last || has_repeat {
+            return None;
+        }
+        let message = format!("`{reference}` is only there in a step with `repeat`");
+        let finding = site.reference_finding(Rule::UnknownReference, reference, message);
+        Some(finding.suggest("read the output of a step as `steps.ID`".to_owned()))
     }
 
     /// Whether the expression is evaluated only after the step failed, so that the step has no output.
