@@ -186,6 +186,7 @@ async fn every_manifest_does_what_its_pattern_says() {
         let workflow = section.expect("a section").workflows()[0];
         let run = Run::begin(&known, workflow, script.inputs).await;
         faults.extend(run.follow(script).await.err());
+        run.engine.stop().await.expect("a stop");
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
@@ -264,7 +265,7 @@ impl Run {
     async fn make(&self, one: &str) {
         match one {
             "!abandon" => drop(self.engine.changed("e", LifecycleAction::Abandon).await),
-            "!weeks" => tokio::time::sleep(Duration::from_hours(24 * 30)).await,
+            "!weeks" => tokio::time::sleep(Duration::from_hours(24 * 15)).await,
             signal => self.signal(signal).await,
         }
         self.settle().await;
