@@ -167,9 +167,8 @@ impl TransitionBuilder<'_> {
 
     /// An item whose condition does not hold is skipped: null stands in the list for its output.
     fn complete_skipped_item(&mut self, visit_id: &VisitId) -> DecideResult<()> {
-        let visit_id = visit_id.clone();
         self.push_event(Event::StepDone { visit_id: visit_id.clone(), outcome: Outcome::Voided });
-        self.complete_foreach(&visit_id)
+        self.complete_foreach(visit_id)
     }
 
     /// The scope of a visit, with the item if it is that of one.

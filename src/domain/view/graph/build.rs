@@ -71,7 +71,7 @@ fn describe_join(step: &Step) -> Option<String> {
         JoinRule::All => return None,
         JoinRule::Quorum(1) => "any".to_owned(),
         JoinRule::Quorum(wanted) => wanted.to_string(),
-        JoinRule::QuorumOf(wanted) => wanted.clone(),
+        JoinRule::QuorumOf(wanted) => wanted.trim_matches(['$', '{', '}', ' ']).to_owned(),
     };
     let losers_text = match step.losers {
         LoserPolicy::Finish => "",
