@@ -152,8 +152,7 @@ pub struct Execution {
     pub(super) purged_inputs: BTreeSet<String>,
     /// Whether it pauses between two steps of the server. Snapshots of version 6 end after this field.
     pub(super) is_paced: bool,
-    /// What is known of visits besides their progress: titles, polls, counts of items. Only visits of the latest visit
-    /// of a step are kept.
+    /// Titles, polls and counts of items by visit. Of each step, only those of its latest visit and its items are kept.
     pub(super) notes: BTreeMap<VisitId, Arc<VisitNotes>>,
     /// For each of `signals`, whether its payload is an error. It may be shorter: the rest are no errors.
     pub(super) signal_errors: Vec<bool>,
@@ -182,7 +181,7 @@ pub struct Signal {
     pub payload: Digest,
 }
 
-/// What is known of a visit besides its progress.
+/// The title of a visit, its last poll, and the counts of its items.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VisitNotes {
     /// Its title, as it was worked out when the visit was entered.

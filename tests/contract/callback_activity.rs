@@ -1,4 +1,4 @@
-//! Waits for a callback: an activity starts something elsewhere, and a signal says what came of it.
+//! Waits for a callback: an activity starts something elsewhere, and a signal brings the result.
 
 mod failed;
 

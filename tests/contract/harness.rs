@@ -1,4 +1,4 @@
-//! A scenario, and what holds a play of it to what the scenario expects.
+//! Runs a scenario and compares the result with its expectations.
 
 mod disk;
 mod engine;

@@ -89,7 +89,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// One pattern: what stands between its heading and the next one.
+/// One pattern: the text between its heading and the next one.
 struct Section<'a> {
     name: String,
     text: &'a str,
@@ -234,12 +234,12 @@ impl Run {
         run
     }
 
-    /// What is on its way has come.
+    /// Waits until events in flight have arrived.
     async fn settle(&self) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
-    /// Makes the moves of a script; the error is what came of them instead.
+    /// Makes the moves of a script. The error is the state that differs.
     async fn follow(&self, script: &Script) -> std::result::Result<(), String> {
         for step in script.moves.split('[').skip(1) {
             let (awaited, moves) = step.split_once(']').expect("a closed bracket");
@@ -335,7 +335,7 @@ fn named(step: &str, item: Option<u32>) -> String {
     item.map_or_else(|| step.to_owned(), |item| format!("{step}[{item}]"))
 }
 
-/// `NAME=VALUE` as often as it stands there. What is not JSON is a text.
+/// Every `NAME=VALUE` in a text. A value that is not JSON is a text.
 fn pairs(text: &str, separator: char) -> impl Iterator<Item = (&str, Value)> {
     let words = text.split(separator).filter(|word| !word.is_empty());
     words.map(|word| {

@@ -93,7 +93,7 @@ impl StepGraph {
         self.jump_sources.get(position).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether control that is at `from` may come to `to`, in order or by jumps.
+    /// Whether dependencies and jumps lead from the step at `from` to the step at `to`.
     pub fn leads_to(&self, from: usize, to: usize) -> bool {
         let mut reached = BTreeSet::new();
         let mut pending = vec![from];

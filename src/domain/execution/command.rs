@@ -251,11 +251,11 @@ pub struct LifecycleChange {
 pub struct SignalRequest {
     /// Its name.
     pub name: String,
-    /// What it says.
+    /// Its content.
     pub content: SignalContent,
 }
 
-/// What a signal says.
+/// The content of a signal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SignalContent {
     /// The event happened: the payload is the output of the step that waits.

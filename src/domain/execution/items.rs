@@ -235,7 +235,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// Whether the `foreach` goes on after an item failed.
+    /// Whether the `foreach` continues after an item failed.
     fn is_item_failure_passed(&self, visit_id: &VisitId, body: &Step) -> DecideResult<bool> {
         let foreach = self.execution.find_visit(&visit_id.foreach_visit());
         let Some((_, step, visit)) = foreach.filter(|(_, _, visit)| visit.input.is_some()) else {

@@ -12,8 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::server::{Children, Server, Shop};
 
-/// How long it takes until nothing moves any more without time or the outside. Paused time goes on only once every task
-/// waits.
+/// A pause after which every task waits for time or for the outside: paused time advances only once all tasks wait.
 const SETTLED_AFTER: Duration = Duration::from_millis(5);
 
 pub(super) struct Process {

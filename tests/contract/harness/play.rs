@@ -24,7 +24,7 @@ const CHANGES_MAX: usize = 200;
 /// How long nothing moves before nothing ever will. No scenario waits longer without saying so.
 const NOTHING_MOVES_AFTER: Duration = Duration::from_secs(2 * 3600);
 
-/// A workflow, what the world does to it, and what it comes to.
+/// A workflow, the inputs and events it gets from outside, and the expected result.
 #[derive(Debug, Default)]
 pub(crate) struct Scenario {
     /// The manifest after its name and its description.
@@ -33,7 +33,7 @@ pub(crate) struct Scenario {
     pub(crate) workflows: &'static [(&'static str, &'static str)],
     /// The inputs of the start, as JSON; empty for none.
     pub(crate) inputs: &'static str,
-    /// What activities come to, and operations of the catalog `shop`, whose names have a colon: one outcome for each
+    /// The outcomes of activities, and of operations of the catalog `shop`, whose names have a colon: one for each
     /// attempt, `brings JSON`, `brings its input`, `fails CLASS` or `fails for good CLASS`, after `takes 10s, ` if it
     /// takes time. The name may be that of a visit or an item: `work#2`, `work[1]`.
     pub(crate) activities: &'static [(&'static str, &'static [&'static str])],
@@ -67,7 +67,7 @@ struct Played {
     retried: Vec<String>,
 }
 
-/// Plays a scenario with and without kills, and compares both with what it expects.
+/// Runs a scenario with and without kills, and compares both results with the expectation.
 pub(crate) fn play(scenario: &Scenario) {
     let plays = [Life::Whole, Life::KilledAtEverySuspension].map(|life| {
         let played = Play::begin(scenario, life).play();
@@ -96,7 +96,7 @@ fn compare(scenario: &Scenario, life: Life, played: &Played) {
     }
 }
 
-/// The state with what came of the execution, in the words of `expected` where they are true.
+/// The state and the final output or failure of the execution, formatted as `expected` is.
 fn describe_end(played: &Played, expected: &str) -> String {
     let Played { status, final_output, .. } = played;
     let state = &status.state;
@@ -172,7 +172,7 @@ impl<'a> Play<'a> {
         self.start_process(passed + pause);
     }
 
-    /// Lets the execution come to its next suspension, at which the server may be killed.
+    /// Waits until the execution is suspended, when the server may be killed.
     fn suspend(&mut self) {
         self.process().settle();
         if self.life == Life::KilledAtEverySuspension && !self.server.is_at_work() {

@@ -11,7 +11,7 @@
 //! | `signal NAME fails CODE: MESSAGE` | a signal comes with this error |
 //! | `signal NAME alive` | a sign of life comes |
 //! | `approve s`, `reject s` | a person answers the gate `s` |
-//! | `resolve s JSON`, `resolve s retry`, `resolve s failed` | a caller says what came of an attempt |
+//! | `resolve s JSON`, `resolve s retry`, `resolve s failed` | a caller gives the outcome of an attempt |
 //! | `pause`, `resume`, `abandon`, `fail` | a caller changes the state |
 //! | `shows TEXT`, `hides TEXT` | the status contains this text, or does not |
 //! | `passes 10s` | time passes |
@@ -42,7 +42,7 @@ pub(super) enum Act<'a> {
     On { path: Vec<StepRef<'a>>, deed: Deed<'a> },
 }
 
-/// What is done to one execution.
+/// An act on one execution.
 #[derive(Debug)]
 pub(super) enum Deed<'a> {
     Report(StepRef<'a>, Report),

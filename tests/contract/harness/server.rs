@@ -1,4 +1,4 @@
-//! What a server has besides its store: workflows, activities and operations, which come to what a scenario says.
+//! The workflows, activities and operations of a server, whose outcomes a scenario names.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +33,7 @@ use super::{
 /// What the servers of one play share, and what outlives each of them.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// What attempts come to: see [`Scenario::activities`].
+    /// The outcomes of attempts: see [`Scenario::activities`].
     outcomes: BTreeMap<&'static str, &'static [&'static str]>,
     workflows: BTreeMap<&'static str, Arc<Definition>>,
     pub(super) definition: Arc<Definition>,
@@ -129,7 +129,7 @@ impl Server {
         self.attempt(&keys, context.attempt, context.input.clone())
     }
 
-    /// Begins an attempt, and answers what it comes to, under the first of these keys that the scenario has.
+    /// Begins an attempt, and returns its outcome under the first of these keys that the scenario has.
     fn attempt(
         self: &Arc<Self>,
         keys: &[String],

@@ -1,6 +1,6 @@
-//! What happens to each pattern of the page, and what has come of it.
+//! The events that drive each pattern of the page, and the expected result.
 
-/// What happens to the first manifest of a pattern, and what has come of it.
+/// The events that drive the first manifest of a pattern, and the expected result.
 pub(super) struct Script {
     pub(super) pattern: &'static str,
     /// `NAME=VALUE`: inputs that are not the examples of the manifest.

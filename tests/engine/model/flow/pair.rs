@@ -27,7 +27,7 @@ const LATE_MAX: u64 = 10;
 const BODIES: [BodyKind; 4] =
     [BodyKind::OnSuccess, BodyKind::OnFailure, BodyKind::OnComplete, BodyKind::Compensation];
 
-/// What is kept of a signal that came before its wait.
+/// The stored value of a signal that came before its wait.
 fn kept_value(outcome: &Outcome) -> Value {
     match outcome {
         Ok(payload) => payload.clone(),

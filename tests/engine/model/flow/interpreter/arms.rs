@@ -51,7 +51,7 @@ impl Interpreter<'_> {
         self.steps[step].status == "pending" && matches!(self.arm(step), Arm::Undecided)
     }
 
-    /// Whether control that is at `from` may come to `to`.
+    /// Whether dependencies and jumps lead from the step `from` to the step `to`.
     pub(super) fn leads_to(&self, from: usize, to: usize) -> bool {
         let (mut reached, mut ahead) = (BTreeSet::new(), vec![from]);
         while let Some(at) = ahead.pop() {

@@ -9,7 +9,7 @@ use crate::model::flow::manifest::{Foreach, Kind, List, OnError};
 /// The items of the open visit of a `foreach`.
 #[derive(Clone, Debug)]
 pub(super) struct Fan {
-    /// Whether nobody was waited for since it was entered.
+    /// True until the execution first waits for something after the `foreach` was entered.
     pub(super) is_fresh: bool,
     list: Vec<Value>,
     /// One for each that was begun, in order: its output once it has ended.
@@ -41,7 +41,7 @@ impl Interpreter<'_> {
         self.open_items(step, foreach);
     }
 
-    /// Opens items in order, as many at once as `parallel` says. One whose `if` does not hold is skipped: null stands for it.
+    /// Opens items in order, as many at once as `parallel` says. An item whose `if` is false is skipped.
     pub(super) fn open_items(&mut self, step: usize, foreach: &Foreach) {
         let visit = self.steps[step].visits;
         while let Some(fan) = self.fans.get_mut(&step) {
