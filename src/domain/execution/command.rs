@@ -262,7 +262,7 @@ pub enum SignalContent {
     Payload(Arc<Value>),
     /// It failed: the step that waits fails.
     Error {
-        /// A stable code; `None` means [`FailureCode::SignalFailed`].
+        /// A stable code; `None` means [`FailureCode::SignalFailed`](crate::FailureCode::SignalFailed).
         code: Option<String>,
         /// What happened.
         message: String,
