@@ -19,7 +19,7 @@ steps:
   - { id: kid, workflow: ask, with: { text: hello } }
 ",
         workflows: &[ASK],
-        script: &["kid: say is told Say hello.", "kid: say brings 7"],
+        script: &["kid: say reads Say hello.", "kid: say brings 7"],
         ends: r#"completed {"said":7}"#,
         history: &[r#"kid 1 completed = {"said":7}"#, "kid: say 1 completed = 7"],
     }
@@ -78,7 +78,7 @@ steps:
             ("middle", "steps:\n  - { id: below, workflow: ask, with: { text: deep } }\n"),
             ASK,
         ],
-        script: &["kid: below: say is told Say deep.", "kid: below: say brings 7"],
+        script: &["kid: below: say reads Say deep.", "kid: below: say brings 7"],
         ends: r#"completed {"top":{"said":7}}"#,
         history: &[
             "kid 1 completed",

@@ -169,7 +169,7 @@ steps:
   - { id: rest, wait: { for: 10s }, next: s }
 final_output: ${{ memory.last }}
 ",
-        script: &[r#"s brings {"n": 1}"#, "s is told Last: 1.", r#"s brings {"n": 2}"#],
+        script: &[r#"s brings {"n": 1}"#, "s reads Last: 1.", r#"s brings {"n": 2}"#],
         ends: "completed 2",
         history: &[
             "s 1 completed at 0s",

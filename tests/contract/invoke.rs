@@ -34,7 +34,7 @@ scenarios! {
         workflows: &[ASK, DOUBLE],
         activities: &[("work", &["brings its input"])],
         inputs: r#"{"how": "ask", "n": 3}"#,
-        script: &["kid: say is told Say 3.", "kid: say brings 7"],
+        script: &["kid: say reads Say 3.", "kid: say brings 7"],
         ends: "completed 7",
         history: &["kid 1 completed = 7", "kid: say 1 completed"],
     }

@@ -164,7 +164,7 @@ steps:
   - { id: say, guidance: 'Say ${{ inputs.n }}.', result: {} }
 ")],
         script: &[
-            "each[2]: say is told Say 2.",
+            "each[2]: say reads Say 2.",
             "each[2]: say brings 20",
             "each[1]: say brings 10",
         ],

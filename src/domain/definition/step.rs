@@ -453,12 +453,7 @@ impl Step {
 
     /// The steps that this step may jump to after success, in authoring order.
     pub fn jump_targets(&self) -> impl Iterator<Item = &StepId> {
-        let arms = match &self.kind {
-            StepKind::Branch { arms } => arms.as_slice(),
-            _ => &[],
-        };
-        let nexts = arms.iter().map(|arm| &arm.next).chain(self.next.as_ref());
-        nexts.filter_map(|next| match next {
+        self.jumps().filter_map(|next| match next {
             JumpTarget::Step(id) => Some(id),
             JumpTarget::End | JumpTarget::Stop => None,
         })
@@ -466,12 +461,16 @@ impl Step {
 
     /// Whether the step may end the execution with `$stop`.
     pub fn may_stop_execution(&self) -> bool {
+        self.jumps().any(|next| *next == JumpTarget::Stop)
+    }
+
+    /// The jumps after success: those of the arms, then `next`.
+    fn jumps(&self) -> impl Iterator<Item = &JumpTarget> {
         let arms = match &self.kind {
             StepKind::Branch { arms } => arms.as_slice(),
             _ => &[],
         };
-        let mut nexts = arms.iter().map(|arm| &arm.next).chain(self.next.as_ref());
-        nexts.any(|next| *next == JumpTarget::Stop)
+        arms.iter().map(|arm| &arm.next).chain(self.next.as_ref())
     }
 
     /// The agent of the step, or of the body of a `foreach`; `None` if no agent acts.

@@ -51,6 +51,15 @@ impl Execution {
         })
     }
 
+    /// The visit that waits for this attempt, with its step and the step's position.
+    fn find_open_attempt(&self, attempt_id: &AttemptId) -> Option<(usize, &StepState, &Visit)> {
+        let found = self.find_visit(&attempt_id.visit_id);
+        found.filter(|(_, _, visit)| {
+            visit.attempt == attempt_id.attempt
+                && visit.awaiting.as_ref().is_some_and(WaitCondition::is_attempt)
+        })
+    }
+
     /// The attempts of the server that no process works on any more, as seen by the store's opening `owner`, which
     /// works on `alive`: attempts of the same opening that are not in `alive`, and all attempts of earlier openings,
     /// whose processes are gone.
@@ -75,13 +84,9 @@ impl Execution {
         outcome: &Result<EffectOutput, OperationFailure>,
         notes: &AttemptNotes,
     ) -> DecideResult<Decision> {
-        let Some((position, state, visit)) = self.find_visit(&attempt_id.visit_id) else {
+        let Some((position, state, visit)) = self.find_open_attempt(attempt_id) else {
             return Ok(Decision::NoChange);
         };
-        let is_awaited = visit.awaiting.as_ref().is_some_and(WaitCondition::is_attempt);
-        if visit.attempt != attempt_id.attempt || !is_awaited {
-            return Ok(Decision::NoChange);
-        }
         let definition = builder.context.definition;
         let Some(step) = find_step_of_visit(definition, position, state, visit) else {
             return Ok(Decision::NoChange);
@@ -116,7 +121,7 @@ impl Execution {
         mut builder: TransitionBuilder<'_>,
         attempt_id: &AttemptId,
     ) -> Decision {
-        if self.open_attempts().any(|waits| waits == *attempt_id) {
+        if self.find_open_attempt(attempt_id).is_some() {
             builder.postpone_attempt(&attempt_id.visit_id, attempt_id.attempt - 1);
         }
         builder.into_decision(None)
@@ -141,9 +146,8 @@ impl Execution {
         lost.sort_by_key(|(policy, ..)| *policy != InterruptPolicy::Ask);
         for (policy, attempt_id, step, visit) in lost {
             // The failure of another attempt may have voided the visit.
-            let is_open = builder.execution.open_attempts().any(|open| open == attempt_id);
             match policy {
-                _ if !is_open => {}
+                _ if builder.execution.find_open_attempt(&attempt_id).is_none() => {}
                 InterruptPolicy::Again => builder.repeat_interrupted(step, &attempt_id, visit)?,
                 InterruptPolicy::Fail => {
                     let failure = OperationFailure::new("interrupted", INTERRUPTED_MESSAGE)

@@ -335,8 +335,9 @@ impl<'a> TransitionBuilder<'a> {
         // A dependent that is still reachable may have been waiting for this step alone.
         self.queue_dependents(from);
         let is_failing = self.execution.failing.is_some();
-        let reachable = self.find_reachable_steps(from, target);
-        for position in graph.ordered_dependents(from) {
+        let dependents = graph.ordered_dependents(from);
+        let reachable = self.find_reachable_steps(from, target, &dependents);
+        for position in dependents {
             let is_bypassed = !reachable.contains(&position)
                 && self.execution.steps[position].status == StepStatus::Pending
                 && (self.step(position).run_when != RunWhen::Failing || is_failing);
@@ -348,8 +349,13 @@ impl<'a> TransitionBuilder<'a> {
 
     /// The positions that were entered or can still be entered after the step at `from` jumped to `target`. Jumps of
     /// earlier steps count too, so steps that can be reached only through paths that such jumps skipped are not
-    /// included.
-    fn find_reachable_steps(&self, from: usize, target: Option<usize>) -> BTreeSet<usize> {
+    /// included. `dependents` are the transitive dependents of the step at `from`.
+    fn find_reachable_steps(
+        &self,
+        from: usize,
+        target: Option<usize>,
+        dependents: &[usize],
+    ) -> BTreeSet<usize> {
         let graph = self.context.definition.graph();
         let is_entered = |at: &usize| {
             let status = self.execution.steps[*at].status;
@@ -361,8 +367,7 @@ impl<'a> TransitionBuilder<'a> {
             let after = graph.descendants(from);
             unvisited.retain(|at| !after.contains(at));
         }
-        let undecided = graph.ordered_dependents(from).into_iter();
-        let undecided = undecided.filter(|at| {
+        let undecided = dependents.iter().copied().filter(|at| {
             self.execution.steps[*at].status == StepStatus::Pending
                 && matches!(self.arm_choice(*at), ArmChoice::Undecided)
         });

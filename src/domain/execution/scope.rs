@@ -329,10 +329,9 @@ impl RootsBuilder<'_, '_> {
     /// How the items of a `foreach` that has ended did so, unless it is pending again.
     fn add_item_counts(&mut self, id: &str) {
         let execution = &self.builder.execution;
-        let mut steps = execution.steps.iter().zip(&self.builder.context.definition.workflow.steps);
-        let Some((state, _)) = steps.find(|(state, step)| {
-            state.id.as_str() == id
-                && step.foreach_body().is_some()
+        let step = StepId::parse(id).ok().and_then(|id| execution.find_step(&id));
+        let Some((_, state)) = step.filter(|(position, state)| {
+            self.builder.step(*position).foreach_body().is_some()
                 && matches!(state.status, StepStatus::Completed | StepStatus::Failed)
         }) else {
             return;

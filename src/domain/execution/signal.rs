@@ -27,31 +27,38 @@ impl Execution {
         let mut waiting_visits = self.visits_awaiting_signals().into_iter();
         let waiting_visit = waiting_visits.find(|(_, name)| *name == signal.name);
         let waiting_visit = waiting_visit.filter(|_| self.state == State::Running);
-        match (&signal.content, waiting_visit) {
-            (SignalContent::Alive, _) => builder.put_off_silence(&signal.name),
-            (content, Some((visit_id, _))) => {
-                let outcome = match content {
-                    SignalContent::Error { code, message } => {
-                        let failure = build_signal_failure(code.as_deref(), message);
-                        Outcome::Failed(Failure { step: visit_id.step.clone(), ..failure })
-                    }
-                    content => {
-                        let payload = content.payload();
+        let reported = match &signal.content {
+            SignalContent::Payload(payload) => Ok(Value::clone(payload)),
+            SignalContent::Error { code, message } => {
+                Err(build_signal_failure(code.as_deref(), message))
+            }
+            SignalContent::Alive => {
+                builder.put_off_silence(&signal.name);
+                return Ok(builder.into_decision(None));
+            }
+        };
+        match (reported, waiting_visit) {
+            (reported, Some((visit_id, _))) => {
+                let outcome = match reported {
+                    Ok(payload) => {
                         let max_bytes = limits::SIGNAL_BYTES_MAX;
                         Outcome::Completed(builder.store_value(payload, max_bytes, "payload")?)
+                    }
+                    Err(failure) => {
+                        Outcome::Failed(Failure { step: visit_id.step.clone(), ..failure })
                     }
                 };
                 builder.finish_visit(&visit_id, &outcome, None)?;
                 builder.run_to_quiescence()?;
             }
-            (content, None) => {
+            (reported, None) => {
                 let max_signals = limits::SIGNALS_KEPT_MAX;
                 if self.signals.len() >= max_signals {
                     let limit =
                         format!("an execution keeps {max_signals} signals that nothing waits for");
                     return Err(self.with_execution_context(Error::limit_exceeded(limit)).into());
                 }
-                builder.keep_signal(&signal.name, content)?;
+                builder.keep_signal(&signal.name, reported)?;
             }
         }
         Ok(builder.into_decision(None))
@@ -60,20 +67,6 @@ impl Execution {
     /// The open visits that wait for a signal, each with its name.
     fn visits_awaiting_signals(&self) -> Vec<(VisitId, String)> {
         self.visits_awaiting(|awaiting| awaiting.signal_name().map(str::to_owned))
-    }
-}
-
-impl SignalContent {
-    /// The payload as it is stored; for an error an object with its code and message.
-    fn payload(&self) -> Value {
-        match self {
-            Self::Payload(payload) => Value::clone(payload),
-            Self::Error { code, message } => {
-                let Failure { code, message, .. } = build_signal_failure(code.as_deref(), message);
-                json!({ "code": code, "message": message })
-            }
-            Self::Alive => Value::Null,
-        }
     }
 }
 
@@ -92,13 +85,18 @@ fn check_signal_name(name: &str) -> DecideResult<()> {
 }
 
 impl TransitionBuilder<'_> {
-    /// Keeps a signal for the next step that waits for it.
-    fn keep_signal(&mut self, name: &str, content: &SignalContent) -> DecideResult<()> {
-        let (value, name) = (content.payload(), name.to_owned());
+    /// Keeps a payload, or a failure, for the next step that waits for this signal.
+    fn keep_signal(&mut self, name: &str, reported: Result<Value, Failure>) -> DecideResult<()> {
+        let is_error = reported.is_err();
+        let value = reported.unwrap_or_else(
+            |Failure { code, message, .. }| json!({ "code": code, "message": message }),
+        );
         let payload = self.store_value_by_digest(value, limits::SIGNAL_BYTES_MAX, "payload")?;
-        self.push_event(match content {
-            SignalContent::Error { .. } => Event::SignalErrorKept { name, error: payload },
-            SignalContent::Payload(_) | SignalContent::Alive => Event::SignalKept { name, payload },
+        let name = name.to_owned();
+        self.push_event(if is_error {
+            Event::SignalErrorKept { name, error: payload }
+        } else {
+            Event::SignalKept { name, payload }
         });
         Ok(())
     }

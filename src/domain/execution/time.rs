@@ -94,8 +94,7 @@ impl Execution {
         step: &Step,
         visit: &Visit,
     ) -> Option<Timestamp> {
-        let paused = self.paused_ms.saturating_sub(visit.paused_ms);
-        let opened_at = visit.opened_at.plus(Duration::from_millis(paused));
+        let opened_at = self.opened_at_without_pauses(visit);
         // The time limit of a model's step applies to each attempt. From the second attempt on it is counted from the
         // issue of the token, so a renewed token starts the limit anew.
         let began_at = match visit.live_token() {
@@ -106,7 +105,7 @@ impl Execution {
             Some(timeout) => Some(began_at.plus(timeout.duration())),
             None => self.failure_step_deadline(definition, opened_at),
         };
-        let polls_end = Self::polls_end(step, opened_at);
+        let polls_end = self.polls_end(step, visit);
         match visit.awaiting.as_ref()? {
             WaitCondition::Timer { due } | WaitCondition::Retry { due } => Some(*due),
             WaitCondition::Gate { due, .. } => [*due, limit].into_iter().flatten().min(),
@@ -128,10 +127,16 @@ impl Execution {
         }
     }
 
-    /// When the time of all attempts of a step with `repeat` is over, which was opened at `opened_at`.
-    fn polls_end(step: &Step, opened_at: Timestamp) -> Option<Timestamp> {
+    /// The instant at which a visit was opened, put off by the pauses since.
+    fn opened_at_without_pauses(&self, visit: &Visit) -> Timestamp {
+        let paused = self.paused_ms.saturating_sub(visit.paused_ms);
+        visit.opened_at.plus(Duration::from_millis(paused))
+    }
+
+    /// When the time of all attempts of a step with `repeat` is over.
+    fn polls_end(&self, step: &Step, visit: &Visit) -> Option<Timestamp> {
         let timeout = step.repeat.as_ref()?.timeout?;
-        Some(opened_at.plus(timeout.duration()))
+        Some(self.opened_at_without_pauses(visit).plus(timeout.duration()))
     }
 
     /// The time limit of a step without a `timeout` that runs although the execution is failing, if the workflow has a
@@ -249,10 +254,9 @@ impl TransitionBuilder<'_> {
                     Some(WaitCondition::Child { .. }) => self.cancel_attempt(visit_id, &visit),
                     _ => {}
                 }
-                let paused = self.execution.paused_ms.saturating_sub(visit.paused_ms);
-                let opened_at = visit.opened_at.plus(Duration::from_millis(paused));
+                let polls_end = self.execution.polls_end(step, &visit);
                 if let Some(repeat) = &step.repeat
-                    && Execution::polls_end(step, opened_at).is_some_and(|end| end <= self.row.at)
+                    && polls_end.is_some_and(|end| end <= self.row.at)
                 {
                     let message = format!("`{}` did not hold in time", repeat.until);
                     return self.time_out_visit(visit_id, FailureCode::RepeatTimedOut, &message);

@@ -145,22 +145,18 @@ pub fn build_history<'a>(
     rows: impl Iterator<Item = &'a Row>,
     load_content: impl Fn(&Digest) -> Option<Value>,
 ) -> Vec<HistoryRow> {
-    let (mut visits, mut titles) = (Vec::new(), Vec::new());
+    let (mut visits, mut titles) = (Vec::new(), HashMap::new());
     for row in rows {
         for event in &row.events {
             if let Event::VisitTitled { visit_id, title } = event {
-                titles.push((visit_id, title));
+                titles.insert(visit_key(visit_id), title);
             }
             apply_event(&mut visits, row, event, &load_content);
         }
     }
-    let titles: HashMap<_, _> =
-        titles.into_iter().map(|(id, title)| (visit_key(id), title)).collect();
     if !titles.is_empty() {
         for visit in &mut visits {
-            let body = visit.body.as_deref();
-            let key = (visit.step_name.as_str(), body, visit.visit, visit.item);
-            visit.title = titles.get(&key).map(|title| String::clone(title));
+            visit.title = titles.get(&visit.visit_key()).map(|title| String::clone(title));
         }
     }
     visits
@@ -306,8 +302,10 @@ pub(super) fn format_visit(step: &str, visit: u32, item: Option<u32>) -> String 
     format!("{step}{number}{item}")
 }
 
-/// A visit among those of an execution, as a row names it.
-fn visit_key(visit_id: &VisitId) -> (&str, Option<&str>, u32, Option<u32>) {
+/// A visit among those of an execution: its step, its body unless that is the work, its number and its item.
+type VisitKey<'a> = (&'a str, Option<&'a str>, u32, Option<u32>);
+
+fn visit_key(visit_id: &VisitId) -> VisitKey<'_> {
     let body = visit_id.body.name_unless_work();
     (visit_id.step().as_str(), body, visit_id.visit, visit_id.item)
 }
@@ -355,10 +353,11 @@ impl HistoryRow {
     }
 
     fn is_of_visit(&self, visit_id: &VisitId) -> bool {
-        self.step_name == visit_id.step().as_str()
-            && self.visit == visit_id.visit
-            && self.item == visit_id.item
-            && self.body.as_deref() == visit_id.body.name_unless_work()
+        self.visit_key() == visit_key(visit_id)
+    }
+
+    fn visit_key(&self) -> VisitKey<'_> {
+        (&self.step_name, self.body.as_deref(), self.visit, self.item)
     }
 
     /// The visit as `step`, `step#visit` or `step[item]`, and `/hook` for a hook.

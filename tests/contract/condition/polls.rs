@@ -20,9 +20,9 @@ steps:
 ",
         script: &[
             r#"s brings {"n": 1}"#,
-            r#"s is told Last: {"n":1}."#,
+            r#"s reads Last: {"n":1}."#,
             r#"s brings {"n": 2}"#,
-            r#"s is told Last: {"n":2}."#,
+            r#"s reads Last: {"n":2}."#,
             r#"s brings {"n": 3}"#,
         ],
         ends: r#"completed {"n":3}"#,
@@ -183,7 +183,7 @@ steps:
         script: &[
             r#"s brings {"n": 1}"#,
             "down for 1h",
-            r#"s is told Last: {"n":1}."#,
+            r#"s reads Last: {"n":1}."#,
             r#"s brings {"n": 2}"#,
         ],
         ends: r#"completed {"n":2}"#,
@@ -211,7 +211,7 @@ steps:
 ",
         script: &[
             r#"each[1] brings {"done": true}"#,
-            r#"each[1] is told Last: {"done":true}."#,
+            r#"each[1] reads Last: {"done":true}."#,
             r#"each[1] brings {"n": 1}"#,
             r#"each[2] brings {"done": true}"#,
             r#"each[2] brings {"n": 2}"#,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `s brings JSON` | the model ends the step `s` with this output; `s[2]` is its second item |
 //! | `s fails CODE`, `s fails for good CODE` | the model reports that the step could not be done |
-//! | `s is told TEXT` | the instructions of the open step `s` contain this text |
+//! | `s reads TEXT` | the instructions of the open step `s` contain this text |
 //! | `s is given JSON` | the open step `s` works on this |
 //! | `s is titled TEXT` | the open step `s` has this title |
 //! | `signal NAME JSON` | a signal comes with this payload |
@@ -46,7 +46,7 @@ pub(super) enum Act<'a> {
 #[derive(Debug)]
 pub(super) enum Deed<'a> {
     Report(StepRef<'a>, Report),
-    IsTold(StepRef<'a>, &'a str),
+    Reads(StepRef<'a>, &'a str),
     IsGiven(StepRef<'a>, Value),
     IsTitled(StepRef<'a>, &'a str),
     Signal(SignalRequest),
@@ -151,8 +151,8 @@ impl<'a> Deed<'a> {
     }
 
     fn parse_report(step: StepRef<'a>, text: &'a str) -> Self {
-        if let Some(words) = text.strip_prefix("is told ") {
-            return Self::IsTold(step, words);
+        if let Some(words) = text.strip_prefix("reads ") {
+            return Self::Reads(step, words);
         }
         if let Some(input) = text.strip_prefix("is given ") {
             return Self::IsGiven(step, parse_value(input));
@@ -182,7 +182,7 @@ impl<'a> Deed<'a> {
                 let token = &open.continuation_token;
                 engine.advance(token, report.clone()).await.expect("an advance");
             }
-            Self::IsTold(step, _) | Self::IsGiven(step, _) | Self::IsTitled(step, _) => {
+            Self::Reads(step, _) | Self::IsGiven(step, _) | Self::IsTitled(step, _) => {
                 let Some(open) = find_open_step(engine, id, *step).await else {
                     return false;
                 };
@@ -230,7 +230,7 @@ impl Deed<'_> {
     /// Asserts what this line says of an open step.
     fn assert_offer(&self, open: &ReadyStep) {
         match self {
-            Self::IsTold(_, words) => {
+            Self::Reads(_, words) => {
                 assert!(open.instructions.contains(words), "{words}: {}", open.instructions);
             }
             Self::IsGiven(_, input) => assert_eq!(open.step.input.as_ref(), Some(input)),

@@ -98,7 +98,7 @@ impl Foreach {
     pub(super) fn fit(&mut self, position: usize, count: usize) {
         if let List::Output(step) = &mut self.list {
             *step %= position.max(1);
-            // Only numbers can be compared with one, and of an output nobody knows.
+            // Only numbers can be compared with `above`, and an output may be anything.
             self.above = None;
         }
         if self.thresholds.tolerate.is_some() {
