@@ -288,14 +288,14 @@ pub struct ExecutionCreated {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
-    /// Somebody asked for it; a resume lifts it.
+    /// A person or a client asked for the pause; a resume lifts it.
     Person,
     /// It could not be woken; a resume tries again.
     EngineFault,
     /// Nothing is open but gates; an answer lifts it.
     Gate,
-    /// The server was cut off in the middle of something that may not be done twice; a person's word on what came of it
-    /// lifts it.
+    /// The outcome of an attempt that may not be repeated is unknown, because the server was stopped during it; a
+    /// resolution lifts it.
     OutcomeUnknown,
     /// Nothing is open but steps whose outputs broke their schema too often; a resume lets those go on.
     OutputInvalid,
