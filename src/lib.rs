@@ -173,7 +173,7 @@ pub mod activity {
 /// let store = Arc::new(MemoryStore::new());
 /// let hour = Some(Duration::from_secs(3_600));
 /// let engine = Engine::new(Options {
-///     retention: Some(Retention { ttl: hour, max_sessions: None }),
+///     retention: Some(Retention { ttl: hour, ..Retention::default() }),
 ///     ..Options::new(store, Arc::new(SystemClock), Arc::new(SystemIds))
 /// })
 /// .await?;
@@ -194,7 +194,8 @@ pub mod activity {
 /// ```
 pub mod engine {
     pub use midex_engine::{
-        Cleanup, DurableExecution, Engine, ExecutionEvents, Options, Retention, StartRequest,
+        Cleanup, DurableExecution, Engine, ExecutionEvents, Options, PrunePlan, PruneReport,
+        PruneRule, Retention, StartRequest, StoreStats,
     };
 }
 
@@ -332,7 +333,7 @@ pub mod store {
     pub use midex_engine::store::{
         Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution,
         ExaminationProgress, ExaminedPortion, ListPage, ListQuery, LoadedExecution, MemoryStore,
-        Options, PastChange, PlacedEntry, Position, RedbStore, RefusedCall, Store, StoreStats,
+        Options, PastChange, PlacedEntry, Position, RedbStore, RefusedCall, Store, StoreSizes,
         TelemetryEntry, TelemetryQuery, find_named_contents, find_row_contents,
     };
 

@@ -12,6 +12,7 @@ mod flow;
 mod hooks;
 mod input;
 mod kind;
+mod labels;
 mod names;
 mod not_evaluated;
 mod order;
@@ -57,6 +58,7 @@ pub fn check_workflow(
     let sink = &mut findings;
     shape::check_record(sink, &draft.document, "", draft.form.workflow_shape());
     sink.extend(missing_description_finding(draft));
+    labels::check_labels(sink, &draft.document);
     let mut quota = PatternQuota::default();
     let inputs = input::check_inputs(sink, draft, &mut quota);
     input::provider::check_providers(sink, draft, known.abilities.operation_lookup());
@@ -86,6 +88,7 @@ pub fn check_workflow(
         tags: document.deserialize_key("tags").unwrap_or_default(),
         complexity: document.deserialize_key("complexity"),
         metadata: document.deserialize_key("metadata").unwrap_or_default(),
+        labels: labels::read_labels(document),
         content: draft.content.clone(),
         inputs,
         steps,

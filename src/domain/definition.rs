@@ -40,6 +40,7 @@ use super::{
     document::Digest,
     id::{AgentName, StepId, WorkflowName},
     input::Inputs,
+    label::Labels,
     schema::{Schema, ValueSize},
     span::HumanDuration,
     state::State,
@@ -73,6 +74,9 @@ pub struct Workflow {
     /// Further metadata for people, such as the author. Scalars only; nothing evaluates them.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+    /// The labels of its executions.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// The Markdown body, or the manifest's text.
     #[serde(default)]
     pub content: String,

@@ -16,6 +16,7 @@ use super::{
     cursor::PageCursor,
     document::{Digest, JsonText},
     id::{AgentName, ExecutionId, StepId},
+    label::Labels,
     state::State,
     token::TokenGrant,
 };
@@ -517,6 +518,11 @@ pub enum Event {
         name: String,
         /// An object with `code` and `message`; stored by digest.
         error: Payload,
+    },
+    /// The execution got its labels, at its start.
+    Labeled {
+        /// The labels of its workflow, and those of the start.
+        labels: Labels,
     },
 }
 

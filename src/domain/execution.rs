@@ -76,6 +76,7 @@ use super::{
         RewindTarget, Row, SkipReason, VisitId, WaitCondition,
     },
     id::{ExecutionId, StepId, WorkflowName},
+    label::Labels,
     state::State,
 };
 use crate::clock::Timestamp;
@@ -156,6 +157,8 @@ pub struct Execution {
     pub(super) notes: BTreeMap<VisitId, Arc<VisitNotes>>,
     /// For each of `signals`, whether its payload is an error. It may be shorter: the rest are no errors.
     pub(super) signal_errors: Vec<bool>,
+    /// Its labels. Snapshots of version 7 end before this field.
+    pub(super) labels: Labels,
     /// Where the search for a step begins.
     #[serde(skip)]
     pub(super) hint: SearchHint,
@@ -263,9 +266,24 @@ impl Execution {
         self.revision
     }
 
+    /// Its labels.
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
     /// When it started.
     pub fn started_at(&self) -> Timestamp {
         self.started_at
+    }
+
+    /// When it last moved.
+    pub fn updated_at(&self) -> Timestamp {
+        self.updated_at
+    }
+
+    /// The reason that the caller gave for the last change of state.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
     }
 
     /// When it ended.

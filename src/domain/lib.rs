@@ -20,6 +20,7 @@ pub mod grammar;
 pub mod id;
 pub mod inherit;
 pub mod input;
+pub mod label;
 pub mod limits;
 pub mod lookup;
 pub mod mask;

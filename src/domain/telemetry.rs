@@ -163,6 +163,7 @@ fn push_event_telemetry(
         | Event::ItemsCounted { .. }
         | Event::PollKept { .. }
         | Event::SignalErrorKept { .. }
+        | Event::Labeled { .. }
         | Event::MemoryWritten { .. }
         | Event::InputsChanged { .. }
         | Event::TaskChanged { .. }

@@ -439,6 +439,9 @@ impl ActorState {
                 return (Err(self.with_execution_context(error)), AfterAnswer::Stop);
             }
         };
+        if next.parent().is_none() && next.is_over() {
+            self.shared.removal_signals.count_ended();
+        }
         let durable = DurableExecution { execution: next, definition };
         if self.values.len() >= limits::VALUES_KEPT_MAX {
             self.values = Values::new();

@@ -299,6 +299,7 @@ impl Engine {
                 parent,
                 lookup,
                 is_paced: execution.is_paced(),
+                labels: execution.labels().clone(),
             },
             from_step: request.from_step.clone(),
             inputs: request.inputs.clone(),

@@ -19,12 +19,15 @@ mod fork;
 mod history;
 mod message;
 mod notifier;
+mod prune;
 mod purge;
 mod reads;
 mod removal;
 mod report;
 mod runner;
 mod secrets;
+mod start;
+mod stats;
 pub mod store;
 mod supervisor;
 mod turn;
@@ -42,7 +45,7 @@ use std::{
 
 use ractor::{Actor, ActorRef, rpc::CallResult};
 use serde_json::Value;
-use tokio::sync::{Notify, RwLock, Semaphore};
+use tokio::sync::{RwLock, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -64,9 +67,12 @@ pub use self::{
     examine::{Examination, StuckExecution},
     fork::ForkRequest,
     notifier::{Listener, Notifier, Topic, TopicName},
+    prune::{PrunePlan, PruneReport, PruneRule},
     purge::{PurgeReport, PurgeRequest},
     removal::{Cleanup, Retention},
     secrets::Secrets,
+    start::StartRequest,
+    stats::{DurationStats, StoreStats},
     turn::{LastTransition, TurnState},
 };
 use crate::{
@@ -80,6 +86,7 @@ use midex_domain::{
     error::{Code, Error, Result},
     event::{OwnerEpoch, Parent},
     execution::{StartArguments, Submission, Values},
+    label::check_labels,
     limits,
     operation::{NoOperations, Operations},
     view::{self, AdvanceReply, StatusView, ViewContext},
@@ -151,38 +158,6 @@ impl Options {
     }
 }
 
-/// The parameters of a start.
-#[derive(Clone, Debug)]
-pub struct StartRequest {
-    /// The definition that the execution will keep.
-    pub definition: Arc<Definition>,
-    /// The id of the execution. A new one is generated if `None`.
-    pub execution_id: Option<ExecutionId>,
-    /// The project it is started for.
-    pub project: Option<String>,
-    /// Its inputs: an object.
-    pub inputs: Option<Value>,
-    /// Where the execution looks up the workflows that its definition names: among the workflows of this process if
-    /// `None`.
-    pub lookup: Option<WorkflowLookup>,
-    /// Whether the execution pauses, with the reason `pace`, between two steps of the server.
-    pub is_paced: bool,
-}
-
-impl StartRequest {
-    /// A start without inputs, for no project, under a generated id.
-    pub fn new(definition: Arc<Definition>) -> Self {
-        Self {
-            definition,
-            execution_id: None,
-            project: None,
-            inputs: None,
-            lookup: None,
-            is_paced: false,
-        }
-    }
-}
-
 /// The live executions of one store. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
@@ -214,8 +189,7 @@ pub(crate) struct Shared {
     long_decisions: Semaphore,
     /// Held for writing by a purge or a deletion, of which one runs at a time, and for reading while a fork is prepared.
     removals: RwLock<()>,
-    /// Notified after deletions, so that contents are freed.
-    sweep_requested: Notify,
+    removal_signals: removal::RemovalSignals,
     /// Set once the supervisor has been spawned, because the supervisor itself holds this struct.
     supervisor: OnceLock<ActorRef<SupervisorMessage>>,
 }
@@ -301,7 +275,7 @@ impl Engine {
             descendants: Arc::new(Descendants::new(options.descendants_open_max)),
             long_decisions: Semaphore::new(limits::LONG_DECISIONS_MAX),
             removals: RwLock::default(),
-            sweep_requested: Notify::new(),
+            removal_signals: Default::default(),
             supervisor: OnceLock::new(),
         });
         // Unnamed: names are global to the process, and a process may hold several engines.
@@ -317,7 +291,7 @@ impl Engine {
         }
         let engine = Self::from_shared(shared);
         if options.is_worker {
-            tokio::spawn(removal::serve_removals(engine.clone(), options.retention));
+            removal::spawn_services(&engine, options.retention);
         }
         Ok(engine)
     }
@@ -341,7 +315,9 @@ impl Engine {
         request: StartRequest,
         parent: Option<Parent>,
     ) -> Result<AdvanceReply> {
-        let StartRequest { definition, execution_id, project, inputs, lookup, is_paced } = request;
+        let StartRequest { definition, execution_id, project, inputs, lookup, is_paced, labels } =
+            request;
+        check_labels(&labels)?;
         let now = self.shared.clock.now();
         let id =
             execution_id.clone().unwrap_or_else(|| ExecutionId::generate(now, &*self.shared.ids));
@@ -358,6 +334,7 @@ impl Engine {
             parent: parent.map(Box::new),
             lookup,
             is_paced,
+            labels,
         };
         let message = |reply| ActorMessage::Start {
             start: start.clone(),

@@ -1,13 +1,24 @@
 //! Removal of executions that have ended: on request, and by the retention of the program. Contents that no other execution
 //! names are freed later, in the background.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use super::{DurableExecution, Engine, Shared, message::ActorMessage};
-use crate::store::{ContentSweep, ListQuery, StoreStats};
+use tokio::sync::Notify;
+
+use super::{
+    DurableExecution, Engine, Shared,
+    message::ActorMessage,
+    prune::{PruneReport, PruneRule},
+};
+use crate::store::ContentSweep;
 use midex_domain::{
     Execution, ExecutionId,
-    clock::Timestamp,
     error::{Code, Error, Result},
     limits,
 };
@@ -22,19 +33,58 @@ pub struct Cleanup {
 }
 
 /// How long executions are kept after their end. The default keeps them for ever.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
     /// The number of ended executions that are kept, children not counted.
     pub max_sessions: Option<usize>,
     /// How long an execution is kept after its end.
     pub ttl: Option<Duration>,
+    /// Rules for executions of some workflows, or in some states.
+    pub rules: Vec<PruneRule>,
 }
 
-impl From<Retention> for Cleanup {
-    fn from(retention: Retention) -> Self {
-        Self { older_than: retention.ttl, keep: retention.max_sessions }
+impl Retention {
+    async fn apply(&self, engine: &Engine) -> Result<()> {
+        engine.clean_up(Cleanup { older_than: self.ttl, keep: self.max_sessions }).await?;
+        if !self.rules.is_empty() {
+            engine.apply_rules(&self.rules).await?;
+        }
+        Ok(())
     }
 }
+
+/// What the background work on removals is notified of.
+#[derive(Debug, Default)]
+pub(super) struct RemovalSignals {
+    /// The executions that ended since the retention was last applied.
+    ended: AtomicUsize,
+    /// Those that it kept.
+    kept: AtomicUsize,
+    /// Notified once so many executions ended that the retention is applied before its time.
+    many_ended: Notify,
+    /// Notified after deletions, so that contents are freed.
+    sweep_requested: Notify,
+}
+
+impl RemovalSignals {
+    /// Counts an execution that has ended.
+    pub(super) fn count_ended(&self) {
+        let due =
+            (self.kept.load(Ordering::Relaxed) / RETENTION_SHARE).max(limits::RETENTION_ENDED_MIN);
+        if self.ended.fetch_add(1, Ordering::Relaxed) + 1 >= due {
+            self.ended.store(0, Ordering::Relaxed);
+            self.many_ended.notify_one();
+        }
+    }
+
+    fn set_kept(&self, kept: usize) {
+        self.kept.store(kept, Ordering::Relaxed);
+    }
+}
+
+/// The retention is applied again once this share of the executions that it kept has ended, one of so many: to look at all of
+/// them costs time.
+const RETENTION_SHARE: usize = 50;
 
 impl Engine {
     /// Removes an execution that has ended, with its children. For seven days, calls that name it get `EXECUTION_DELETED`.
@@ -47,6 +97,11 @@ impl Engine {
     pub async fn delete(&self, id: &ExecutionId) -> Result<Vec<ExecutionId>> {
         // No fork of the execution is being prepared, and no purge counts it among the holders of a content.
         let _turn = self.shared.removals.write().await;
+        self.delete_family(id).await
+    }
+
+    /// Like [`Engine::delete`], for a caller who holds the turn of removals.
+    pub(super) async fn delete_family(&self, id: &ExecutionId) -> Result<Vec<ExecutionId>> {
         let mut family = vec![self.read_execution(id).await?];
         if let Some(parent) = family[0].execution.parent() {
             let parent = self.shared.find_durable_execution(&parent.execution_id).await?;
@@ -79,7 +134,7 @@ impl Engine {
             removed.push(id);
         }
         removed.reverse();
-        self.shared.sweep_requested.notify_one();
+        self.shared.removal_signals.sweep_requested.notify_one();
         Ok(removed)
     }
 
@@ -89,56 +144,25 @@ impl Engine {
     /// # Errors
     /// Those of the store.
     pub async fn clean_up(&self, cleanup: Cleanup) -> Result<usize> {
+        let older = cleanup
+            .older_than
+            .map(|age| PruneRule { older_than: Some(age), ..PruneRule::default() });
+        let excess =
+            cleanup.keep.map(|kept| PruneRule { keep_total: Some(kept), ..PruneRule::default() });
         let mut removed = 0;
-        if cleanup == Cleanup::default() {
-            return Ok(removed);
-        }
-        for id in self.find_expired_executions(cleanup).await? {
-            match self.delete(&id).await {
-                Ok(_) => removed += 1,
-                Err(error) if is_passed_over(error.code()) => {}
-                Err(error) => return Err(error),
-            }
+        for rule in older.into_iter().chain(excess) {
+            removed += self.apply_rules(&[rule]).await?.removed;
         }
         Ok(removed)
     }
 
-    /// How many executions there are, by workflow and state.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub async fn stats(&self) -> Result<StoreStats> {
-        self.shared.store.stats().await
+    async fn apply_rules(&self, rules: &[PruneRule]) -> Result<PruneReport> {
+        let plan = self.plan_prune(rules).await?;
+        let ended_left = plan.ended.saturating_sub(plan.ids.len());
+        let report = self.prune(plan.ids).await?;
+        self.shared.removal_signals.set_kept(ended_left);
+        Ok(report)
     }
-
-    /// The roots that a clean-up removes, the one that ended first in front.
-    async fn find_expired_executions(&self, cleanup: Cleanup) -> Result<Vec<ExecutionId>> {
-        let now = self.shared.clock.now();
-        let mut ended: Vec<(Timestamp, ExecutionId)> = Vec::new();
-        let mut query =
-            ListQuery { roots_only: true, limit: limits::LIST_LIMIT_MAX, ..ListQuery::default() };
-        loop {
-            let page = self.shared.store.list(query.clone()).await?;
-            let executions = page.executions.iter().filter(|(_, execution)| execution.is_over());
-            ended.extend(executions.filter_map(|(_, execution)| {
-                Some((execution.completed_at()?, execution.id().clone()))
-            }));
-            query.before = page.next_key;
-            if query.before.is_none() {
-                break;
-            }
-        }
-        ended.sort_unstable();
-        let excess = cleanup.keep.map_or(0, |keep| ended.len().saturating_sub(keep));
-        let is_old = |at: &Timestamp| cleanup.older_than.is_some_and(|age| now.since(*at) > age);
-        let expired = ended.into_iter().enumerate();
-        let expired = expired.filter(|(index, (at, _))| *index < excess || is_old(at));
-        Ok(expired.map(|(_, (_, id))| id).collect())
-    }
-}
-
-fn is_passed_over(code: Code) -> bool {
-    code == Code::ExecutionStillOpen || code.is_missing_execution()
 }
 
 /// Refuses the deletion of `id` if this relative has not ended.
@@ -153,8 +177,14 @@ fn check_ended(id: &ExecutionId, relative: Option<&Execution>, role: &str) -> Re
         .with_context("execution_id", open.id().as_str()))
 }
 
+/// Starts the background work on removals and on the index.
+pub(super) fn spawn_services(engine: &Engine, retention: Option<Retention>) {
+    tokio::spawn(serve_removals(engine.clone(), retention));
+    tokio::spawn(serve_index(engine.shared.clone()));
+}
+
 /// Frees contents after deletions, and applies the retention, until the engine stops.
-pub(super) async fn serve_removals(engine: Engine, retention: Option<Retention>) {
+async fn serve_removals(engine: Engine, retention: Option<Retention>) {
     let shared = engine.shared.clone();
     let mut ticks = tokio::time::interval(limits::RETENTION_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -162,21 +192,61 @@ pub(super) async fn serve_removals(engine: Engine, retention: Option<Retention>)
         tokio::select! {
             biased;
             () = shared.stopping.cancelled() => return,
-            () = shared.sweep_requested.notified() => {
+            () = shared.removal_signals.sweep_requested.notified() => {
                 // More deletions may follow at once, and one sweep serves all of them.
                 tokio::time::sleep(limits::SWEEP_DELAY).await;
             }
-            _ = ticks.tick() => {
-                let cleanup = retention.unwrap_or_default().into();
-                if let Err(error) = engine.clean_up(cleanup).await {
-                    tracing::warn!(code = error.code().as_str(), "the retention cannot be applied now");
-                }
-            }
+            () = shared.removal_signals.many_ended.notified() => apply_retention(&engine, retention.as_ref()).await,
+            _ = ticks.tick() => apply_retention(&engine, retention.as_ref()).await,
         }
         if let Err(error) = sweep_contents(&shared).await {
             tracing::warn!(code = error.code().as_str(), "unused contents cannot be freed now");
         }
     }
+}
+
+async fn apply_retention(engine: &Engine, retention: Option<&Retention>) {
+    let Some(retention) = retention else {
+        return;
+    };
+    if let Err(error) = retention.apply(engine).await {
+        tracing::warn!(code = error.code().as_str(), "the retention cannot be applied now");
+    }
+}
+
+/// Keeps the index of executions up to date until the engine stops. Nothing waits for it.
+async fn serve_index(shared: Arc<Shared>) {
+    let mut ticks = tokio::time::interval(limits::INDEX_CHECKED_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut completed_at = shared.clock.now();
+    loop {
+        tokio::select! {
+            biased;
+            () = shared.stopping.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        let now = shared.clock.now();
+        let is_complete = now.since(completed_at) < limits::INDEX_COMPLETED_EVERY;
+        let rows_min = if is_complete { limits::INDEX_LAG_MAX } else { 1 };
+        match update_index(&shared, rows_min).await {
+            Ok(()) if !is_complete => completed_at = now,
+            Ok(()) => {}
+            Err(error) => {
+                tracing::warn!(
+                    code = error.code().as_str(),
+                    "the index cannot follow the journal now"
+                );
+            }
+        }
+    }
+}
+
+/// Makes the index follow the journal as far as there are `rows_min` rows, with a pause after each step.
+async fn update_index(shared: &Shared, rows_min: u64) -> Result<()> {
+    while !shared.stopping.is_cancelled() && shared.store.update_index(rows_min).await? {
+        tokio::time::sleep(limits::SWEEP_PAUSE).await;
+    }
+    Ok(())
 }
 
 /// Does a whole sweep, with a pause after each slice.

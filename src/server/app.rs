@@ -72,8 +72,8 @@ use midex_domain::{
     },
 };
 pub use midex_engine::{
-    Cleanup, Examination, ForkRequest, LastTransition, Listener, Notifier, Retention, Topic,
-    TopicName,
+    Cleanup, Examination, ForkRequest, LastTransition, Listener, Notifier, PrunePlan, PruneReport,
+    PruneRule, Retention, Topic, TopicName,
     store::{
         DAMAGED_SUFFIX as STORE_DAMAGED, ExaminationProgress, FILE_NAME as STORE_FILE,
         OwnedDirectory,

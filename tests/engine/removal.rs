@@ -196,7 +196,11 @@ async fn a_clean_up_takes_what_is_old_or_too_many_and_nothing_that_is_open() {
 
 #[tokio::test(start_paused = true)]
 async fn the_retention_is_applied_by_itself() {
-    let retention = Retention { max_sessions: Some(2), ttl: Some(Duration::from_secs(3_600)) };
+    let retention = Retention {
+        max_sessions: Some(2),
+        ttl: Some(Duration::from_secs(3_600)),
+        ..Retention::default()
+    };
     let engine = engine_with(Arc::new(MemoryStore::new()), Some(retention)).await;
     start(&engine, "open", "a").await;
     for name in ["a", "b", "c"] {

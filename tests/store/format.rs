@@ -115,7 +115,7 @@ fn variants_keep_their_places() {
          StepFailed CompensationKept CameLate EndingBegan CompensationsGivenUp \
          OptionsOffered OptionsWithdrawn OptionChosen ChildOrdered ChildTold PageKept \
          Forked StepInherited Rewound RewindCompensated InputsForgotten MetadataReported PaceSet \
-         VisitTitled ItemsCounted PollKept SignalErrorKept"
+         VisitTitled ItemsCounted PollKept SignalErrorKept Labeled"
     );
     assert_eq!(
         variants::<WaitCondition>(),

@@ -86,6 +86,7 @@ impl Execution {
             is_paced: false,
             notes: BTreeMap::new(),
             signal_errors: Vec::new(),
+            labels: BTreeMap::new(),
             hint: SearchHint::default(),
         })
     }
@@ -141,6 +142,7 @@ impl Execution {
             Event::Rewound(rewound) => self.rewind(rewound),
             Event::RewindCompensated => self.rewinding = None,
             Event::PaceSet => self.is_paced = true,
+            Event::Labeled { labels } => self.labels.clone_from(labels),
             Event::InputsForgotten { keys } => self.purged_inputs.extend(keys.iter().cloned()),
             Event::VisitOpened(opened) => self.open_visit(row, opened),
             Event::StepDone { visit_id, outcome } => {

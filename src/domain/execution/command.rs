@@ -10,6 +10,7 @@ use crate::{
     event::{Channel, ChildOrder, OrderKind, Parent},
     id::{ExecutionId, StepId},
     input::DefaultSources,
+    label::Labels,
     lookup::WorkflowLookup,
     token::Token,
 };
@@ -31,6 +32,8 @@ pub struct StartArguments {
     pub lookup: Option<Box<WorkflowLookup>>,
     /// Whether it pauses between two steps of the server.
     pub is_paced: bool,
+    /// Its labels, besides those of its workflow.
+    pub labels: Labels,
 }
 
 /// A request to change an execution.

@@ -141,6 +141,11 @@ impl<'a> TransitionBuilder<'a> {
         if start.is_paced {
             builder.push_event(Event::PaceSet);
         }
+        let mut labels = workflow.labels.clone();
+        labels.extend(start.labels);
+        if !labels.is_empty() {
+            builder.push_event(Event::Labeled { labels });
+        }
         Ok(builder)
     }
 }

@@ -73,6 +73,7 @@ impl DryRun {
             parent: None,
             lookup: None,
             is_paced: false,
+            labels: BTreeMap::new(),
         };
         let inputs = Some(Value::Object(inputs));
         let call = start.call_digest(context.definition);

@@ -289,6 +289,13 @@ const METADATA_KEY: MappingKey = optional_key(
     ValueShape::Scalars(limits::METADATA_ENTRIES_MAX),
     "What else people want to know of it, such as `author` and `created_at`: kept and shown, and nothing acts on it",
 );
+/// The key for the labels of executions.
+pub const LABELS_KEY: &str = "labels";
+const WORKFLOW_LABELS_KEY: MappingKey = optional_key(
+    LABELS_KEY,
+    ValueShape::Scalars(limits::LABELS_MAX),
+    "What its executions are found by, beside what a start adds: `midex list executions --label NAME=VALUE`",
+);
 const COMPLEXITY_KEY: MappingKey = optional_key(
     "complexity",
     ValueShape::Choice(COMPLEXITY_WORDS),
@@ -453,6 +460,7 @@ pub static MANIFEST_SHAPE: MappingShape = new_mapping_shape(
         TAGS_KEY,
         COMPLEXITY_KEY,
         METADATA_KEY,
+        WORKFLOW_LABELS_KEY,
         INPUTS_KEY,
         MappingKey {
             alternative_key: Some(EXTENDS_KEY),

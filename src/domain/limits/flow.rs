@@ -103,10 +103,54 @@ pub const SWEEP_FREED_TOGETHER_MAX: usize = 200;
 pub const SWEEP_DELAY: Duration = Duration::from_secs(1);
 /// Pause between the slices of a sweep.
 pub const SWEEP_PAUSE: Duration = Duration::from_millis(2);
+/// Labels of one execution.
+pub const LABELS_MAX: usize = 16;
+/// Longest name of a label.
+pub const LABEL_NAME_BYTES_MAX: usize = 63;
+/// Longest value of a label.
+pub const LABEL_VALUE_BYTES_MAX: usize = 256;
+/// Characters of the reason of an execution's state, with the message of its failure, that lists search.
+pub const SEARCHED_REASON_CHARS: usize = 400;
+/// Journal rows that one step of the index reads.
+pub const INDEXED_ROWS_MAX: usize = 2_000;
+/// Executions whose summaries one step of the index writes.
+pub const INDEXED_TOGETHER_MAX: usize = 64;
+/// Journal rows without summaries from which on the index follows at once. Fewer wait for the next interval.
+pub const INDEX_LAG_MAX: u64 = 4_000;
+/// How often the index is checked against the journal.
+pub const INDEX_CHECKED_EVERY: Duration = Duration::from_secs(5);
+/// How often the index follows the journal to its last row.
+pub const INDEX_COMPLETED_EVERY: Duration = Duration::from_secs(60);
+/// Entries of the index that one page of a list reads.
+pub const LIST_INDEX_READS_MAX: usize = 8_000;
+/// First rows of executions that one page of a list searches for a text.
+pub const LIST_TEXTS_SEARCHED_MAX: usize = 2_000;
+/// How far a clock may have been set back before a list by time misses executions.
+pub const LIST_CLOCK_SLACK: Duration = Duration::from_secs(3_600);
+/// Characters of the text that a list searches for.
+pub const LIST_TEXT_CHARS_MAX: usize = 200;
+/// Executions that a prune removes at once.
+pub const PRUNED_TOGETHER_MAX: usize = 32;
+/// Summaries of executions on one page, for those who read all of them.
+pub const SUMMARIES_LISTED_MAX: usize = 5_000;
+/// Executions that have ended after which the retention is applied before its time.
+pub const RETENTION_ENDED_MIN: usize = 500;
+/// Completed executions of a workflow from which its durations are worked out, the latest ones.
+pub const DURATIONS_MAX: usize = 1_000;
+/// Days whose starts tell how fast a store grows.
+pub const GROWTH_DAYS: u32 = 7;
+/// Transitions of one execution from which on its size is warned of.
+pub const EVENTS_WARNED: u64 = 10_000;
+/// Size of the data file from which on it is warned of.
+pub const FILE_BYTES_WARNED: u64 = 10 << 30;
 /// How often the retention is applied.
 pub const RETENTION_EVERY: Duration = Duration::from_secs(60);
 /// How long a deleted execution is known as deleted, and its id cannot be used again.
 pub const TOMBSTONE_KEPT: Duration = Duration::from_secs(7 * 86_400);
+/// Tombstones of deleted executions that are kept; beyond it the oldest are removed early.
+pub const TOMBSTONES_MAX: usize = 100_000;
+/// Tombstones that one transaction removes.
+pub const TOMBSTONES_REMOVED_TOGETHER_MAX: usize = 500;
 /// How long after its time limit an activity that is still running is logged.
 pub const ACTIVITY_STOP_MAX: Duration = Duration::from_secs(1);
 /// Largest metadata that an activity reports with one attempt, as JSON text.

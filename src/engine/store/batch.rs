@@ -19,6 +19,7 @@ use super::{
     digest_search::DigestSearch,
     dirty::DirtySet,
     fault::redb_error,
+    index::{self, IndexChange},
     record::{self, RowHeader, damaged_database_error},
     revision_conflict_error,
 };
@@ -114,6 +115,8 @@ pub(super) enum WriteRequest {
     },
     /// Remove an execution.
     Delete(Deletion),
+    /// Do a step of the index.
+    Index(IndexChange),
     /// Free those of the contents that no row from this key on names, and forget the other candidates.
     Free {
         /// The contents.
@@ -122,8 +125,8 @@ pub(super) enum WriteRequest {
         named: Vec<Digest>,
         /// The rows before this key were searched.
         searched_before: u64,
-        /// Tombstones of deletions before this instant are removed.
-        tombstones_before: Timestamp,
+        /// The ids of tombstones to remove.
+        tombstones: Vec<String>,
     },
 }
 
@@ -169,6 +172,7 @@ impl WriteRequest {
             }
             Self::Checkpoint { snapshot, .. } => snapshot.len(),
             Self::Delete(deletion) => deletion.contents.len() * 32,
+            Self::Index(change) => change.encoded_bytes(),
             Self::Free { .. } => 0,
         }
     }
@@ -315,12 +319,21 @@ impl Batch<'_> {
                 self.write_checkpoint(id, *revision, snapshot)
             }
             WriteRequest::Delete(deletion) => self.delete_execution(deletion),
-            WriteRequest::Free { unnamed, named, searched_before, tombstones_before } => {
+            WriteRequest::Index(change) => self.update_index(change),
+            WriteRequest::Free { unnamed, named, searched_before, tombstones } => {
                 self.free_contents(unnamed, named, *searched_before)?;
-                self.remove_tombstones(*tombstones_before)?;
+                self.remove_tombstones(tombstones)?;
                 Ok(Ok(Sequence(self.ledger.next_key)))
             }
         }
+    }
+
+    /// Does a step of the index, which the log does not hold.
+    fn update_index(&mut self, change: &IndexChange) -> Result<Result<Sequence>> {
+        let is_stored = |id: &ExecutionId| Ok(self.find_stored_head(id)?.last_key.is_some());
+        index::apply_change(self.transaction, change, is_stored)?;
+        self.effects.has_changes = true;
+        Ok(Ok(Sequence(self.ledger.next_key)))
     }
 
     /// Those of the contents that a row from this key on names.

@@ -4,12 +4,12 @@
 //! contents that the rows named may be shared with other executions. They are noted as candidates in the same transaction, and
 //! a sweep frees those that no row names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use midex_domain::{
-    Digest, ExecutionId, Row, State, WorkflowName,
+    Digest, ExecutionId, Row,
     clock::Timestamp,
     error::{Error, Result},
 };
@@ -27,20 +27,6 @@ pub struct Deletion {
     pub fork_of: Option<ExecutionId>,
     /// The contents that its rows name: [`find_row_contents`].
     pub contents: BTreeSet<Digest>,
-}
-
-/// How many executions a store holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StoreStats {
-    /// The number of executions by workflow and state.
-    pub executions: BTreeMap<(WorkflowName, State), u64>,
-}
-
-impl StoreStats {
-    /// The number of all executions.
-    pub fn total(&self) -> u64 {
-        self.executions.values().sum()
-    }
 }
 
 /// The contents that these rows name.

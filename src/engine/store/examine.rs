@@ -9,7 +9,7 @@ use super::{
     ExaminationProgress, ExaminedPortion, LoadedExecution,
     batch::{CONTENT_TABLE, EXECUTIONS_TABLE, JOURNAL_TABLE, OPEN_TABLE},
     fault::redb_error,
-    reader,
+    index, reader,
     record::damaged_database_error,
     shared::SharedStore,
 };
@@ -127,6 +127,7 @@ impl ExamineSlice {
                 "the index of open executions does not say what an execution does",
             ));
         }
+        check_summary(transaction, id, head)?;
         if is_open {
             self.portion.open.push(execution);
         }
@@ -162,6 +163,24 @@ impl ExamineSlice {
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
         self.bytes_left == 0
     }
+}
+
+/// Checks that the index leads to an execution whose last row it covers.
+fn check_summary(transaction: &ReadTransaction, id: &ExecutionId, head: Option<u64>) -> Result<()> {
+    let last_key = reader::read_last_row_key(transaction, id, head)?.unwrap_or_default();
+    if last_key > index::read_indexed_to(transaction)? {
+        return Ok(());
+    }
+    let summaries = index::open_summaries(transaction)?;
+    let summary = summaries.as_ref().map(|summaries| summaries.get(last_key)).transpose();
+    let summary = summary.map_err(redb_error)?.flatten();
+    let is_indexed = match summary {
+        Some(bytes) => index::decode_summary(bytes.value())?.id == *id,
+        None => false,
+    };
+    is_indexed
+        .then_some(())
+        .ok_or_else(|| damaged_database_error("the index of executions does not lead to one"))
 }
 
 /// The next ids of a table, at most [`limits::EXAMINED_IDS_MAX`].

@@ -1,18 +1,25 @@
-//! Pages of executions. Open executions are found by their index, all others by a walk back through the journal. Both
-//! ways yield places (keys of journal rows), and the execution of each place is then read in its latest state.
+//! Pages of executions. Open executions are found by their own index. All others are found by a walk back through the journal
+//! as far as it is not indexed yet, and then by the index of executions. All ways yield places (keys of journal rows), and the
+//! execution of each place is then read in its latest state.
 //!
 //! Between two reads an execution may move to a place before the start of the walk. It is still listed, in its latest
 //! state and only once, because its older rows are skipped. If it moved past the `before` of the query, it is neither
 //! on this page nor on a later one.
 
-use std::{cmp::Reverse, collections::HashSet, vec};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, HashSet},
+    ops::Range,
+    vec,
+};
 
 use redb::{ReadTransaction, ReadableTableMetadata};
 
 use super::{
-    DueExecution, ListPage, ListQuery,
+    DueExecution, ExecutionSummary, ListPage, ListQuery, SummaryPage,
     batch::{JOURNAL_TABLE, OPEN_TABLE},
     fault::redb_error,
+    index::{self, TermScan},
     reader,
     record::{self, damaged_database_error},
     shared::SharedStore,
@@ -21,6 +28,7 @@ use midex_domain::{
     Execution, ExecutionId, Sequence,
     clock::Timestamp,
     error::{Error, Result},
+    limits,
 };
 
 /// Places read in one read transaction.
@@ -31,14 +39,23 @@ pub(super) fn list_page(shared: &SharedStore, query: &ListQuery) -> Result<ListP
     if query.limit == 0 {
         return shared.read(|_| Ok(ListPage::default()));
     }
-    let mut scan = PageScan { shared, query, visited_ids: HashSet::new(), matches: Vec::new() };
-    let next = match OpenIndexSource::from_query(shared, query)? {
-        Some(index) => scan.fill_page(index)?,
-        None => scan.fill_page(JournalSource::from_query(shared, query))?,
-    };
-    // An execution that moved meanwhile was found at an older place.
-    scan.matches.sort_by_key(|(last, _)| Reverse(*last));
-    Ok(ListPage { executions: scan.matches, next_key: next })
+    let (matches, next_key) = PageScan::new(shared, query, true).find_matches()?;
+    let executions = matches.into_iter();
+    let executions =
+        executions.filter_map(|found| Some((Sequence(found.last_key), found.execution?)));
+    Ok(ListPage { executions: executions.collect(), next_key })
+}
+
+/// Like [`list_page`], with summaries. The execution itself is read only if it moved since it was indexed.
+pub(super) fn list_summaries(shared: &SharedStore, query: &ListQuery) -> Result<SummaryPage> {
+    if query.limit == 0 {
+        return shared.read(|_| Ok(SummaryPage::default()));
+    }
+    let (matches, next_key) = PageScan::new(shared, query, false).find_matches()?;
+    Ok(SummaryPage {
+        summaries: matches.into_iter().map(|found| found.summary).collect(),
+        next_key,
+    })
 }
 
 /// The open executions with a deadline before an instant, earliest first.
@@ -68,15 +85,25 @@ pub(super) fn read_due_executions(
 struct RowPosition {
     key: u64,
     id: ExecutionId,
+    /// The summary of the execution as of that row, if the index led to it.
+    summary: Option<ExecutionSummary>,
+}
+
+/// An execution that a query admits.
+struct FoundExecution {
+    last_key: u64,
+    summary: ExecutionSummary,
+    /// `None` if only summaries are asked for.
+    execution: Option<Execution>,
 }
 
 /// A source of places, newest first.
 trait PositionSource {
-    /// The next places. Empty at the end, or once the limit of journal rows is reached.
+    /// The next places. Empty at the end, or once the limit for one page is reached.
     fn read_next_portion(&mut self) -> Result<Vec<RowPosition>>;
 
-    /// Whether it is known that no more places follow.
-    fn has_ended(&self) -> bool;
+    /// The key before which all further places lie; `None` if it is known that no more follow.
+    fn next_key(&self) -> Option<u64>;
 }
 
 struct PageScan<'a> {
@@ -84,24 +111,49 @@ struct PageScan<'a> {
     query: &'a ListQuery,
     /// The executions found so far. Their older rows are skipped.
     visited_ids: HashSet<ExecutionId>,
-    matches: Vec<(Sequence, Execution)>,
+    matches: Vec<FoundExecution>,
+    /// Whether the executions themselves are asked for, and not only their summaries.
+    wants_executions: bool,
+    /// How many first rows may still be searched for a text.
+    texts_left: usize,
 }
 
-impl PageScan<'_> {
+impl<'a> PageScan<'a> {
+    fn new(shared: &'a SharedStore, query: &'a ListQuery, wants_executions: bool) -> Self {
+        Self {
+            shared,
+            query,
+            visited_ids: HashSet::new(),
+            matches: Vec::new(),
+            wants_executions,
+            texts_left: limits::LIST_TEXTS_SEARCHED_MAX,
+        }
+    }
+
+    /// The executions of the page, newest first, and where the next page begins.
+    fn find_matches(mut self) -> Result<(Vec<FoundExecution>, Option<Sequence>)> {
+        let (shared, query) = (self.shared, self.query);
+        let next_key = match OpenIndexSource::from_query(shared, query)? {
+            Some(open) => self.fill_page(open)?,
+            None => self.fill_page(JournalAndIndexSource::from_query(shared, query)?)?,
+        };
+        // An execution that moved meanwhile was found at an older place.
+        self.matches.sort_by_key(|found| Reverse(found.last_key));
+        Ok((self.matches, next_key))
+    }
+
     /// Fills the page, and returns the key before which the next page begins. All newer places have been looked at.
     fn fill_page(&mut self, mut source: impl PositionSource) -> Result<Option<Sequence>> {
-        let mut last_key = None;
         loop {
             let positions = source.read_next_portion()?;
             let visited_count = self.visit_positions(&positions)?;
-            if let Some(last) = visited_count.checked_sub(1) {
-                last_key = Some(Sequence(positions[last].key));
-            }
-            if visited_count < positions.len() {
-                return Ok(last_key);
+            if let Some(last) =
+                visited_count.checked_sub(1).filter(|_| visited_count < positions.len())
+            {
+                return Ok(Some(Sequence(positions[last].key)));
             }
             if positions.is_empty() || self.is_full() {
-                return Ok(last_key.filter(|_| !source.has_ended()));
+                return Ok(source.next_key().map(Sequence));
             }
         }
     }
@@ -128,7 +180,11 @@ impl PageScan<'_> {
         position: &RowPosition,
         head: Option<u64>,
     ) -> Result<()> {
-        if self.visited_ids.contains(&position.id) {
+        let is_refused = |summary: &ExecutionSummary| !self.query.admits_summary(summary);
+        // If the execution moved since, a later row of it was visited before.
+        if position.summary.as_ref().is_some_and(is_refused)
+            || self.visited_ids.contains(&position.id)
+        {
             return Ok(());
         }
         let last_key = read_last_row_key(transaction, &position.id, head)?;
@@ -140,22 +196,142 @@ impl PageScan<'_> {
         if !self.query.admits_last_key(Sequence(last_key)) {
             return Ok(());
         }
-        let stored =
-            reader::load(transaction, &position.id, head)?.ok_or_else(missing_execution_error)?;
-        if self.query.admits_execution(&stored.execution) {
-            self.matches.push((Sequence(last_key), stored.execution));
+        let indexed = position.summary.as_ref().filter(|_| last_key == position.key);
+        let (summary, execution) = match indexed {
+            Some(summary) if !self.wants_executions => (summary.clone(), None),
+            indexed => {
+                let stored = reader::load(transaction, &position.id, head)?;
+                let execution = stored.ok_or_else(missing_execution_error)?.execution;
+                let summary = ExecutionSummary {
+                    first_key: indexed.map_or(0, |summary| summary.first_key),
+                    ..ExecutionSummary::new(&execution)
+                };
+                (summary, Some(execution))
+            }
+        };
+        if self.query.admits_summary(&summary) && self.holds_text(transaction, &summary, head)? {
+            self.matches.push(FoundExecution { last_key, summary, execution });
         }
         Ok(())
     }
 
+    /// Whether an execution holds the text of the query.
+    fn holds_text(
+        &mut self,
+        transaction: &ReadTransaction,
+        summary: &ExecutionSummary,
+        head: Option<u64>,
+    ) -> Result<bool> {
+        let Some(text) = self.query.text.as_ref().filter(|text| !text.is_in_summary(summary))
+        else {
+            return Ok(true);
+        };
+        self.texts_left = self.texts_left.saturating_sub(1);
+        let row = match summary.first_key {
+            0 => reader::read_rows(transaction, &summary.id, &BTreeSet::from([1]), head)?.pop(),
+            key => reader::read_row(transaction, key)?,
+        };
+        let row = row.ok_or_else(missing_execution_error)?;
+        text.is_in_inputs(&row, |digest| reader::read_content(transaction, digest))
+    }
+
     fn is_full(&self) -> bool {
-        self.matches.len() >= self.query.limit
+        self.matches.len() >= self.query.limit || self.texts_left == 0
     }
 }
 
-/// All journal rows before `before`, up to the limit for one page.
+/// The rows that are not indexed yet, and then the index.
+struct JournalAndIndexSource<'a> {
+    journal: JournalSource<'a>,
+    index: IndexSource<'a>,
+}
+
+impl<'a> JournalAndIndexSource<'a> {
+    fn from_query(shared: &'a SharedStore, query: &'a ListQuery) -> Result<Self> {
+        let indexed_to = shared.read(index::read_indexed_to)?;
+        let journal =
+            JournalSource { after: indexed_to, ..JournalSource::from_query(shared, query) };
+        let end = journal.before.min(indexed_to.saturating_add(1));
+        Ok(Self { journal, index: IndexSource::from_query(shared, query, end) })
+    }
+}
+
+impl PositionSource for JournalAndIndexSource<'_> {
+    fn read_next_portion(&mut self) -> Result<Vec<RowPosition>> {
+        if !self.journal.is_exhausted {
+            let positions = self.journal.read_next_portion()?;
+            // An empty portion before the end of the rows means that the limit for one page is reached.
+            if !positions.is_empty() || !self.journal.is_exhausted {
+                return Ok(positions);
+            }
+        }
+        self.index.read_next_portion()
+    }
+
+    fn next_key(&self) -> Option<u64> {
+        self.journal.next_key().or_else(|| self.index.next_key())
+    }
+}
+
+/// The summaries that have the terms of a query.
+struct IndexSource<'a> {
+    shared: &'a SharedStore,
+    scan: TermScan,
+    /// A summary that last moved before this time ends the scan.
+    since: Option<Timestamp>,
+    query: &'a ListQuery,
+}
+
+impl<'a> IndexSource<'a> {
+    fn from_query(shared: &'a SharedStore, query: &'a ListQuery, end: u64) -> Self {
+        let project = query.project.as_deref().filter(|_| query.roots_only);
+        let labels = query.labels.iter().map(|(name, value)| index::label_term(name, value));
+        let mut terms: Vec<_> = labels.collect();
+        terms.extend(query.state.map(index::state_term));
+        terms.extend(query.workflow.as_ref().map(index::workflow_term));
+        terms.extend(project.map(index::project_term));
+        let since = query.since.map(|since| since.minus(limits::LIST_CLOCK_SLACK));
+        let scan = TermScan::new(terms, end, limits::LIST_INDEX_READS_MAX);
+        Self { shared, scan, since, query }
+    }
+}
+
+impl PositionSource for IndexSource<'_> {
+    fn read_next_portion(&mut self) -> Result<Vec<RowPosition>> {
+        loop {
+            let scan = &mut self.scan;
+            let mut summaries = self.shared.read(|read| scan.read_next(read, ROWS_PER_READ))?;
+            if summaries.is_empty() {
+                return Ok(Vec::new());
+            }
+            let is_older = |(_, summary): &(u64, ExecutionSummary)| {
+                self.since.is_some_and(|since| summary.updated_at < since)
+            };
+            if let Some(first) = summaries.iter().position(is_older) {
+                summaries.truncate(first);
+                self.scan.finish();
+            }
+            summaries.retain(|(_, summary)| self.query.admits_summary(summary));
+            if !summaries.is_empty() || self.scan.next_key().is_none() {
+                let positions = summaries.into_iter().map(|(key, summary)| RowPosition {
+                    key,
+                    id: summary.id.clone(),
+                    summary: Some(summary),
+                });
+                return Ok(positions.collect());
+            }
+        }
+    }
+
+    fn next_key(&self) -> Option<u64> {
+        self.scan.next_key()
+    }
+}
+
+/// The journal rows between `after` and `before`, up to the limit for one page.
 struct JournalSource<'a> {
     shared: &'a SharedStore,
+    after: u64,
     before: u64,
     rows_left: usize,
     is_exhausted: bool,
@@ -165,6 +341,7 @@ impl<'a> JournalSource<'a> {
     fn from_query(shared: &'a SharedStore, query: &ListQuery) -> Self {
         Self {
             shared,
+            after: 0,
             before: query.before.map_or(u64::MAX, |before| before.0),
             rows_left: shared.options.list_scanned_max,
             is_exhausted: false,
@@ -176,15 +353,16 @@ impl PositionSource for JournalSource<'_> {
     fn read_next_portion(&mut self) -> Result<Vec<RowPosition>> {
         let max_rows = if self.is_exhausted { 0 } else { self.rows_left };
         let max_rows = max_rows.min(ROWS_PER_READ);
-        let positions = self.shared.read(|read| read_newest_rows(read, self.before, max_rows))?;
+        let keys = self.after.saturating_add(1).min(self.before)..self.before;
+        let positions = self.shared.read(|read| read_newest_rows(read, keys, max_rows))?;
         self.is_exhausted |= positions.len() < max_rows;
         self.rows_left -= positions.len();
         self.before = positions.last().map_or(self.before, |place| place.key);
         Ok(positions)
     }
 
-    fn has_ended(&self) -> bool {
-        self.is_exhausted
+    fn next_key(&self) -> Option<u64> {
+        (!self.is_exhausted).then_some(self.before)
     }
 }
 
@@ -217,25 +395,26 @@ impl PositionSource for OpenIndexSource {
         Ok(self.0.by_ref().take(ROWS_PER_READ).collect())
     }
 
-    fn has_ended(&self) -> bool {
-        self.0.as_slice().is_empty()
+    fn next_key(&self) -> Option<u64> {
+        self.0.as_slice().first().map(|place| place.key + 1)
     }
 }
 
-/// The newest rows before `before`, at most `max_rows`.
+/// The newest rows with these keys, at most `max_rows`.
 fn read_newest_rows(
     transaction: &ReadTransaction,
-    before: u64,
+    keys: Range<u64>,
     max_rows: usize,
 ) -> Result<Vec<RowPosition>> {
     let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
-    let rows = journal.range(..before).map_err(redb_error)?.rev();
+    let rows = journal.range(keys).map_err(redb_error)?.rev();
     rows.take(max_rows)
         .map(|entry| {
             let (key, bytes) = entry.map_err(redb_error)?;
             Ok(RowPosition {
                 key: key.value(),
                 id: record::decode_row_execution_id(bytes.value())?,
+                summary: None,
             })
         })
         .collect()
@@ -263,7 +442,7 @@ fn read_last_positions(shared: &SharedStore, ids: &[ExecutionId]) -> Result<Vec<
         let to_position = |(id, head): (&ExecutionId, _)| {
             let key = read_last_row_key(transaction, id, head)
                 .map_err(|error| error.with_context("execution_id", id.as_str()))?;
-            Ok(RowPosition { key, id: id.clone() })
+            Ok(RowPosition { key, id: id.clone(), summary: None })
         };
         ids.iter().zip(heads).map(to_position).collect()
     })

@@ -9,9 +9,9 @@ use std::{
 
 use super::{
     BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution,
-    ListPage, ListQuery, LoadedExecution, PastChange, PlacedEntry, Position, RefusedCall, Store,
-    TelemetryEntry, TelemetryQuery, digest_search::DigestSearch, find_named_contents, merge,
-    record,
+    ExecutionSummary, ListPage, ListQuery, LoadedExecution, PastChange, PlacedEntry, Position,
+    RefusedCall, Store, TelemetryEntry, TelemetryQuery, digest_search::DigestSearch,
+    find_named_contents, merge, record,
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, Row, Sequence, clock::Timestamp, error::Result,
@@ -311,8 +311,7 @@ impl MemoryState {
     fn list(&self, query: &ListQuery) -> ListPage {
         let all = self.executions.values();
         let matches = all.filter(|one| query.admits_last_key(Sequence(one.last_key)));
-        let mut matches: Vec<_> =
-            matches.filter(|one| query.admits_execution(&one.execution)).collect();
+        let mut matches: Vec<_> = matches.filter(|one| self.admits(query, one)).collect();
         matches.sort_unstable_by_key(|one| Reverse(one.last_key));
         let has_more = matches.len() > query.limit;
         matches.truncate(query.limit);
@@ -324,6 +323,18 @@ impl MemoryState {
                 .map(|one| (Sequence(one.last_key), Execution::clone(&one.execution)))
                 .collect(),
         }
+    }
+
+    fn admits(&self, query: &ListQuery, stored: &StoredExecution) -> bool {
+        let summary = ExecutionSummary::new(&stored.execution);
+        query.admits_summary(&summary)
+            && query.text.as_ref().is_none_or(|text| {
+                let load = |digest| Ok(self.contents.get(&digest).cloned());
+                let first_row = self.find_row(&summary.id, 1);
+                text.is_in_summary(&summary)
+                    || first_row
+                        .is_some_and(|row| text.is_in_inputs(&row, load).unwrap_or_default())
+            })
     }
 
     fn next_key(&mut self) -> u64 {

@@ -18,6 +18,7 @@ mod fault;
 mod file;
 mod holder;
 mod identity;
+mod index;
 mod list;
 mod lock;
 
@@ -32,6 +33,7 @@ mod redb_store;
 mod redo;
 mod rewrite;
 mod shared;
+mod sizes;
 mod sweep;
 mod writer;
 
@@ -43,22 +45,24 @@ use std::{
 
 pub use self::{
     backend::{FileHook, FileOperation},
-    deletion::{Deletion, StoreStats, find_row_contents},
+    deletion::{Deletion, find_row_contents},
     digest_search::find_named_contents,
+    index::ExecutionSummary,
     memory::MemoryStore,
     options::Options,
     paths::{DAMAGED_SUFFIX, FILE_NAME},
     redb_store::{OwnedDirectory, RedbStore, StoreCounts},
+    sizes::{StoreSizes, TableSize},
     sweep::ContentSweep,
 };
 pub use self::{fault::store_busy_error, holder::lock_holder_pid};
 pub use midex_domain::operation::BoxFuture;
 use midex_domain::{
-    Digest, Execution, ExecutionId, Row, Sequence, State, StepId, WorkflowName,
+    Digest, Event, Execution, ExecutionId, Row, Sequence, State, StepId, WorkflowName,
     clock::Timestamp,
     error::{Code, Error, Result},
     event::OwnerEpoch,
-    limits,
+    label::Labels,
 };
 
 /// A store of executions. Every implementation keeps this contract, and one test suite checks them all: the module
@@ -133,6 +137,29 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// [`midex_domain::limits::LIST_SCANNED_MAX`] journal rows.
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<ListPage>>;
 
+    /// Like [`Store::list`], but with what the index knows of each execution, which is read faster.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn list_summaries(&self, query: ListQuery) -> BoxFuture<'_, Result<SummaryPage>> {
+        Box::pin(async move {
+            let page = self.list(query).await?;
+            let summaries = page.executions.iter();
+            let summaries = summaries.map(|(_, execution)| ExecutionSummary::new(execution));
+            Ok(SummaryPage { summaries: summaries.collect(), next_key: page.next_key })
+        })
+    }
+
+    /// Does a step of the index of executions, small enough not to delay other calls, if at least `rows_min` rows are not
+    /// indexed. Returns false if there was nothing to do.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn update_index(&self, _rows_min: u64) -> BoxFuture<'_, Result<bool>> {
+        // A store in memory has no index.
+        Box::pin(async { Ok(false) })
+    }
+
     /// The open executions that must be woken before this instant, according to the `due` of their commits, earliest
     /// first, at most `limit`.
     fn due_executions(
@@ -169,24 +196,13 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// the rows that are stored during the sweep.
     fn sweep(&self, sweep: ContentSweep) -> BoxFuture<'_, Result<ContentSweep>>;
 
-    /// How many executions there are, by workflow and state. An execution that moves during the count may be counted twice
-    /// or not at all.
-    fn stats(&self) -> BoxFuture<'_, Result<StoreStats>> {
-        Box::pin(async {
-            let mut stats = StoreStats::default();
-            let mut query = ListQuery { limit: limits::LIST_LIMIT_MAX, ..ListQuery::default() };
-            loop {
-                let page = self.list(query.clone()).await?;
-                for (_, execution) in page.executions {
-                    let key = (execution.workflow().clone(), execution.state());
-                    *stats.executions.entry(key).or_default() += 1;
-                }
-                if page.next_key.is_none() {
-                    return Ok(stats);
-                }
-                query.before = page.next_key;
-            }
-        })
+    /// The sizes of the file and its tables. Reads all pages of the tables.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn sizes(&self) -> BoxFuture<'_, Result<StoreSizes>> {
+        // A store in memory is not measured.
+        Box::pin(async { Ok(StoreSizes::default()) })
     }
 
     /// Waits until every accepted request has been stored, then closes. Later calls answer `STORE_UNAVAILABLE`.
@@ -388,6 +404,14 @@ pub struct ListQuery {
     pub workflow: Option<WorkflowName>,
     /// Only those started for this project.
     pub project: Option<String>,
+    /// Only those with all of these labels.
+    pub labels: Labels,
+    /// Only those that last moved at this time or later.
+    pub since: Option<Timestamp>,
+    /// Only those that last moved before this time.
+    pub until: Option<Timestamp>,
+    /// Only those whose id, inputs, reason or failure holds this text, whatever the case of its letters.
+    pub text: Option<SearchText>,
     /// Only executions whose last transition lies before this key: the `next` of the previous page.
     pub before: Option<Sequence>,
     /// How many at most; 0 lists nothing, and has no next page.
@@ -405,15 +429,71 @@ impl ListQuery {
         self.before.is_none_or(|before| last < before)
     }
 
-    /// Whether the query admits this execution, wherever its last transition lies.
-    pub fn admits_execution(&self, execution: &Execution) -> bool {
-        let is_of_project = |project| execution.project() == Some(project);
-        self.state.is_none_or(|state| execution.state() == state)
-            && !(self.open_only && execution.state().is_final())
-            && !(self.roots_only && execution.parent().is_some())
-            && (self.workflow.as_ref()).is_none_or(|name| execution.workflow() == name)
+    /// Whether the query admits this execution, wherever its last transition lies, and apart from its text.
+    pub fn admits_summary(&self, summary: &ExecutionSummary) -> bool {
+        let is_of_project = |project| summary.project.as_deref() == Some(project);
+        let has_label = |(name, value): (&String, &String)| summary.labels.get(name) == Some(value);
+        self.state.is_none_or(|state| summary.state == state)
+            && !(self.open_only && summary.state.is_final())
+            && !(self.roots_only && summary.is_child)
+            && (self.workflow.as_ref()).is_none_or(|name| summary.workflow == *name)
             && self.project.as_deref().is_none_or(is_of_project)
+            && self.labels.iter().all(has_label)
+            && self.since.is_none_or(|since| summary.updated_at >= since)
+            && self.until.is_none_or(|until| summary.updated_at < until)
     }
+}
+
+/// A text that lists search for.
+#[derive(Clone, Debug)]
+pub struct SearchText(String);
+
+impl SearchText {
+    /// The text, in lower case.
+    pub fn new(text: &str) -> Self {
+        Self(text.to_lowercase())
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        text.to_lowercase().contains(&self.0)
+    }
+
+    /// Whether the summary of an execution holds the text.
+    pub fn is_in_summary(&self, summary: &ExecutionSummary) -> bool {
+        self.is_in(summary.id.as_str()) || self.is_in(&summary.reason)
+    }
+
+    /// Whether the inputs of an execution hold the text. `row` is its first row, and `load_content` reads inputs that do not
+    /// lie in it.
+    ///
+    /// # Errors
+    /// Those of `load_content`.
+    pub fn is_in_inputs(
+        &self,
+        row: &Row,
+        load_content: impl FnOnce(Digest) -> Result<Option<Arc<[u8]>>>,
+    ) -> Result<bool> {
+        let Some(Event::Created(created)) = row.events.first() else {
+            return Ok(false);
+        };
+        let Some(inputs) = &created.inputs else {
+            return Ok(false);
+        };
+        if let Some(inline) = &inputs.inline {
+            return Ok(self.is_in(inline.as_str()));
+        }
+        let content = load_content(inputs.digest)?;
+        Ok(content.is_some_and(|bytes| self.is_in(&String::from_utf8_lossy(&bytes))))
+    }
+}
+
+/// A page of summaries, in the order of a [`ListPage`].
+#[derive(Clone, Debug, Default)]
+pub struct SummaryPage {
+    /// The summaries.
+    pub summaries: Vec<ExecutionSummary>,
+    /// Where the next page begins, if more may follow; `None` at the end.
+    pub next_key: Option<Sequence>,
 }
 
 /// A page of executions, ordered by their last transition, newest first.

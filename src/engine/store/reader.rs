@@ -173,6 +173,13 @@ pub(super) fn read_rows(
     Ok(found)
 }
 
+/// The row at a key.
+pub(super) fn read_row(transaction: &ReadTransaction, key: u64) -> Result<Option<Row>> {
+    let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
+    let bytes = journal.get(key).map_err(redb_error)?;
+    bytes.map(|bytes| Ok(record::decode_row(bytes.value())?.1)).transpose()
+}
+
 /// Every row of one execution, oldest first.
 pub(super) fn read_history(
     transaction: &ReadTransaction,

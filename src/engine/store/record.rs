@@ -17,14 +17,15 @@ use midex_domain::{
 const RECORD_VERSION: u8 = 1;
 /// The version of snapshots, in their first byte. Version 1 ends before the pages of lists, version 2 before the origin of
 /// a fork and the two fields of a rewind, versions 3 and 4 before the purged inputs, version 5 before the pace,
-/// version 6 before the notes on visits and the errors among signals. Since version 4 the state may be left out.
-const SNAPSHOT_VERSION: u8 = 7;
+/// version 6 before the notes on visits and the errors among signals, version 7 before the labels. Since version 4 the
+/// state may be left out.
+const SNAPSHOT_VERSION: u8 = 8;
 
 /// The revision of the row that creates an execution.
 const FIRST_REVISION: u64 = 1;
 
-/// The bytes of these eight fields where all are empty.
-const EMPTY_FIELDS: [u8; 8] = [0; 8];
+/// The bytes of these nine fields where all are empty.
+const EMPTY_FIELDS: [u8; 9] = [0; 9];
 
 /// The space reserved for what a transition adds to a snapshot.
 const SNAPSHOT_GROWTH_BYTES: usize = 256;
@@ -82,6 +83,7 @@ pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Option<Ex
         4 if body != [0] => decode(&[body, &EMPTY_FIELDS[4..]].concat())?,
         5 if body != [0] => decode(&[body, &EMPTY_FIELDS[5..]].concat())?,
         6 if body != [0] => decode(&[body, &EMPTY_FIELDS[6..]].concat())?,
+        7 if body != [0] => decode(&[body, &EMPTY_FIELDS[8..]].concat())?,
         _ => decode(body)?,
     };
     if execution.as_ref().map_or(FIRST_REVISION, Execution::revision) != revision {
@@ -188,7 +190,7 @@ fn check_version(version: u8, latest: u8) -> Result<()> {
     }
 }
 
-fn encode(prefix: Vec<u8>, value: &impl Serialize) -> Result<Vec<u8>> {
+pub(super) fn encode(prefix: Vec<u8>, value: &impl Serialize) -> Result<Vec<u8>> {
     serialize_with_flavor(value, Buffer(prefix))
         .map_err(|error| Error::internal("a record cannot be encoded").with_source(error))
 }
@@ -214,7 +216,7 @@ impl Flavor for Buffer {
     }
 }
 
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
         Ok(_) => Err(damaged_database_error("a stored record is too long")),

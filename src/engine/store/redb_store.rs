@@ -17,14 +17,14 @@ use tokio::sync::{Semaphore, oneshot};
 use super::{
     BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution,
     ExaminationProgress, ExaminedPortion, ListPage, ListQuery, LoadedExecution, PlacedEntry,
-    Position, RefusedCall, Store, TelemetryQuery,
+    Position, RefusedCall, Store, StoreSizes, SummaryPage, TelemetryQuery,
     batch::{EncodedPastChange, OpenIndexChange, WriteRequest},
-    check_commit, examine, file, list,
+    check_commit, examine, file, index, list,
     lock::DirectoryLock,
     options::Options,
     paths, reader, record,
     shared::SharedStore,
-    store_closed_error, sweep,
+    sizes, store_closed_error, sweep,
     writer::{QueuedRequest, Writer, WriterMessage},
 };
 use midex_domain::{
@@ -370,6 +370,24 @@ impl Store for RedbStore {
                 None => reader::read_telemetry(shared, &query),
             });
             entries.await
+        })
+    }
+
+    fn list_summaries(&self, query: ListQuery) -> BoxFuture<'_, Result<SummaryPage>> {
+        Box::pin(self.read_blocking(move |shared| list::list_summaries(shared, &query)))
+    }
+
+    fn sizes(&self) -> BoxFuture<'_, Result<StoreSizes>> {
+        Box::pin(self.read_blocking(sizes::measure_store))
+    }
+
+    fn update_index(&self, rows_min: u64) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async move {
+            let plan = self.read_blocking(move |shared| index::plan_change(shared, rows_min));
+            let Some(change) = plan.await? else {
+                return Ok(false);
+            };
+            self.send_write(WriteRequest::Index(change)).await.map(|_| true)
         })
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use redb::{ReadTransaction, ReadableTable as _, TableError};
 
 use super::{
-    batch::{CANDIDATES_TABLE, JOURNAL_TABLE, WriteRequest},
+    batch::{CANDIDATES_TABLE, JOURNAL_TABLE, TOMBSTONES_TABLE, WriteRequest},
     digest_search::DigestSearch,
     fault::redb_error,
     shared::SharedStore,
@@ -25,6 +25,8 @@ pub struct ContentSweep {
     /// The rows before this key were searched.
     pub(crate) searched_before: u64,
     pub(crate) is_search_complete: bool,
+    /// The tombstones that are still to be removed: the old ones, and the oldest ones beyond the limit.
+    pub(crate) expired_tombstones: Vec<String>,
     pub(crate) is_done: bool,
 }
 
@@ -37,6 +39,7 @@ impl ContentSweep {
             named: Arc::default(),
             searched_before: 0,
             is_search_complete: false,
+            expired_tombstones: Vec::new(),
             is_done: false,
         }
     }
@@ -57,6 +60,8 @@ pub(super) fn search_slice(shared: &SharedStore, mut sweep: ContentSweep) -> Res
     shared.read(|transaction| {
         if sweep.unnamed.is_none() {
             sweep.unnamed = Some(Arc::new(read_candidates(transaction)?));
+            sweep.expired_tombstones =
+                read_expired_tombstones(transaction, sweep.tombstones_before)?;
         }
         let unnamed = sweep.unnamed.get_or_insert_default();
         if unnamed.is_empty() {
@@ -92,11 +97,40 @@ pub(super) fn next_freeing(mut sweep: ContentSweep) -> (ContentSweep, WriteReque
     let unnamed: Vec<_> =
         std::iter::from_fn(|| rest.pop_first()).take(limits::SWEEP_FREED_TOGETHER_MAX).collect();
     let named: Vec<_> = std::mem::take(&mut sweep.named).iter().copied().collect();
-    sweep.is_done = rest.is_empty();
+    let tombstones_left =
+        sweep.expired_tombstones.len().saturating_sub(limits::TOMBSTONES_REMOVED_TOGETHER_MAX);
+    let tombstones = sweep.expired_tombstones.split_off(tombstones_left);
+    sweep.is_done = rest.is_empty() && tombstones_left == 0;
     sweep.unnamed = Some(Arc::new(rest));
-    let (searched_before, tombstones_before) = (sweep.searched_before, sweep.tombstones_before);
-    let request = WriteRequest::Free { unnamed, named, searched_before, tombstones_before };
+    let searched_before = sweep.searched_before;
+    let request = WriteRequest::Free { unnamed, named, searched_before, tombstones };
     (sweep, request)
+}
+
+/// The tombstones of deletions before an instant, and the oldest ones of the others beyond [`limits::TOMBSTONES_MAX`].
+fn read_expired_tombstones(
+    transaction: &ReadTransaction,
+    before: Timestamp,
+) -> Result<Vec<String>> {
+    let table = match transaction.open_table(TOMBSTONES_TABLE) {
+        Ok(table) => table,
+        // Nothing was ever deleted here.
+        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        Err(error) => return Err(redb_error(error)),
+    };
+    let (mut expired, mut kept) = (Vec::new(), Vec::new());
+    for entry in table.iter().map_err(redb_error)? {
+        let (id, at) = entry.map_err(redb_error)?;
+        let list = if at.value() < before.milliseconds() { &mut expired } else { &mut kept };
+        list.push((at.value(), id.value().to_owned()));
+    }
+    if let Some(excess) =
+        kept.len().checked_sub(limits::TOMBSTONES_MAX).filter(|excess| *excess > 0)
+    {
+        kept.select_nth_unstable(excess - 1);
+        expired.extend(kept.drain(..excess));
+    }
+    Ok(expired.into_iter().map(|(_, id)| id).collect())
 }
 
 fn read_candidates(transaction: &ReadTransaction) -> Result<BTreeSet<Digest>> {

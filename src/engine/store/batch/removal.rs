@@ -12,11 +12,10 @@ use crate::store::{
     Deletion,
     changes::{DeletedRows, LogChange},
     fault::redb_error,
-    record, revision_conflict_error,
+    index, record, revision_conflict_error,
 };
 use midex_domain::{
     Digest, Sequence,
-    clock::Timestamp,
     error::{Error, Result},
 };
 
@@ -73,17 +72,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    pub(super) fn remove_tombstones(&mut self, before: Timestamp) -> Result<()> {
-        let tombstones = self.transaction.open_table(TOMBSTONES_TABLE).map_err(redb_error)?;
-        let mut expired = Vec::new();
-        for entry in tombstones.iter().map_err(redb_error)? {
-            let (id, at) = entry.map_err(redb_error)?;
-            if at.value() < before.milliseconds() {
-                expired.push(id.value().to_owned());
-            }
-        }
-        drop(tombstones);
-        expired.iter().try_for_each(|id| self.apply_change(LogChange::TombstoneRemoved(id)))
+    pub(super) fn remove_tombstones(&mut self, ids: &[String]) -> Result<()> {
+        ids.iter().try_for_each(|id| self.apply_change(LogChange::TombstoneRemoved(id)))
     }
 
     /// Makes a removal in the tables, and records it for the log.
@@ -123,6 +113,7 @@ pub(in crate::store) fn apply_removal(
             open.remove(id).map_err(redb_error)?;
             let mut tombstones = transaction.open_table(TOMBSTONES_TABLE).map_err(redb_error)?;
             tombstones.insert(id, rows.at()).map_err(redb_error)?;
+            index::remove_summary(transaction, rows.keys())?;
             let mut meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
             let next_key = rows.next_key().to_le_bytes();
             meta.insert(NEXT_KEY_KEY, next_key.as_slice()).map(drop)

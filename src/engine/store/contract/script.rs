@@ -141,6 +141,7 @@ impl Script {
                 parent: None,
                 lookup: None,
                 is_paced: false,
+                labels: midex_domain::label::Labels::new(),
             };
             return Execution::start(self.build_context(), start, now, &self.ids).unwrap();
         };

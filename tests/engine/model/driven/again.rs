@@ -41,6 +41,7 @@ impl Again for Pure {
                 parent: None,
                 lookup: None,
                 is_paced: false,
+                labels: Default::default(),
             },
             from_step: from.map(StepId::parse).transpose()?,
             inputs: Map::new(),

@@ -1,0 +1,61 @@
+//! Labels: pairs of a name and a value by which people find executions again.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    error::{Error, Result},
+    limits,
+};
+
+/// The labels of an execution, by name.
+pub type Labels = BTreeMap<String, String>;
+
+/// Parses a label as it is written on a command line: `NAME=VALUE`.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub fn parse_label(text: &str) -> std::result::Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("a label is NAME=VALUE, as pr=123")?;
+    check_label(name, value)?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Checks the labels that a caller gives.
+///
+/// # Errors
+/// `ARGUMENTS_INVALID` where a name or a value breaks its rules, or where there are more than [`limits::LABELS_MAX`].
+pub fn check_labels(labels: &Labels) -> Result<()> {
+    if labels.len() > limits::LABELS_MAX {
+        let message = format!("{} labels; at most {} are kept", labels.len(), limits::LABELS_MAX);
+        return Err(Error::argument_rule("/labels", "maxProperties", &message));
+    }
+    labels.iter().try_for_each(|(name, value)| {
+        check_label(name, value)
+            .map_err(|message| Error::argument_rule("/labels", "format", &message))
+    })
+}
+
+/// Checks one label.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub fn check_label(name: &str, value: &str) -> std::result::Result<(), String> {
+    let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
+    if name.is_empty()
+        || name.len() > limits::LABEL_NAME_BYTES_MAX
+        || !name.bytes().all(is_name_byte)
+    {
+        let shown: String = name.chars().take(limits::LABEL_NAME_BYTES_MAX).collect();
+        return Err(format!(
+            "`{shown}` cannot be the name of a label: it has letters, digits and `._-/`, at most {} of them",
+            limits::LABEL_NAME_BYTES_MAX
+        ));
+    }
+    if value.len() > limits::LABEL_VALUE_BYTES_MAX || value.chars().any(char::is_control) {
+        return Err(format!(
+            "the value of the label `{name}` has at most {} bytes, on one line",
+            limits::LABEL_VALUE_BYTES_MAX
+        ));
+    }
+    Ok(())
+}

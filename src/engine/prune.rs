@@ -1,0 +1,137 @@
+//! Prunes: removals of many executions that have ended, by rules about their age and number. A person asks for one, or the
+//! retention of the server does.
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::task::JoinSet;
+
+use super::Engine;
+use crate::store::{ExecutionSummary, ListQuery};
+use midex_domain::{
+    ExecutionId, State, WorkflowName,
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// A rule for the removal of executions that have ended. An execution is removed if all conditions that are given hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PruneRule {
+    /// The rule is about executions of this workflow.
+    pub workflow: Option<WorkflowName>,
+    /// The rule is about executions in this state.
+    pub state: Option<State>,
+    /// It ended longer ago than this.
+    pub older_than: Option<Duration>,
+    /// It is not one of the last executions, so many for each workflow, that the rule is about.
+    pub keep_last: Option<usize>,
+    /// It is not one of the last executions, so many in all, that the rule is about.
+    pub keep_total: Option<usize>,
+}
+
+impl PruneRule {
+    fn is_about(&self, summary: &ExecutionSummary) -> bool {
+        self.state.is_none_or(|state| summary.state == state)
+            && self.workflow.as_ref().is_none_or(|workflow| summary.workflow == *workflow)
+    }
+
+    /// Whether the rule has a condition. Without one it removes nothing.
+    fn has_condition(&self) -> bool {
+        self.older_than.is_some() || self.keep_last.is_some() || self.keep_total.is_some()
+    }
+}
+
+/// What a prune removes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrunePlan {
+    /// The executions, without their children, the one that moved first in front.
+    pub ids: Vec<ExecutionId>,
+    /// How many executions have ended, children not counted.
+    pub ended: usize,
+}
+
+/// What a prune removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PruneReport {
+    /// The executions that were removed, children not counted.
+    pub removed: usize,
+    /// Those that were kept because something that depends on them has not ended, or because they are being exported.
+    pub kept: usize,
+}
+
+impl Engine {
+    /// The executions that these rules remove: the first rule that is about an execution decides on it. An execution that is
+    /// open, and a child, is never among them.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn plan_prune(&self, rules: &[PruneRule]) -> Result<PrunePlan> {
+        let now = self.shared.clock.now();
+        let mut plan = PrunePlan::default();
+        // For each rule the executions seen so far, by workflow and in all.
+        let mut seen_by_workflow = HashMap::<(usize, WorkflowName), usize>::new();
+        let mut seen = vec![0; rules.len()];
+        let mut query = ListQuery {
+            roots_only: true,
+            limit: limits::SUMMARIES_LISTED_MAX,
+            ..ListQuery::default()
+        };
+        loop {
+            let page = self.shared.store.list_summaries(query.clone()).await?;
+            for summary in page.summaries.into_iter().filter(|summary| summary.is_over) {
+                plan.ended += 1;
+                let rule = rules.iter().position(|rule| rule.is_about(&summary));
+                let Some((index, rule)) = rule.map(|index| (index, &rules[index])) else {
+                    continue;
+                };
+                let place = seen_by_workflow.entry((index, summary.workflow)).or_default();
+                let (place_in_workflow, place_in_all) = (*place, seen[index]);
+                *place += 1;
+                seen[index] += 1;
+                let ended_at = summary.completed_at.unwrap_or(summary.updated_at);
+                let is_removed = rule.has_condition()
+                    && rule.older_than.is_none_or(|age| now.since(ended_at) > age)
+                    && rule.keep_last.is_none_or(|kept| place_in_workflow >= kept)
+                    && rule.keep_total.is_none_or(|kept| place_in_all >= kept);
+                if is_removed {
+                    plan.ids.push(summary.id);
+                }
+            }
+            query.before = page.next_key;
+            if query.before.is_none() {
+                break;
+            }
+        }
+        plan.ids.reverse();
+        Ok(plan)
+    }
+
+    /// Removes executions with their children. One that cannot be removed now is passed over.
+    ///
+    /// # Errors
+    /// Those of the store. What was removed before stays removed, and the same call removes the rest.
+    pub async fn prune(&self, ids: Vec<ExecutionId>) -> Result<PruneReport> {
+        let mut report = PruneReport::default();
+        for ids in ids.chunks(limits::PRUNED_TOGETHER_MAX) {
+            if self.shared.stopping.is_cancelled() {
+                return Err(super::server_stopping_error());
+            }
+            let _turn = self.shared.removals.write().await;
+            let mut deletions = JoinSet::new();
+            for id in ids.iter().cloned() {
+                let engine = self.clone();
+                deletions.spawn(async move { engine.delete_family(&id).await });
+            }
+            while let Some(deleted) = deletions.join_next().await {
+                match deleted
+                    .map_err(|error| Error::internal("a removal panicked").with_source(error))?
+                {
+                    Ok(_) => report.removed += 1,
+                    Err(error) if error.code() == Code::ExecutionStillOpen => report.kept += 1,
+                    Err(error) if error.code().is_missing_execution() => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(report)
+    }
+}

@@ -1,0 +1,409 @@
+//! The index of executions: finds those with a label, in a state, of a workflow or of a project without reading the others.
+//!
+//! Every execution has one summary, at the key of its last row. A posting for each of its terms leads to it. The index covers
+//! the journal up to a key that `meta.v1` holds, and follows it in the background: no transition waits for it, and it is not in
+//! the redo log. After a crash it is behind, and catches up. Lists read the rows after that key themselves. A file without an
+//! index gets one in the same way, so it can be rebuilt by removing its tables.
+
+use std::collections::HashMap;
+
+use redb::{ReadTransaction, ReadableTable as _, TableDefinition, TableError, WriteTransaction};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    batch::{JOURNAL_TABLE, META_TABLE},
+    fault::redb_error,
+    reader,
+    record::{self, damaged_database_error},
+    shared::SharedStore,
+};
+use midex_domain::{
+    Digest, Execution, ExecutionId, State, WorkflowName, clock::Timestamp, error::Result,
+    label::Labels, limits,
+};
+
+/// The key of an execution's last row → its summary.
+pub(super) const SUMMARIES_TABLE: TableDefinition<'_, u64, &[u8]> =
+    TableDefinition::new("summaries.v1");
+/// A term, and the key of a summary that has it.
+pub(super) const TERMS_TABLE: TableDefinition<'_, (u64, u64), ()> =
+    TableDefinition::new("terms.v1");
+/// The entry of `meta.v1` with the key up to which the journal is indexed, little-endian. It is missing without an index.
+pub(super) const INDEXED_TO_KEY: &str = "indexed_to";
+
+/// What lists and retentions need to know of an execution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExecutionSummary {
+    /// The execution.
+    pub id: ExecutionId,
+    /// Its workflow.
+    pub workflow: WorkflowName,
+    /// Its state.
+    pub state: State,
+    /// Whether it has ended.
+    pub is_over: bool,
+    /// Whether it is a child.
+    pub is_child: bool,
+    /// The project it was started for.
+    pub project: Option<String>,
+    /// Its labels.
+    pub labels: Labels,
+    /// When it was started.
+    pub started_at: Timestamp,
+    /// When it last moved.
+    pub updated_at: Timestamp,
+    /// When it ended.
+    pub completed_at: Option<Timestamp>,
+    /// The reason that was given for its state, and the message of its failure, shortened.
+    pub reason: String,
+    /// The number of its rows.
+    pub revision: u64,
+    /// The key of its first row; 0 where it is not known.
+    pub(crate) first_key: u64,
+}
+
+impl ExecutionSummary {
+    /// The summary of an execution.
+    pub fn new(execution: &Execution) -> Self {
+        let failure = execution.failure().map(|failure| failure.message.as_str());
+        let texts: Vec<_> = execution.reason().into_iter().chain(failure).collect();
+        Self {
+            id: execution.id().clone(),
+            workflow: execution.workflow().clone(),
+            state: execution.state(),
+            is_over: execution.is_over(),
+            is_child: execution.parent().is_some(),
+            project: execution.project().map(str::to_owned),
+            labels: execution.labels().clone(),
+            started_at: execution.started_at(),
+            updated_at: execution.updated_at(),
+            completed_at: execution.completed_at(),
+            reason: texts.join("\n").chars().take(limits::SEARCHED_REASON_CHARS).collect(),
+            revision: execution.revision(),
+            first_key: 0,
+        }
+    }
+
+    /// The terms under which it is found. Only roots have the term of their project, since lists of a project show roots.
+    fn terms(&self) -> Vec<u64> {
+        let project = self.project.as_deref().filter(|_| !self.is_child);
+        let labels = self.labels.iter().map(|(name, value)| label_term(name, value));
+        let mut terms = vec![state_term(self.state), workflow_term(&self.workflow)];
+        terms.extend(project.map(project_term));
+        terms.extend(labels);
+        terms
+    }
+}
+
+pub(super) fn state_term(state: State) -> u64 {
+    term("state", state.as_str())
+}
+
+pub(super) fn workflow_term(workflow: &WorkflowName) -> u64 {
+    term("workflow", workflow.as_str())
+}
+
+pub(super) fn project_term(project: &str) -> u64 {
+    term("project", project)
+}
+
+pub(super) fn label_term(name: &str, value: &str) -> u64 {
+    term("label", &format!("{name}={value}"))
+}
+
+/// Terms are hashes, which take eight bytes whatever they stand for. What is found by a term is compared with the query.
+fn term(kind: &str, value: &str) -> u64 {
+    let digest = Digest::compute(format!("{kind}\n{value}").as_bytes());
+    digest.as_bytes().iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte))
+}
+
+/// The key up to which the journal is indexed; 0 without an index.
+pub(super) fn read_indexed_to(transaction: &ReadTransaction) -> Result<u64> {
+    let meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
+    let Some(key) = meta.get(INDEXED_TO_KEY).map_err(redb_error)? else {
+        return Ok(0);
+    };
+    let key = key.value().try_into().map(u64::from_le_bytes);
+    key.map_err(|_| damaged_database_error("the place up to which it is indexed cannot be read"))
+}
+
+/// Decodes a stored summary.
+pub(super) fn decode_summary(bytes: &[u8]) -> Result<ExecutionSummary> {
+    record::decode(bytes)
+}
+
+/// A step of the index: the summaries that follow from the next rows of the journal.
+#[derive(Debug)]
+pub(super) struct IndexChange {
+    /// The journal was indexed up to this key before.
+    indexed_from: u64,
+    /// The journal is indexed up to this key then.
+    indexed_to: u64,
+    entries: Vec<IndexEntry>,
+}
+
+/// The change for one execution.
+#[derive(Debug)]
+struct IndexEntry {
+    id: ExecutionId,
+    /// The key of the row before those that are indexed now: its summary lies there, if it has one.
+    previous: Option<u64>,
+    /// The key of its last row, and its summary; `None` if it has later rows, which are indexed later.
+    summary: Option<(u64, Vec<u8>)>,
+}
+
+impl IndexChange {
+    /// The encoded size, for the batch that it is in.
+    pub(super) fn encoded_bytes(&self) -> usize {
+        let summaries = self.entries.iter().filter_map(|entry| entry.summary.as_ref());
+        summaries.map(|(_, bytes)| bytes.len()).sum()
+    }
+}
+
+/// The next step of the index; `None` if fewer than `rows_min` rows of the journal are not indexed.
+pub(super) fn plan_change(shared: &SharedStore, rows_min: u64) -> Result<Option<IndexChange>> {
+    let Some((mut change, last_keys)) = shared.read(|read| read_next_rows(read, rows_min))? else {
+        return Ok(None);
+    };
+    let heads = shared.uncovered_heads(change.entries.iter().map(|entry| &entry.id));
+    shared.read(|transaction| {
+        for (entry, head) in change.entries.iter_mut().zip(heads) {
+            let last_key = last_keys[&entry.id];
+            // The row is durable, even if its commit has not been answered yet.
+            let head = head.max(Some(last_key));
+            if reader::read_last_row_key(transaction, &entry.id, head)? != Some(last_key) {
+                continue;
+            }
+            let Some(stored) = reader::load(transaction, &entry.id, head)? else {
+                continue;
+            };
+            let mut summary = ExecutionSummary::new(&stored.execution);
+            summary.first_key = find_first_key(transaction, entry.previous, last_key)?;
+            entry.summary = Some((last_key, record::encode(Vec::new(), &summary)?));
+        }
+        Ok(())
+    })?;
+    Ok(Some(change))
+}
+
+/// The next rows that are not indexed: the executions that they belong to, and the key of the last one of each.
+fn read_next_rows(
+    transaction: &ReadTransaction,
+    rows_min: u64,
+) -> Result<Option<(IndexChange, HashMap<ExecutionId, u64>)>> {
+    let indexed_from = read_indexed_to(transaction)?;
+    let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
+    let last = journal.last().map_err(redb_error)?.map_or(0, |(key, _)| key.value());
+    if last.saturating_sub(indexed_from) < rows_min.max(1) {
+        return Ok(None);
+    }
+    let mut change = IndexChange { indexed_from, indexed_to: indexed_from, entries: Vec::new() };
+    let mut last_keys = HashMap::new();
+    let rows = journal.range(indexed_from + 1..).map_err(redb_error)?;
+    for entry in rows.take(limits::INDEXED_ROWS_MAX) {
+        let (key, bytes) = entry.map_err(redb_error)?;
+        let id = record::decode_row_execution_id(bytes.value())?;
+        if !last_keys.contains_key(&id) {
+            if last_keys.len() == limits::INDEXED_TOGETHER_MAX {
+                break;
+            }
+            let previous = record::decode_row_header(bytes.value())?.previous;
+            change.entries.push(IndexEntry { id: id.clone(), previous, summary: None });
+        }
+        last_keys.insert(id, key.value());
+        change.indexed_to = key.value();
+    }
+    Ok(Some((change, last_keys)))
+}
+
+/// The key of an execution's first row: known from its last summary, else found by its chain of rows.
+fn find_first_key(
+    transaction: &ReadTransaction,
+    previous: Option<u64>,
+    last_key: u64,
+) -> Result<u64> {
+    if let Some(previous) = previous
+        && let Some(summaries) = open_summaries(transaction)?
+        && let Some(bytes) = summaries.get(previous).map_err(redb_error)?
+    {
+        return Ok(decode_summary(bytes.value())?.first_key);
+    }
+    let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
+    let mut key = last_key;
+    loop {
+        let Some(bytes) = journal.get(key).map_err(redb_error)? else {
+            return Err(damaged_database_error("a chain of journal rows has a hole"));
+        };
+        match record::decode_row_header(bytes.value())?.previous {
+            Some(previous) => key = previous,
+            None => return Ok(key),
+        }
+    }
+}
+
+/// The table of summaries; `None` without an index.
+pub(super) fn open_summaries(
+    transaction: &ReadTransaction,
+) -> Result<Option<reader::JournalTable>> {
+    match transaction.open_table(SUMMARIES_TABLE) {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(redb_error(error)),
+    }
+}
+
+/// Makes a step of the index. `is_stored` tells whether there is an execution with this id. Does nothing if another step was
+/// made since this one was planned.
+pub(super) fn apply_change(
+    transaction: &WriteTransaction,
+    change: &IndexChange,
+    is_stored: impl Fn(&ExecutionId) -> Result<bool>,
+) -> Result<()> {
+    let mut meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
+    let indexed_to = meta.get(INDEXED_TO_KEY).map_err(redb_error)?;
+    let indexed_to = indexed_to.and_then(|key| key.value().try_into().ok());
+    if indexed_to.map_or(0, u64::from_le_bytes) != change.indexed_from {
+        return Ok(());
+    }
+    let mut summaries = transaction.open_table(SUMMARIES_TABLE).map_err(redb_error)?;
+    let mut terms = transaction.open_table(TERMS_TABLE).map_err(redb_error)?;
+    for IndexEntry { id, previous, summary } in &change.entries {
+        if let Some(previous) = previous {
+            remove_entry(&mut summaries, &mut terms, *previous)?;
+        }
+        let Some((key, bytes)) = summary else {
+            continue;
+        };
+        // It may have been deleted since the step was planned.
+        if !is_stored(id)? {
+            continue;
+        }
+        for term in decode_summary(bytes)?.terms() {
+            terms.insert((term, *key), ()).map_err(redb_error)?;
+        }
+        summaries.insert(key, bytes.as_slice()).map_err(redb_error)?;
+    }
+    meta.insert(INDEXED_TO_KEY, change.indexed_to.to_le_bytes().as_slice()).map_err(redb_error)?;
+    Ok(())
+}
+
+/// Removes the summary of a deleted execution, which lies at one of the keys of its rows.
+pub(super) fn remove_summary(
+    transaction: &WriteTransaction,
+    keys: impl Iterator<Item = u64>,
+) -> Result<()> {
+    let mut summaries = transaction.open_table(SUMMARIES_TABLE).map_err(redb_error)?;
+    let mut terms = transaction.open_table(TERMS_TABLE).map_err(redb_error)?;
+    for key in keys {
+        if remove_entry(&mut summaries, &mut terms, key)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn remove_entry(
+    summaries: &mut redb::Table<'_, u64, &'static [u8]>,
+    terms: &mut redb::Table<'_, (u64, u64), ()>,
+    key: u64,
+) -> Result<bool> {
+    let Some(bytes) = summaries.remove(key).map_err(redb_error)? else {
+        return Ok(false);
+    };
+    for term in decode_summary(bytes.value())?.terms() {
+        terms.remove((term, key)).map_err(redb_error)?;
+    }
+    Ok(true)
+}
+
+/// Reads the keys of summaries that have all of some terms, newest first.
+pub(super) struct TermScan {
+    terms: Vec<u64>,
+    /// The keys before this one were not read yet.
+    before: u64,
+    /// How many entries may still be read.
+    reads_left: usize,
+    is_exhausted: bool,
+}
+
+impl TermScan {
+    /// A scan of the summaries before a key.
+    pub(super) fn new(terms: Vec<u64>, before: u64, reads_max: usize) -> Self {
+        Self { terms, before, reads_left: reads_max, is_exhausted: false }
+    }
+
+    /// The key before which the scan continues; `None` if all summaries were read.
+    pub(super) fn next_key(&self) -> Option<u64> {
+        (!self.is_exhausted).then_some(self.before)
+    }
+
+    /// Ends the scan: nothing before its present place matters.
+    pub(super) fn finish(&mut self) {
+        self.is_exhausted = true;
+    }
+
+    /// The next summaries, at most `count`, each with its key. Empty at the end, or once the limit of entries is reached.
+    pub(super) fn read_next(
+        &mut self,
+        transaction: &ReadTransaction,
+        count: usize,
+    ) -> Result<Vec<(u64, ExecutionSummary)>> {
+        let mut found = Vec::new();
+        let Some(summaries) = open_summaries(transaction)? else {
+            self.is_exhausted = true;
+            return Ok(found);
+        };
+        if self.terms.is_empty() {
+            let count = count.min(self.reads_left);
+            for entry in summaries.range(..self.before).map_err(redb_error)?.rev().take(count) {
+                let (key, bytes) = entry.map_err(redb_error)?;
+                found.push((key.value(), decode_summary(bytes.value())?));
+            }
+            self.is_exhausted |= found.len() < count;
+            self.reads_left -= found.len();
+            self.before = found.last().map_or(self.before, |(key, _)| *key);
+            return Ok(found);
+        }
+        let postings = transaction.open_table(TERMS_TABLE).map_err(redb_error)?;
+        while found.len() < count && self.reads_left > 0 && !self.is_exhausted {
+            let Some(key) = self.find_common_key(&postings)? else {
+                break;
+            };
+            if let Some(bytes) = summaries.get(key).map_err(redb_error)? {
+                found.push((key, decode_summary(bytes.value())?));
+            }
+            self.reads_left = self.reads_left.saturating_sub(1);
+        }
+        Ok(found)
+    }
+
+    /// The latest key before the present place that all terms have.
+    fn find_common_key(
+        &mut self,
+        postings: &redb::ReadOnlyTable<(u64, u64), ()>,
+    ) -> Result<Option<u64>> {
+        let mut agreeing = 0;
+        let mut candidate = None;
+        for term in self.terms.iter().cycle() {
+            let end = candidate.map_or(self.before, |key: u64| key + 1);
+            let mut range = postings.range((*term, 0)..(*term, end)).map_err(redb_error)?;
+            let Some(entry) = range.next_back() else {
+                self.is_exhausted = true;
+                return Ok(None);
+            };
+            let key = entry.map_err(redb_error)?.0.value().1;
+            agreeing = if candidate == Some(key) { agreeing + 1 } else { 1 };
+            candidate = Some(key);
+            if agreeing == self.terms.len() {
+                self.before = key;
+                return Ok(candidate);
+            }
+            self.reads_left = self.reads_left.saturating_sub(1);
+            if self.reads_left == 0 {
+                self.before = key + 1;
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+}
