@@ -32,6 +32,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "midex list",
             "midex list executions --state open",
             "midex list executions --workflow bug-fix --json",
+            "midex list executions --label pr=123 --state failed --since 2d timeout",
         ],
     ),
     ("pause", &["midex pause", "midex pause @last --reason 'waits for the review'"]),
@@ -47,6 +48,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("diff", &["midex diff exec_01k exec_01k~2"]),
+    ("delete", &["midex delete exec_01k", "midex delete exec_01k exec_02m"]),
+    (
+        "prune",
+        &[
+            "midex prune --older-than 30d --dry-run",
+            "midex prune --state failed --older-than 7d --keep-last 10",
+        ],
+    ),
+    ("stats", &["midex stats", "midex stats --older-than 30d"]),
     (
         "signal",
         &["midex signal @last deployed", "midex signal exec_01k deployed --payload @result.json"],

@@ -10,6 +10,7 @@ use super::screen::{Screen, wrap_line};
 const COMMAND_GROUPS: &[(&str, &str)] = &[
     ("Run workflows", "run show list tail pause resume abandon retry rewind fork diff"),
     ("Unblock workflows", "approve signal resolve trust"),
+    ("Keep records", "delete prune stats"),
     ("Write workflows and agents", "new validate graph cat schema"),
     ("Call services", "catalog call"),
     ("Set up and maintain", "serve install config doctor demo bench hook completions help"),

@@ -35,6 +35,7 @@ mod picture;
 mod profile;
 mod prompt;
 mod question;
+mod records;
 mod refusal;
 mod resolve;
 mod retry;
@@ -132,6 +133,12 @@ enum CliCommand {
     Fork(retry::ForkArgs),
     /// Compare two executions: definition, inputs, steps, outputs and times
     Diff(diff::DiffArgs),
+    /// Delete executions that have ended, with their history and artifacts
+    Delete(records::DeleteArgs),
+    /// Remove executions that have ended, by age, state, workflow or number
+    Prune(records::PruneArgs),
+    /// Show how many executions there are, how long they took, and how much room they take
+    Stats(records::StatsArgs),
     /// Send a signal that a step waits for
     Signal(signal::SignalArgs),
     /// Approve or reject a gate on a terminal; without an execution, list the open gates
@@ -347,6 +354,9 @@ fn dispatch(
             &flags,
             out,
         )),
+        CliCommand::Delete(args) => run_to_end(records::delete(args, &config, out)),
+        CliCommand::Prune(args) => run_to_end(records::prune(args, &config, out)),
+        CliCommand::Stats(args) => run_to_end(records::stats(args, &config, out)),
         CliCommand::Signal(args) => run_to_end(signal::signal(args, &config, &flags, out)),
         CliCommand::Approve(args) => run_to_end(approve::approve(args, &config, &flags, out)),
         CliCommand::Resolve(args) => run_to_end(resolve::resolve(args, &config, &flags, out)),

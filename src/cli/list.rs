@@ -21,6 +21,7 @@ use midex_domain::{
     clock::{Clock, SystemClock},
     error::{Code, Error, Result},
     finding::{Finding, filter_errors},
+    label::{Labels, parse_label},
     limits,
     nearest::format_nearest_hint,
     view::{self, ExecutionRow},
@@ -37,12 +38,24 @@ pub struct ListArgs {
     /// What to list
     #[arg(value_enum, default_value_t)]
     pub what: ListSubject,
+    /// Only executions whose id, inputs, reason or failure holds this text
+    #[arg(value_name = "TEXT")]
+    pub text: Option<String>,
     /// Only executions in this state; `open` matches all that have not ended
     #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(ListRequest::states()))]
     pub state: Option<String>,
     /// Only executions of this workflow
     #[arg(long, value_name = "NAME")]
     pub workflow: Option<String>,
+    /// Only executions with this label; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_label)]
+    pub label: Vec<(String, String)>,
+    /// Only executions that changed since then: 2d or 12h ago, or an instant like 2030-01-31T09:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Only executions that changed last before then, in the same form
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
     /// List the executions of all projects, not only of this one
     #[arg(long)]
     pub all_projects: bool,
@@ -61,21 +74,34 @@ pub struct ListArgs {
 impl ListArgs {
     /// The given flags that apply only to executions, with their values.
     fn execution_flags(&self) -> Vec<(&'static str, Option<String>)> {
-        let valued = [("--state", &self.state), ("--workflow", &self.workflow)];
+        let valued = [
+            ("--state", &self.state),
+            ("--workflow", &self.workflow),
+            ("--since", &self.since),
+            ("--until", &self.until),
+        ];
         let value_flags = valued.into_iter().filter(|(_, value)| value.is_some());
         let switches = [("--all-projects", self.all_projects), ("--children", self.children)];
         let switches = switches.into_iter().filter(|(_, is_set)| *is_set);
         let value_flags = value_flags.map(|(flag, value)| (flag, value.clone()));
-        value_flags.chain(switches.map(|(flag, _)| (flag, None))).collect()
+        let labels = self.label.iter();
+        let labels = labels.map(|(name, value)| ("--label", Some(format!("{name}={value}"))));
+        value_flags.chain(labels).chain(switches.map(|(flag, _)| (flag, None))).collect()
     }
 
     /// Refuses flags for executions if something else is listed.
     fn check_flags(&self) -> Result<()> {
         let limit = self.limit.map(|limit| ("--limit", Some(limit.to_string())));
+        let subject = if self.what == ListSubject::Agents { "agents" } else { "workflows" };
+        if let Some(text) = &self.text {
+            let message = format!("a text searches executions, and {subject} are listed here");
+            return Err(Error::new(Code::UsageInvalid, message)
+                .with_context("text", quoted(text))
+                .with_action("Run `midex list executions {text}`, or leave {text} out"));
+        }
         let Some((flag, value)) = self.execution_flags().into_iter().chain(limit).next() else {
             return Ok(());
         };
-        let subject = if self.what == ListSubject::Agents { "agents" } else { "workflows" };
         let message = format!("{flag} chooses among executions, and {subject} are listed here");
         let error = Error::new(Code::UsageInvalid, message).with_context("flag", flag);
         Err(match value {
@@ -128,6 +154,8 @@ pub(super) async fn list_executions(
         "limit": fetch_limit.min(limits::LIST_LIMIT_MAX), "state": args.state,
         "workflow_name": args.workflow, "project": args.all_projects.then_some("*"),
         "children": args.children.then_some(true),
+        "labels": (!args.label.is_empty()).then(|| args.label.iter().cloned().collect::<Labels>()),
+        "since": args.since, "until": args.until, "text": args.text,
         "calls": (args.what == ListSubject::Calls).then_some(true)
     }));
     let mut link = ServerLink::new(config);
@@ -157,6 +185,7 @@ fn more_rows_note(args: &ListArgs, limit: usize, hidden_count: usize, flags: &st
     if hidden_count == 0 {
         return String::new();
     }
+    let text = args.text.iter().map(|text| format!(" {}", quoted(text)));
     let flag_text: String = args
         .execution_flags()
         .iter()
@@ -164,6 +193,7 @@ fn more_rows_note(args: &ListArgs, limit: usize, hidden_count: usize, flags: &st
             Some(value) => format!(" {flag} {}", quoted(value)),
             None => format!(" {flag}"),
         })
+        .chain(text)
         .collect();
     let (count, next_limit) = if hidden_count >= limits::LISTED_MORE_MAX {
         (format!("{} or more", limits::LISTED_MORE_MAX), limit.saturating_mul(10))

@@ -43,6 +43,7 @@ use midex_domain::{
     ExecutionId, State,
     clock::{Clock, SystemClock, SystemIds},
     error::{Code, Error, Result},
+    label::{Labels, parse_label},
     limits,
     view::{CurrentStep, HistoryRow, StatusView},
 };
@@ -64,6 +65,9 @@ pub(super) struct RunArgs {
     /// as the type that the workflow declares: as JSON, unless that type is `string`
     #[arg(long, value_name = "NAME=VALUE")]
     input: Vec<String>,
+    /// A label of the execution, to find it by; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_label)]
+    label: Vec<(String, String)>,
     #[command(flatten)]
     output_flags: OutputSourceArgs,
     /// Show the personas of agents in full, instead of one line each
@@ -128,6 +132,7 @@ pub(super) async fn run(
         inputs,
         inputs_flags,
         single_inputs,
+        labels: args.label.into_iter().collect(),
         has_declared_inputs: false,
         start_outcome: StartOutcome::NotStarted,
     };
@@ -231,6 +236,7 @@ struct WorkflowRunner<'a> {
     inputs_flags: Option<String>,
     /// The values of `--input` by name, as they were written.
     single_inputs: Vec<(String, String)>,
+    labels: Labels,
     /// Whether the workflow is known to declare its inputs.
     has_declared_inputs: bool,
     start_outcome: StartOutcome,

@@ -44,7 +44,6 @@ use std::{
 };
 
 use ractor::{Actor, ActorRef, rpc::CallResult};
-use serde_json::Value;
 use tokio::sync::{RwLock, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -81,7 +80,7 @@ use crate::{
 };
 use midex_domain::{
     Command, DecisionContext, Definition, Execution, ExecutionId, LifecycleAction, LifecycleChange,
-    Token, WorkflowLookup,
+    Token,
     clock::{Clock, IdSource},
     error::{Code, Error, Result},
     event::{OwnerEpoch, Parent},

@@ -18,6 +18,8 @@ use midex_domain::{
 pub struct PruneRule {
     /// The rule is about executions of this workflow.
     pub workflow: Option<WorkflowName>,
+    /// The rule is about executions of this project.
+    pub project: Option<String>,
     /// The rule is about executions in this state.
     pub state: Option<State>,
     /// It ended longer ago than this.
@@ -31,6 +33,7 @@ pub struct PruneRule {
 impl PruneRule {
     fn is_about(&self, summary: &ExecutionSummary) -> bool {
         self.state.is_none_or(|state| summary.state == state)
+            && (self.project.is_none() || self.project == summary.project)
             && self.workflow.as_ref().is_none_or(|workflow| summary.workflow == *workflow)
     }
 

@@ -18,7 +18,8 @@ mod orchestrator;
 mod providers;
 mod purge;
 mod question;
-mod removal;
+mod records;
+mod start;
 mod trust;
 mod turn;
 mod workflows;
@@ -40,11 +41,12 @@ pub use self::{
     author::{DefinitionSubject, ExecutionPlan, ResolvedInputs},
     exposed::{SessionAdvance, format_pace_token},
     flows::Flow,
-    list::ListRequest,
+    list::{ListRequest, parse_workflow},
     open::{StoreVerification, verify_store},
     options::{Environment, Options},
     orchestrator::ThreadPrompt,
     question::UserQuestion,
+    records::{PruneProgress, StoreFigures},
     turn::{ExecutionTurn, Turn},
     write::{WithReferences, WorkflowReference},
 };
@@ -73,15 +75,13 @@ use midex_domain::{
 };
 pub use midex_engine::{
     Cleanup, Examination, ForkRequest, LastTransition, Listener, Notifier, PrunePlan, PruneReport,
-    PruneRule, Retention, Topic, TopicName,
+    PruneRule, Retention, StoreStats, Topic, TopicName,
     store::{
         DAMAGED_SUFFIX as STORE_DAMAGED, ExaminationProgress, FILE_NAME as STORE_FILE,
         OwnedDirectory,
     },
 };
-use midex_engine::{
-    Engine, EnvironmentVariables, Environments, StartRequest, activity::Activities,
-};
+use midex_engine::{Engine, EnvironmentVariables, Environments, activity::Activities};
 use midex_folder::Folder;
 use midex_registry::{LiveDefinitions, Registry};
 
@@ -316,66 +316,6 @@ impl App {
         let _ = self.shared.open_outcome.subscribe().wait_for(|opened| *opened == Some(true)).await;
     }
 
-    /// Starts an execution (`workflow.start`). The project is the caller's if `project` is `None`.
-    pub async fn start(
-        &self,
-        workflow_name: &str,
-        execution_id: Option<ExecutionId>,
-        inputs: Option<Value>,
-        project: Option<String>,
-    ) -> Result<AdvanceReply> {
-        let definition = self.definition(workflow_name).await?;
-        let start = self.start_definition(definition.clone(), execution_id, inputs, project);
-        let mut advanced = start.await?;
-        advanced.warnings.extend(self.hidden_definition_warning(&definition));
-        Ok(advanced)
-    }
-
-    /// Like [`App::start`], for a definition that is already loaded.
-    async fn start_definition(
-        &self,
-        definition: Arc<Definition>,
-        execution_id: Option<ExecutionId>,
-        inputs: Option<Value>,
-        project: Option<String>,
-    ) -> Result<AdvanceReply> {
-        let project = self.prepare_start(&definition, project).await?;
-        let request = StartRequest {
-            execution_id,
-            project: Some(project),
-            inputs,
-            lookup: Some((*self.lookup).clone()),
-            ..StartRequest::new(definition)
-        };
-        self.engine().await?.start(request).await
-    }
-
-    /// Checks that an execution of this definition may be started, and sets the environment of its project, which is
-    /// returned: the caller's if `project` is `None`.
-    async fn prepare_start(
-        &self,
-        definition: &Arc<Definition>,
-        project: Option<String>,
-    ) -> Result<String> {
-        self.definitions.check_requirements(definition)?;
-        self.check_trust(definition).await?;
-        #[cfg(feature = "catalog")]
-        if self.shared.catalogs.is_some() && definition.operation_calls().next().is_some() {
-            // Load the user's latest catalog changes before the start.
-            self.catalog_set().await?;
-        }
-        let caller_project = self.caller_project();
-        let project = project.unwrap_or_else(|| caller_project.clone());
-        let environments = &self.shared.environments;
-        if project == caller_project {
-            // If several clients have this project open, the one that starts the execution sets the environment.
-            environments.set(&project, self.environment.clone());
-        } else if !environments.claim_project(&project, &self.environment) {
-            return Err(errors::foreign_environment_error(&project));
-        }
-        Ok(project)
-    }
-
     /// Completes a step (`workflow.next_step`).
     pub async fn next_step(
         &self,
@@ -412,7 +352,7 @@ impl App {
         } else {
             self.project_filter(request.project.clone())
         };
-        let query = request.into_query(project)?;
+        let query = request.into_query(project, self.now())?;
         self.engine().await?.list(query).await
     }
 
@@ -564,7 +504,8 @@ impl App {
         flag_value.map_or_else(String::new, |dir| format!(" --data-dir '{dir}'"))
     }
 
-    fn project_filter(&self, project: Option<String>) -> Option<String> {
+    /// The project to list: the caller's own if `None`; no filter for `*`.
+    pub fn project_filter(&self, project: Option<String>) -> Option<String> {
         let project = project.unwrap_or_else(|| self.caller_project());
         Some(project).filter(|project| project != ALL_PROJECTS_FILTER)
     }

@@ -77,6 +77,9 @@ impl WorkflowRunner<'_> {
             if let Some(inputs) = &inputs {
                 arguments["inputs"] = inputs.clone();
             }
+            if !self.labels.is_empty() {
+                arguments["labels"] = json!(self.labels);
+            }
             self.link.open().await?;
             self.start_outcome = StartOutcome::Unknown;
             self.source.draft.mark_inputs_sent();

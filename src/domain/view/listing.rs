@@ -14,6 +14,7 @@ use super::{
 use crate::{
     error::double_quotes,
     execution::Execution,
+    label::Labels,
     limits,
     state::State,
     truncate::{json_length, truncate_to_chars, truncate_value},
@@ -39,6 +40,9 @@ pub struct ExecutionRow {
     /// The execution that it is a child of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
 
 /// A page of executions, the one that moved last first.
@@ -62,6 +66,7 @@ pub fn execution_row(execution: &Execution) -> ExecutionRow {
         updated_at: execution.updated_at.to_string(),
         project: execution.project().map(str::to_owned),
         parent: execution.parent().map(|above| above.execution_id.to_string()),
+        labels: execution.labels().clone(),
     }
 }
 

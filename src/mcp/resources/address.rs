@@ -6,6 +6,7 @@ use super::{SKILL_URI_PREFIX, unknown_resource_error};
 use midex_domain::{
     ExecutionId, StepId,
     error::{Code, Error, Result, Violation},
+    label::Labels,
     limits,
     telemetry::EventType,
     uri,
@@ -261,6 +262,10 @@ impl Variables<'_> {
             state: self.take_query_value("state"),
             workflow: self.take_query_value("workflow"),
             project: self.take_query_value("project"),
+            labels: Labels::new(),
+            since: self.take_query_value("since"),
+            until: self.take_query_value("until"),
+            text: self.take_query_value("text"),
             is_call_list: false,
             should_include_children: self.take_query_value("children").as_deref() == Some("true"),
             limit: self.take_number("limit", 1..=limits::LIST_LIMIT_MAX)?,

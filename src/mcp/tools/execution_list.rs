@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use midex_domain::{error::Result, limits, view::ExecutionPage};
+use midex_domain::{error::Result, label::Labels, limits, view::ExecutionPage};
 use midex_server::app::{App, ListRequest};
 
 #[derive(Deserialize, JsonSchema)]
@@ -16,6 +16,15 @@ pub(super) struct Arguments {
     /// Directory of another, or *
     #[schemars(length(min = 1, max = limits::PROJECT_CHARS_MAX))]
     project: Option<String>,
+    labels: Option<Labels>,
+    /// 2d, or an instant
+    #[schemars(length(max = 100))]
+    since: Option<String>,
+    #[schemars(length(max = 100))]
+    until: Option<String>,
+    /// In id, inputs, reason
+    #[schemars(length(min = 1, max = limits::LIST_TEXT_CHARS_MAX))]
+    text: Option<String>,
     #[serde(default)]
     calls: bool,
     #[serde(default)]
@@ -41,6 +50,10 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionList
         state: arguments.state,
         workflow: arguments.workflow_name,
         project: arguments.project,
+        labels: arguments.labels.unwrap_or_default(),
+        since: arguments.since,
+        until: arguments.until,
+        text: arguments.text,
         is_call_list: arguments.calls,
         should_include_children: arguments.children,
         // Limit the rows to what fits into one answer, whatever limit was requested. The next page has the others.

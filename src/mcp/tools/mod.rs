@@ -21,6 +21,7 @@ mod lifecycle;
 mod missing;
 mod orchestrator;
 pub(super) mod personas;
+mod records;
 mod schemas;
 mod spelling;
 mod store_examine;

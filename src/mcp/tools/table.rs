@@ -5,6 +5,7 @@ use super::{
     ToolSpec, ToolWork, build_reply, catalog, catalog_import, catalog_settings, command_run,
     commands, execution_approve, execution_fork, execution_list, execution_resolve,
     execution_resume, execution_show, execution_signal, execution_wait, lifecycle, parse_arguments,
+    records,
     schemas::{fields_schema, list_answer_schema, reply_schema, view_schema},
     serialize_view, store_examine,
     toolset::{Toolset, Toolsets},
@@ -94,7 +95,7 @@ macro_rules! work {
 
 /// Every tool. Names are read at every start of the command line, so a row is constant, and its schemas are made when
 /// they are first needed.
-pub(super) static TOOL_TABLE: [ToolSpec; 55] = [
+pub(super) static TOOL_TABLE: [ToolSpec; 58] = [
     tool! { "workflow.start" "Start a workflow"
         "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
          and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
@@ -148,6 +149,9 @@ pub(super) static TOOL_TABLE: [ToolSpec; 55] = [
     tool! { "execution.abandon" "Abandon an execution"
         "Gives up an execution for good.",
         OPERATE, Remove, Answer(lifecycle::abandon_execution) -> shape },
+    tool! { "execution.delete" "Delete an execution"
+        "Deletes an ended execution with its history.",
+        OPERATE, Remove, Confirmed(records::confirm_delete, records::delete) },
     tool! { "execution.diverge" "Diverge an execution"
         "Ends an execution whose work took another path.",
         OPERATE, Remove, Answer(lifecycle::diverge_execution) -> shape },
@@ -327,6 +331,12 @@ pub(super) static TOOL_TABLE: [ToolSpec; 55] = [
     tool! { "execution.show" "Show an execution"
         "Reads the status, steps, history and artifacts of an execution at one revision.",
         PEOPLE, Read, Answer(execution_show::run) -> execution_show::output_schema },
+    tool! { "execution.prune" "Prune executions"
+        "Removes executions that have ended, by a rule; may need several calls.",
+        PEOPLE, Remove, Reply(records::prune) },
+    tool! { "store.stats" "Figures of the store"
+        "Counts executions and measures what is stored.",
+        PEOPLE, Read, Reply(records::stats) },
     tool! { "store.examine" "Examine the store"
         "Examines a small portion of what is stored.",
         PEOPLE, Read, Answer(store_examine::run) -> shape },

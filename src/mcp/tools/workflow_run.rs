@@ -11,6 +11,7 @@ use midex_domain::{
     State,
     error::{Code, Error, NextCall, Result, repeat_call},
     event::OutputFailure,
+    label::Labels,
     limits,
     state::Vocabulary,
     view::{CurrentStep, FailureView, StatusView, WaitView},
@@ -22,6 +23,7 @@ pub(super) struct Arguments {
     #[serde(flatten)]
     selection: DefinitionSelection,
     inputs: Option<Map<String, Value>>,
+    labels: Option<Labels>,
     #[schemars(
         range(min = 0, max = limits::WAIT_MAX.as_secs()),
         extend("default" = limits::WAIT_MAX.as_secs())
@@ -66,7 +68,8 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<StartedRun> {
     let subject = arguments.selection.into_subject("workflow.run")?;
     let definition = app.find_valid_definition(subject).await?;
     let warnings = app.hidden_definition_warning(&definition).into_iter().collect();
-    let started = app.start_run(definition, arguments.inputs.map(Value::Object)).await;
+    let labels = arguments.labels.unwrap_or_default();
+    let started = app.start_run(definition, arguments.inputs.map(Value::Object), labels).await;
     let execution_id = started.map_err(|error| match error.code() {
         // A manifest that is not saved has no details resource to suggest.
         Code::InputsInvalid => error.with_next(INVALID_INPUTS_CALL),

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{parse_execution_id, personas::KnownAgents};
-use midex_domain::{error::Result, limits, view::AdvanceReply};
+use midex_domain::{error::Result, label::Labels, limits, view::AdvanceReply};
 use midex_server::app::App;
 
 #[derive(Deserialize, JsonSchema)]
@@ -18,6 +18,7 @@ pub(super) struct Arguments {
     execution_id: Option<String>,
     #[schemars(description = "As workflow_details says")]
     inputs: Option<Map<String, Value>>,
+    labels: Option<Labels>,
     /// Directory of another
     #[schemars(length(min = 1, max = limits::PROJECT_CHARS_MAX))]
     project: Option<String>,
@@ -28,5 +29,7 @@ pub(super) struct Arguments {
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<AdvanceReply> {
     let id = arguments.execution_id.as_deref().map(parse_execution_id);
     let inputs = arguments.inputs.map(Value::Object);
-    app.start(&arguments.workflow_name, id.transpose()?, inputs, arguments.project).await
+    let labels = arguments.labels.unwrap_or_default();
+    let (name, project) = (&arguments.workflow_name, arguments.project);
+    app.start_with_labels(name, id.transpose()?, inputs, project, labels).await
 }

@@ -12,6 +12,7 @@ use midex_domain::{
     execution::{DecisionContext, DryRun},
     finding::has_errors,
     input::{InputReport, ProviderResolution},
+    label::Labels,
     limits,
 };
 use midex_registry::{self as registry, Manifest, ManifestCheck, Registry};
@@ -258,8 +259,9 @@ impl App {
         &self,
         definition: Arc<Definition>,
         inputs: Option<Value>,
+        labels: Labels,
     ) -> Result<ExecutionId> {
-        let start = self.start_definition(definition, None, inputs, None).await?;
+        let start = self.start_definition(definition, None, inputs, None, labels).await?;
         ExecutionId::parse(&start.execution_id)
     }
 }

@@ -18,6 +18,7 @@ use midex_domain::{
     execution::OperationFailure,
     finding::{Finding, has_errors},
     input::{InputReport, InputStatus},
+    label::Labels,
     limits,
     operation::BoxFuture,
 };
@@ -89,7 +90,7 @@ impl App {
         let definition = tokio::task::spawn_blocking(move || flow.definition()).await;
         let definition = definition
             .map_err(|error| Error::internal("a check panicked").with_source(error))??;
-        self.start_run(definition, Some(Value::Object(inputs))).await
+        self.start_run(definition, Some(Value::Object(inputs)), Labels::new()).await
     }
 
     /// Which workflow directory this caller's authoring tools write into.

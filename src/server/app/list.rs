@@ -2,10 +2,14 @@
 
 use midex_domain::{
     Sequence, State, WorkflowName,
+    clock::Timestamp,
     error::{Code, Error, Result, Violation},
+    label::Labels,
     limits,
+    span::HumanDuration,
+    view::PastPoint,
 };
-use midex_engine::store::ListQuery;
+use midex_engine::store::{ListQuery, SearchText};
 
 /// The filter for every project.
 pub(super) const ALL_PROJECTS_FILTER: &str = "*";
@@ -25,6 +29,14 @@ pub struct ListRequest {
     pub is_call_list: bool,
     /// Includes child executions.
     pub should_include_children: bool,
+    /// Only those with all of these labels.
+    pub labels: Labels,
+    /// Only those that last moved since then: an instant, or a duration before now.
+    pub since: Option<String>,
+    /// Only those that last moved before then, in the same form.
+    pub until: Option<String>,
+    /// Only those whose id, inputs, reason or failure holds this text.
+    pub text: Option<String>,
     /// The maximum number. [`limits::LIST_LIMIT_DEFAULT`] if `None`.
     pub limit: Option<usize>,
     /// The cursor of the previous page.
@@ -43,7 +55,7 @@ impl ListRequest {
     ///
     /// # Errors
     /// `ARGUMENTS_INVALID` if a filter or the cursor is invalid.
-    pub(super) fn into_query(self, project: Option<String>) -> Result<ListQuery> {
+    pub(super) fn into_query(self, project: Option<String>, now: Timestamp) -> Result<ListQuery> {
         let open_only = self.state.as_deref() == Some(OPEN_STATES_FILTER);
         let state = self.state.filter(|_| !open_only);
         Ok(ListQuery {
@@ -52,6 +64,10 @@ impl ListRequest {
             roots_only: !self.should_include_children,
             workflow: self.workflow.map(|name| parse_workflow(&name)).transpose()?,
             project,
+            labels: self.labels,
+            since: self.since.map(|text| parse_instant("since", &text, now)).transpose()?,
+            until: self.until.map(|text| parse_instant("until", &text, now)).transpose()?,
+            text: self.text.as_deref().map(SearchText::new),
             before: self.cursor.map(|text| parse_cursor(&text)).transpose()?,
             limit: self.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT),
         })
@@ -63,9 +79,28 @@ fn parse_state(text: &str) -> Result<State> {
         .ok_or_else(|| invalid_filter_error("state", text, &ListRequest::states().join(", ")))
 }
 
-pub(super) fn parse_workflow(text: &str) -> Result<WorkflowName> {
+/// Parses the name of a workflow in a filter.
+///
+/// # Errors
+/// `ARGUMENTS_INVALID`.
+pub fn parse_workflow(text: &str) -> Result<WorkflowName> {
     WorkflowName::parse(text)
         .map_err(|error| invalid_filter_error("workflow_name", text, error.message()))
+}
+
+/// Parses an instant, or a duration before now.
+fn parse_instant(name: &str, text: &str, now: Timestamp) -> Result<Timestamp> {
+    if let Ok(age) = text.parse::<HumanDuration>() {
+        return Ok(now.minus(age.duration()));
+    }
+    match text.parse() {
+        Ok(PastPoint::Time(time)) => Ok(time),
+        _ => Err(invalid_filter_error(
+            name,
+            text,
+            "2d, 12h, or an instant like 2030-01-31T09:00:00Z",
+        )),
+    }
 }
 
 fn parse_cursor(text: &str) -> Result<Sequence> {

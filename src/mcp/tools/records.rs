@@ -1,0 +1,98 @@
+//! `execution.delete`, and for midex's own commands `execution.prune` and `store.stats`.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::parse_execution_id;
+use crate::elicitation::{Confirmation, ConfirmationFallback};
+use midex_domain::{
+    State,
+    error::{Error, Result},
+    limits,
+};
+use midex_server::app::{App, PruneProgress, PruneRule, StoreFigures, parse_workflow};
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct DeleteArguments {
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    execution_id: String,
+    /// The user wants it
+    #[serde(default)]
+    confirm: bool,
+}
+
+/// The executions that were deleted: the one that was named, and its children.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ExecutionDeletion {
+    deleted: Vec<String>,
+}
+
+pub(super) async fn confirm_delete(
+    app: &App,
+    arguments: DeleteArguments,
+) -> Result<Option<Confirmation>> {
+    if arguments.confirm {
+        return Ok(None);
+    }
+    let id = parse_execution_id(&arguments.execution_id)?;
+    let execution = app.preview_deletion(&id).await?;
+    Ok(Some(Confirmation {
+        key: format!("execution.delete:{id}"),
+        message: format!(
+            "Delete the execution `{id}` of `{}`, which is {}, with its history and artifacts for good?",
+            execution.workflow_name, execution.state
+        ),
+        error_context: vec![("execution_id", id.to_string())],
+        fallback: ConfirmationFallback::Refuse,
+        requester: app.requester(),
+        version: None,
+    }))
+}
+
+pub(super) async fn delete(app: &App, arguments: DeleteArguments) -> Result<ExecutionDeletion> {
+    let id = parse_execution_id(&arguments.execution_id)?;
+    let deleted = app.delete(&id).await?;
+    Ok(ExecutionDeletion { deleted: deleted.iter().map(ToString::to_string).collect() })
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct PruneArguments {
+    /// Directory of another, or *
+    project: Option<String>,
+    state: Option<String>,
+    workflow_name: Option<String>,
+    /// Only what ended longer ago than so many seconds
+    older_than_s: Option<u64>,
+    /// How many of each workflow are kept
+    keep_last: Option<usize>,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+pub(super) async fn prune(app: &App, arguments: PruneArguments) -> Result<PruneProgress> {
+    let state = arguments.state.map(|text| {
+        let unknown = || Error::argument_rule("/state", "enum", "there is no such state");
+        State::parse(&text).ok_or_else(unknown)
+    });
+    let rule = PruneRule {
+        project: app.project_filter(arguments.project),
+        state: state.transpose()?,
+        workflow: arguments.workflow_name.map(|name| parse_workflow(&name)).transpose()?,
+        older_than: Some(Duration::from_secs(arguments.older_than_s.unwrap_or_default())),
+        keep_last: arguments.keep_last,
+        keep_total: None,
+    };
+    app.prune(rule, arguments.dry_run).await
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct StatsArguments {
+    /// What would be freed of what ended longer ago than so many seconds
+    older_than_s: Option<u64>,
+}
+
+pub(super) async fn stats(app: &App, arguments: StatsArguments) -> Result<StoreFigures> {
+    app.figures(arguments.older_than_s.map(Duration::from_secs)).await
+}
