@@ -52,7 +52,7 @@ async fn the_bytes_of_a_record_do_not_change() {
     ];
     // A snapshot, a journal row and a refusal. `cargo insta accept`, or the lines marked `+`, make it the present format.
     insta::assert_snapshot!(records.join("\n"), @r"
-    070200000000000000020000000000000001036f6e650474616c65ddc90ade507854328620c1e1976a51589ce941365c94c4b00b0f9310b20832ac00000780e69ad6a1828ed88a8ba0cb7615d41dfe8fe50d16cfa221cc0a5ddb82bdd40102d0afabfef962a0bfabfef962000002027330020100010001d0afabfef962010001a0bfabfef9620201814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689012a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f00000000000000000000000000027331010100010001a0bfabfef9620201000c730b69905c5ef7a4ca5269f7236540a0bfabfef9620000000000000000000000000000000000000000000200000000000000000000000000000000000000
+    080200000000000000020000000000000001036f6e650474616c65ddc90ade507854328620c1e1976a51589ce941365c94c4b00b0f9310b20832ac00000780e69ad6a1828ed88a8ba0cb7615d41dfe8fe50d16cfa221cc0a5ddb82bdd40102d0afabfef962a0bfabfef962000002027330020100010001d0afabfef962010001a0bfabfef9620201814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689012a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f00000000000000000000000000027331010100010001a0bfabfef9620201000c730b69905c5ef7a4ca5269f7236540a0bfabfef962000000000000000000000000000000000000000000020000000000000000000000000000000000000000
     0101000000000000000300000000000000036f6e6502a0bfabfef9620203010273300001000106777269746572002a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f1201127b2273756d6d617279223a22646f6e65227d01814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689e80702010273310001000106777269746572000c730b69905c5ef7a4ca5269f7236540a0bfabfef96200
     010e01036f6e65000d544f4b454e5f4558504952454409726566757365642033
     ");
@@ -198,7 +198,7 @@ async fn each_opening_after_a_transition_is_a_later_owner() {
 /// there.
 #[tokio::test]
 async fn snapshots_of_the_versions_before_are_read() {
-    for version in 1..=6 {
+    for version in 1..=7 {
         reads_snapshot_of_version(version).await;
     }
 }
@@ -216,7 +216,7 @@ async fn a_first_snapshot_refers_to_the_first_row() {
     let snapshot =
         stored::<&str>(&directory.path().join("executions.redb"), "executions.v1", "one");
     // The version, two numbers, and no state, in hexadecimal digits.
-    assert_eq!((snapshot.len(), &snapshot[..2], &snapshot[34..]), (2 * 18, "07", "00"));
+    assert_eq!((snapshot.len(), &snapshot[..2], &snapshot[34..]), (2 * 18, "08", "00"));
     change_snapshot(directory.path(), |bytes| bytes[0] = 4);
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
     assert_eq!(store.load(&tale.id).await.unwrap().unwrap().execution, now.execution);
@@ -234,14 +234,14 @@ async fn reads_snapshot_of_version(version: u8) {
     store.close().await.unwrap();
     change_snapshot(directory.path(), |bytes| {
         // The version, the revision and the key of the last row come first.
-        assert_eq!((bytes[0], bytes[17]), (7, 1));
+        assert_eq!((bytes[0], bytes[17]), (8, 1));
         if version < 4 {
             bytes.remove(17);
         }
         // The fields that later versions added are empty, a byte each.
-        let added = [8, 7, 4, 4, 3, 2][usize::from(version) - 1];
+        let added = [9, 8, 5, 5, 4, 3, 1][usize::from(version) - 1];
         let kept = bytes.len() - added;
-        assert_eq!(&bytes[kept..], &[0; 8][..added]);
+        assert_eq!(&bytes[kept..], &[0; 9][..added]);
         bytes.truncate(kept);
         bytes[0] = version;
     });

@@ -10,6 +10,7 @@ mod disk;
 mod examine;
 mod failure;
 mod faults;
+mod find;
 mod forgetful;
 mod format;
 mod histories;

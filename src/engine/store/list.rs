@@ -291,7 +291,10 @@ impl<'a> IndexSource<'a> {
         terms.extend(query.workflow.as_ref().map(index::workflow_term));
         terms.extend(project.map(index::project_term));
         let since = query.since.map(|since| since.minus(limits::LIST_CLOCK_SLACK));
-        let scan = TermScan::new(terms, end, limits::LIST_INDEX_READS_MAX);
+        let mut scan = TermScan::new(terms, end, limits::LIST_INDEX_READS_MAX);
+        if end <= 1 {
+            scan.finish();
+        }
         Self { shared, scan, since, query }
     }
 }

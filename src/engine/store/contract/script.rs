@@ -11,6 +11,7 @@ use midex_domain::{
     clock::{SeededIds, Timestamp},
     error::Result,
     execution::{Command, Report, StartArguments},
+    label::Labels,
 };
 
 /// A script that moves one execution, with everything that the store must hold of it.
@@ -22,6 +23,8 @@ pub struct Script {
     /// The id of the execution.
     pub id: ExecutionId,
     project: Option<String>,
+    labels: Labels,
+    inputs: Option<Value>,
     /// The execution as last stored; `None` before its first commit.
     pub execution: Option<Execution>,
     /// The position that the store returned last.
@@ -89,6 +92,8 @@ impl Script {
             seconds: 1_700_000_000,
             id: execution_id(name),
             project: None,
+            labels: Labels::new(),
+            inputs: None,
             execution: None,
             position: Position::default(),
             rows: Vec::new(),
@@ -110,6 +115,8 @@ impl Script {
             seconds: self.seconds,
             id: self.id.clone(),
             project: self.project.clone(),
+            labels: self.labels.clone(),
+            inputs: self.inputs.clone(),
             execution: self.execution.clone(),
             position: self.position,
             rows: self.rows.clone(),
@@ -124,6 +131,25 @@ impl Script {
         self
     }
 
+    /// The same script, whose execution has this label.
+    #[must_use]
+    pub fn with_label(mut self, name: &str, value: &str) -> Self {
+        self.labels.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The same script, whose execution is started with these inputs.
+    #[must_use]
+    pub fn with_inputs(mut self, inputs: Value) -> Self {
+        self.inputs = Some(inputs);
+        self
+    }
+
+    /// Makes the next transition happen after this second.
+    pub fn set_second(&mut self, second: i64) {
+        self.seconds = second;
+    }
+
     fn build_context(&self) -> DecisionContext<'_> {
         DecisionContext::new(&self.definition, Duration::from_secs(86_400))
     }
@@ -136,12 +162,12 @@ impl Script {
             let start = StartArguments {
                 id: self.id.clone(),
                 project: self.project.clone(),
-                inputs: None,
+                inputs: self.inputs.clone(),
                 defaults: DefaultSources::default(),
                 parent: None,
                 lookup: None,
                 is_paced: false,
-                labels: midex_domain::label::Labels::new(),
+                labels: self.labels.clone(),
             };
             return Execution::start(self.build_context(), start, now, &self.ids).unwrap();
         };
