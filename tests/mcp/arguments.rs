@@ -67,6 +67,10 @@ fn wrong_types(schema: &Value, path: &str) -> Vec<Broken> {
     if ["/output", "/payload", "/body"].contains(&path) {
         return Vec::new();
     }
+    // Listed without their choices.
+    if ["/format", "/source_type"].contains(&path) {
+        return samples().into_iter().map(wrong("enum")).collect();
+    }
     // A definition may come as an object too.
     let is_taken = |value: &Value| path == "/manifest" && value.is_object();
     let others = samples().into_iter().filter(|value| !is_of(kind, value) && !is_taken(value));
@@ -144,7 +148,9 @@ fn harmful(tool: &str, token: &Value) -> Map<String, Value> {
         "execution.resolve" => {
             json!({ "execution_id": WITNESS, "step_name": "x", "verdict": "retry" })
         }
-        "execution.retry" | "execution.fork" => json!({ "execution_id": WITNESS }),
+        "execution.retry" | "execution.fork" | "execution.delete" => {
+            json!({ "execution_id": WITNESS })
+        }
         "execution.diff" => json!({ "a": WITNESS, "b": WITNESS }),
         "execution.rewind" => json!({ "execution_id": WITNESS, "to_step": "x" }),
         "workflow.list" | "command.list" | "provider.list" | "catalog.list" => json!({}),
@@ -270,7 +276,7 @@ fn a_tool_that_there_is_not_is_not_found_whatever_its_name() {
         let call = json!({ "name": name, "arguments": { "execution_id": WITNESS } });
         let answer = witness.request("tools/call", call);
         fails_with(&answer["error"], -32602, "TOOL_NOT_FOUND");
-        answer.is_below(2300);
+        answer.is_below(2350);
     }
     witness.survives();
 }

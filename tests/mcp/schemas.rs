@@ -71,6 +71,8 @@ fn every_answer_of_every_tool_satisfies_the_tools_output_schema() {
         assert_eq!(answer["state"], state, "{tool}");
     }
     checked.call("execution.wait", json!({ "execution_id": "d" }));
+    let delete = json!({ "execution_id": "d", "confirm": true });
+    assert_eq!(checked.call("execution.delete", delete)["deleted"], json!(["d"]));
     let signal = json!({ "execution_id": "a", "signal": "s", "payload": [1] });
     assert_eq!(checked.call("execution.signal", signal)["state"], "paused");
     checked.call("execution.resume", json!({}));

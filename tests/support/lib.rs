@@ -72,7 +72,7 @@ pub const TASK_TOOLS: [&str; 3] =
     ["workflow.execute", "workflow.author_and_run", "workflow.repair_and_rerun"];
 
 /// Every other tool by the name that the documents have.
-pub const TOOLS: [&str; 44] = [
+pub const TOOLS: [&str; 45] = [
     "workflow.start",
     "workflow.next_step",
     "workflow.read",
@@ -87,6 +87,7 @@ pub const TOOLS: [&str; 44] = [
     "execution.diff",
     "execution.pause",
     "execution.abandon",
+    "execution.delete",
     "execution.diverge",
     "execution.fail",
     "workflow.list",

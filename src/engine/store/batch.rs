@@ -7,9 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use redb::{
-    ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction,
-};
+use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
 
 pub(super) use self::removal::apply_removal;
 use super::{
@@ -22,6 +20,9 @@ use super::{
     index::{self, IndexChange},
     record::{self, RowHeader, damaged_database_error},
     revision_conflict_error,
+    tables::{
+        CONTENT_TABLE, EXECUTIONS_TABLE, FORKS_TABLE, JOURNAL_TABLE, OPEN_TABLE, REFUSALS_TABLE,
+    },
 };
 use midex_domain::{
     Digest, ExecutionId, Row, Sequence,
@@ -29,48 +30,6 @@ use midex_domain::{
     error::{Error, Result},
     limits,
 };
-
-/// Execution id → snapshot.
-pub(super) const EXECUTIONS_TABLE: TableDefinition<'_, &str, &[u8]> =
-    TableDefinition::new("executions.v1");
-/// Key → row. Rows and refusals share one sequence of keys.
-pub(super) const JOURNAL_TABLE: TableDefinition<'_, u64, &[u8]> =
-    TableDefinition::new("journal.v1");
-/// The id of an execution that has not ended → its next deadline, in milliseconds.
-pub(super) const OPEN_TABLE: TableDefinition<'_, &str, Option<i64>> =
-    TableDefinition::new("open.v1");
-/// The id of a forked execution, the id of its fork.
-pub(super) const FORKS_TABLE: TableDefinition<'_, (&str, &str), ()> =
-    TableDefinition::new("forks.v1");
-/// The id of a deleted execution → the time of its deletion, in milliseconds.
-pub(super) const TOMBSTONES_TABLE: TableDefinition<'_, &str, i64> =
-    TableDefinition::new("tombstones.v1");
-/// The digests of contents that a deleted execution named, until a sweep has examined them.
-pub(super) const CANDIDATES_TABLE: TableDefinition<'_, &[u8; 32], ()> =
-    TableDefinition::new("candidates.v1");
-/// Digest → content.
-pub(super) const CONTENT_TABLE: TableDefinition<'_, &[u8; 32], &[u8]> =
-    TableDefinition::new("content.v1");
-/// Key → refusal.
-pub(super) const REFUSALS_TABLE: TableDefinition<'_, u64, &[u8]> =
-    TableDefinition::new("refusals.v1");
-/// Name → a property of the whole file.
-pub(super) const META_TABLE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta.v1");
-
-/// The entry of `meta.v1` with a journal key below which snapshots cover every row, little-endian. Each row holds such
-/// a key as of its own time, and the larger one counts. The entry may be missing.
-pub(super) const REPLAY_FROM_KEY: &str = "replay_from";
-
-/// The entry of `meta.v1` with a key that no row has, little-endian: the next key after the last deletion. The rows alone do
-/// not tell which keys were used, because a deletion removes rows. The entry may be missing.
-pub(super) const NEXT_KEY_KEY: &str = "next_key";
-
-/// The entry of `meta.v1` that holds the name of the format. Until the first release, each change of a record renames
-/// this entry, and the old name joins those that an opening refuses.
-pub(super) const FORMAT_KEY: &str = "file_format";
-
-/// The format of the file as a whole.
-pub(super) const FILE_FORMAT: &str = "midex-1";
 
 /// The writer's data about the file. Always rebuilt from the file alone.
 #[derive(Debug, Default)]

@@ -6,10 +6,7 @@ use redb::{Database, ReadTransaction, ReadableDatabase, TableHandle};
 
 use super::{
     backend::{Backend, DataFile},
-    batch::{
-        CONTENT_TABLE, EXECUTIONS_TABLE, FILE_FORMAT, FORMAT_KEY, JOURNAL_TABLE, META_TABLE,
-        OPEN_TABLE, REFUSALS_TABLE, WriterState,
-    },
+    batch::WriterState,
     fault::{catch_redb_panic, file_unusable_error, redb_error, redb_opening_error},
     lock::DirectoryLock,
     options::Options,
@@ -17,6 +14,10 @@ use super::{
     record::damaged_database_error,
     recovery, redo,
     shared::OpenDatabase,
+    tables::{
+        CONTENT_TABLE, EXECUTIONS_TABLE, FILE_FORMAT, FORMAT_KEY, JOURNAL_TABLE, META_TABLE,
+        OPEN_TABLE, REFUSALS_TABLE,
+    },
 };
 use midex_domain::error::{Code, Error, Result};
 

@@ -7,11 +7,11 @@ use redb::{ReadOnlyTable, ReadTransaction, Value};
 
 use super::{
     ExaminationProgress, ExaminedPortion, LoadedExecution,
-    batch::{CONTENT_TABLE, EXECUTIONS_TABLE, JOURNAL_TABLE, OPEN_TABLE},
     fault::redb_error,
     index, reader,
     record::damaged_database_error,
     shared::SharedStore,
+    tables::{CONTENT_TABLE, EXECUTIONS_TABLE, JOURNAL_TABLE, OPEN_TABLE},
 };
 use midex_domain::{Digest, ExecutionId, error::Result, limits};
 

@@ -17,12 +17,12 @@ use redb::{ReadTransaction, ReadableTableMetadata};
 
 use super::{
     DueExecution, ExecutionSummary, ListPage, ListQuery, SummaryPage,
-    batch::{JOURNAL_TABLE, OPEN_TABLE},
     fault::redb_error,
     index::{self, TermScan},
     reader,
     record::{self, damaged_database_error},
     shared::SharedStore,
+    tables::{JOURNAL_TABLE, OPEN_TABLE},
 };
 use midex_domain::{
     Execution, ExecutionId, Sequence,

@@ -35,6 +35,7 @@ mod rewrite;
 mod shared;
 mod sizes;
 mod sweep;
+mod tables;
 mod writer;
 
 use std::{

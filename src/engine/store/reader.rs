@@ -10,15 +10,15 @@ use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, TableError};
 
 use super::{
     ContentHolders, LoadedExecution, PlacedEntry, Position, TelemetryEntry, TelemetryQuery,
-    batch::{
-        CONTENT_TABLE, EXECUTIONS_TABLE, FORKS_TABLE, JOURNAL_TABLE, OPEN_TABLE, REFUSALS_TABLE,
-        TOMBSTONES_TABLE,
-    },
     digest_search::DigestSearch,
     fault::redb_error,
     merge,
     record::{self, SnapshotHeader, damaged_database_error},
     shared::SharedStore,
+    tables::{
+        CONTENT_TABLE, EXECUTIONS_TABLE, FORKS_TABLE, JOURNAL_TABLE, OPEN_TABLE, REFUSALS_TABLE,
+        TOMBSTONES_TABLE,
+    },
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, Row, Sequence,

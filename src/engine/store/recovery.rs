@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 
 use super::{
-    batch::{
-        EXECUTIONS_TABLE, JOURNAL_TABLE, META_TABLE, NEXT_KEY_KEY, REFUSALS_TABLE, REPLAY_FROM_KEY,
-        WriterState,
-    },
+    batch::WriterState,
     dirty::DirtySet,
     fault::redb_error,
     reader,
     record::{self, damaged_database_error},
+    tables::{
+        EXECUTIONS_TABLE, JOURNAL_TABLE, META_TABLE, NEXT_KEY_KEY, REFUSALS_TABLE, REPLAY_FROM_KEY,
+    },
 };
 use midex_domain::{ExecutionId, error::Result};
 

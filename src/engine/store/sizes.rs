@@ -3,14 +3,14 @@
 use redb::{Key, ReadTransaction, ReadableTableMetadata as _, TableDefinition, TableError, Value};
 
 use super::{
-    batch::{
+    fault::{file_unusable_error, redb_error},
+    paths,
+    shared::SharedStore,
+    tables::{
         CANDIDATES_TABLE, CONTENT_TABLE, EXECUTIONS_TABLE, FORKS_TABLE, JOURNAL_TABLE, OPEN_TABLE,
         REFUSALS_TABLE, TOMBSTONES_TABLE,
     },
-    fault::{file_unusable_error, redb_error},
-    index::{SUMMARIES_TABLE, TERMS_TABLE},
-    paths,
-    shared::SharedStore,
+    tables::{SUMMARIES_TABLE, TERMS_TABLE},
 };
 use midex_domain::error::Result;
 

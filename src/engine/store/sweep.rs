@@ -5,10 +5,11 @@ use std::{collections::BTreeSet, sync::Arc};
 use redb::{ReadTransaction, ReadableTable as _, TableError};
 
 use super::{
-    batch::{CANDIDATES_TABLE, JOURNAL_TABLE, TOMBSTONES_TABLE, WriteRequest},
+    batch::WriteRequest,
     digest_search::DigestSearch,
     fault::redb_error,
     shared::SharedStore,
+    tables::{CANDIDATES_TABLE, JOURNAL_TABLE, TOMBSTONES_TABLE},
 };
 use midex_domain::{Digest, clock::Timestamp, error::Result, limits};
 

@@ -69,7 +69,7 @@ pub(super) struct DiffArguments {
     a: String,
     #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
     b: String,
-    /// `next_offset` of the page before
+    /// The `next_offset`
     offset: Option<usize>,
 }
 

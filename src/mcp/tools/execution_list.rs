@@ -1,7 +1,7 @@
 //! `execution.list`.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use midex_domain::{error::Result, label::Labels, limits, view::ExecutionPage};
 use midex_server::app::{App, ListRequest};
@@ -22,7 +22,6 @@ pub(super) struct Arguments {
     since: Option<String>,
     #[schemars(length(max = 100))]
     until: Option<String>,
-    /// In id, inputs, reason
     #[schemars(length(min = 1, max = limits::LIST_TEXT_CHARS_MAX))]
     text: Option<String>,
     #[serde(default)]
@@ -38,14 +37,7 @@ pub(super) struct Arguments {
     cursor: Option<String>,
 }
 
-#[derive(Serialize, JsonSchema)]
-pub(super) struct ExecutionList {
-    success: bool,
-    #[serde(flatten)]
-    listing: ExecutionPage,
-}
-
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionList> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionPage> {
     let request = ListRequest {
         state: arguments.state,
         workflow: arguments.workflow_name,
@@ -60,5 +52,5 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionList
         limit: arguments.limit.map(|limit| limit.min(limits::LIST_LIMIT_DEFAULT)),
         cursor: arguments.cursor,
     };
-    Ok(ExecutionList { success: true, listing: app.list(request).await? })
+    app.list(request).await
 }

@@ -72,20 +72,36 @@ fn remove_null_type(property: &mut Value) {
 }
 
 /// The input schema, as it is listed. Strict hosts require a type for each property, so one that accepts any JSON is
-/// listed as an object. Bounds are left out, since refusals name them and they would only use up each model's context.
+/// listed as an object. Left out are bounds, defaults, and the choices of what midex recognizes by itself: refusals name
+/// them, and they would only use up each model's context.
 pub(super) fn listed_input_schema(input_schema: &Value) -> Value {
-    const BOUND_KEYWORDS: [&str; 5] = ["minLength", "maxLength", "maxItems", "minimum", "maximum"];
+    const OMITTED_KEYWORDS: [&str; 7] = [
+        "minLength",
+        "maxLength",
+        "maxItems",
+        "minimum",
+        "maximum",
+        "default",
+        "additionalProperties",
+    ];
+    const RECOGNIZED_PROPERTIES: [&str; 2] = ["format", "source_type"];
     let mut listed = input_schema.clone();
     if let Some(listed) = listed.as_object_mut() {
         // An empty `required` and a `false` are defaults, so leave them out.
         listed.retain(|_, value| *value != json!([]) && *value != json!(false));
     }
     let properties = listed.get_mut("properties").and_then(Value::as_object_mut);
-    for property in properties.into_iter().flat_map(Map::values_mut) {
+    for (name, property) in properties.into_iter().flatten() {
         // Recurse, since a property may have its own properties.
         *property = listed_input_schema(property);
         if let Some(property) = property.as_object_mut() {
-            property.retain(|key, _| !BOUND_KEYWORDS.contains(&key.as_str()));
+            let is_recognized = RECOGNIZED_PROPERTIES.contains(&name.as_str());
+            property.retain(|key, _| {
+                !OMITTED_KEYWORDS.contains(&key.as_str()) && !(is_recognized && key == "enum")
+            });
+            if is_recognized {
+                property.insert("type".to_owned(), json!("string"));
+            }
             let kind = if property.contains_key("enum") { "string" } else { "object" };
             let kind = match property.get("type") {
                 Some(Value::String(_)) => None,
@@ -95,7 +111,7 @@ pub(super) fn listed_input_schema(input_schema: &Value) -> Value {
             };
             property.extend(kind.map(|kind| ("type".to_owned(), kind)));
             if let Some(items) = property.get_mut("items").and_then(Value::as_object_mut) {
-                items.retain(|key, _| !BOUND_KEYWORDS.contains(&key.as_str()));
+                items.retain(|key, _| !OMITTED_KEYWORDS.contains(&key.as_str()));
             }
         }
     }

@@ -6,7 +6,7 @@ use super::{
     commands, execution_approve, execution_fork, execution_list, execution_resolve,
     execution_resume, execution_show, execution_signal, execution_wait, lifecycle, parse_arguments,
     records,
-    schemas::{fields_schema, list_answer_schema, reply_schema, view_schema},
+    schemas::{fields_schema, list_answer_schema, reply_schema},
     serialize_view, store_examine,
     toolset::{Toolset, Toolsets},
     workflow_delete, workflow_flows, workflow_get, workflow_list, workflow_next_step,
@@ -112,7 +112,7 @@ pub(super) static TOOL_TABLE: [ToolSpec; 58] = [
         RUN.union(OPERATE), Read, Reply(workflow_read::run) },
     tool! { "execution.list" "List executions"
         "Lists executions, last changed first.",
-        RUN.union(OPERATE), Read, Answer(execution_list::run) -> view_schema::<execution_list::ExecutionList> },
+        RUN.union(OPERATE), Read, Reply(execution_list::run) },
     tool! { "execution.resume" "What was I doing? / Resume an execution"
         "Call it when you lost your place. Without arguments: the task of the only open execution here, or all \
          that are open. With execution_id: its task, persona and tokens; a paused one goes on.",

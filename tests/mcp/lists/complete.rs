@@ -107,9 +107,9 @@ fn what_is_said_at_the_start_is_what_is_offered() {
     let said = String::from_utf8(said.stderr).unwrap();
     assert!(
         said.contains(
-            "Tools: 14 (workflow_read, execution_list, execution_resume, execution_wait, execution_signal, execution_resolve, execution_retry, \
+            "Tools: 15 (workflow_read, execution_list, execution_resume, execution_wait, execution_signal, execution_resolve, execution_retry, \
              execution_rewind, execution_fork, execution_diff, execution_pause, execution_abandon, \
-             execution_diverge, execution_fail)"
+             execution_delete, execution_diverge, execution_fail)"
         ),
         "{said}"
     );
@@ -118,5 +118,5 @@ fn what_is_said_at_the_start_is_what_is_offered() {
     let mut server = Server::run(project.command("serve --toolsets operate"));
     server.shake_hands();
     let tools = server.request("tools/list", json!({}))["result"]["tools"].clone();
-    assert_eq!(list(&tools).len(), 14);
+    assert_eq!(list(&tools).len(), 15);
 }

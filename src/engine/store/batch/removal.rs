@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use redb::{ReadableTable as _, Table, WriteTransaction};
 
-use super::{
-    Batch, CANDIDATES_TABLE, FORKS_TABLE, META_TABLE, NEXT_KEY_KEY, OPEN_TABLE, TOMBSTONES_TABLE,
-    missing_row_error,
-};
+use super::{Batch, missing_row_error};
 use crate::store::{
     Deletion,
     changes::{DeletedRows, LogChange},
     fault::redb_error,
     index, record, revision_conflict_error,
+    tables::{
+        CANDIDATES_TABLE, FORKS_TABLE, META_TABLE, NEXT_KEY_KEY, OPEN_TABLE, TOMBSTONES_TABLE,
+    },
 };
 use midex_domain::{
     Digest, Sequence,

@@ -15,14 +15,14 @@ use super::{
 };
 use crate::store::{
     backend::FileOperation,
-    batch::{
-        self, CONTENT_TABLE, EXECUTIONS_TABLE, FORKS_TABLE, JOURNAL_TABLE, OPEN_TABLE,
-        REFUSALS_TABLE,
-    },
+    batch::{self},
     changes::{self, LogChange},
     fault::{file_unusable_error, redb_error},
     options::Options,
     paths::{check_regular, keep_damaged_copy, redo_log_path},
+    tables::{
+        CONTENT_TABLE, EXECUTIONS_TABLE, FORKS_TABLE, JOURNAL_TABLE, OPEN_TABLE, REFUSALS_TABLE,
+    },
 };
 use midex_domain::error::{Code, Error, Result};
 

@@ -3,9 +3,9 @@
 use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 
 use crate::store::{
-    batch::{FILE_FORMAT, FORMAT_KEY, META_TABLE},
     fault::redb_error,
     record::damaged_database_error,
+    tables::{FILE_FORMAT, FORMAT_KEY, META_TABLE},
 };
 use midex_domain::error::Result;
 
