@@ -2,6 +2,7 @@
 
 pub mod advice;
 mod approve;
+mod backup;
 #[cfg(feature = "bench")]
 mod bench;
 mod call;
@@ -168,6 +169,14 @@ enum CliCommand {
     ///
     /// Warnings do not count: the exit code is 1 if a line begins with `fail`.
     Doctor,
+    /// Copy the store into a file, which `midex restore` puts back; a server may go on meanwhile
+    Backup(backup::BackupArgs),
+    /// Put a backup in the place of the store; no midex may be running on the data directory
+    ///
+    /// The backup is read whole and checked before anything changes.
+    Restore(backup::RestoreArgs),
+    /// Give unused space of the store back to the disk; no midex may be running on the data directory
+    Compact,
     /// Benchmark midex, and what limits it, on this machine and disk in about a minute
     ///
     /// It works in a separate directory next to the data directory, on the same disk, and removes it at the end.
@@ -219,6 +228,8 @@ struct ServeArgs {
     transports: serve::TransportArgs,
     #[command(flatten)]
     profile: profile::ProfileArgs,
+    #[command(flatten)]
+    backups: serve::BackupArgs,
 }
 
 /// All commands with their flags. `docs/commands.md` is generated from it, and the commands in the documentation are
@@ -312,7 +323,8 @@ fn dispatch(
     match cli.command {
         CliCommand::Serve(args) => {
             let snapshot_every = args.snapshot_every;
-            let config = Config { snapshot_every, ..config };
+            let backups = args.backups.schedule(&config);
+            let config = Config { snapshot_every, backups, ..config };
             run_to_end(serve::serve(config, args.transports, args.profile.into(), log))
         }
         CliCommand::Demo => {
@@ -378,6 +390,9 @@ fn dispatch(
         CliCommand::Catalog(command) => run_to_end(catalog::run_catalog(command, &config, out)),
         CliCommand::Call(args) => run_to_end(call::call(args, &config, out)),
         CliCommand::Schema(args) => schema::print_schema(&args, out),
+        CliCommand::Backup(args) => run_to_end(backup::back_up(args, &config, out)),
+        CliCommand::Restore(args) => backup::restore(&args, &config, out),
+        CliCommand::Compact => backup::compact(&config, out),
         CliCommand::Doctor => run_to_end(doctor::run_doctor(&config, files, out)),
         #[cfg(feature = "bench")]
         CliCommand::Bench(args) => run_to_end(bench::run_bench(args, &config, out)),

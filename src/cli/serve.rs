@@ -6,6 +6,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
 
 use clap::Args;
@@ -29,7 +30,7 @@ use midex_mcp::{
 };
 use midex_server::{
     app::{self, App},
-    config::Config,
+    config::{BackupSchedule, Config, parse_backup_interval},
 };
 
 /// How agents reach the server.
@@ -121,6 +122,34 @@ impl TransportArgs {
             ..streamable::Options::default()
         };
         Ok(Some((listener, options)))
+    }
+}
+
+/// When the server makes backups by itself.
+#[derive(Debug, Args)]
+pub(super) struct BackupArgs {
+    /// Make a backup whenever the last one is this old, such as 12h or 1d; without it, none is made
+    #[arg(long, value_name = "DURATION", value_parser = parse_backup_interval)]
+    backup_every: Option<Duration>,
+    /// How many of these backups are kept
+    #[arg(long, value_name = "N", default_value_t = limits::BACKUPS_KEPT_DEFAULT,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::BACKUPS_KEPT_MAX)))]
+    backup_keep: u32,
+    /// Where these backups are put [default: `backups` in the data directory]
+    #[arg(long, value_name = "DIR")]
+    backup_directory: Option<PathBuf>,
+}
+
+impl BackupArgs {
+    /// The schedule, if there is one.
+    pub(super) fn schedule(&self, config: &Config) -> Option<BackupSchedule> {
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        let directory = self.backup_directory.clone();
+        Some(BackupSchedule {
+            every: self.backup_every?,
+            keep: usize::try_from(self.backup_keep).unwrap_or(usize::MAX),
+            directory: absolute(directory.unwrap_or_else(|| config.data_dir.join("backups"))),
+        })
     }
 }
 

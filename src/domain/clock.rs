@@ -48,6 +48,20 @@ impl Timestamp {
         let milliseconds = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(milliseconds))
     }
+
+    /// The instant as a part of a file name. The order of such names is that of the instants.
+    pub fn to_file_name(self) -> String {
+        self.to_string().replace(':', "")
+    }
+
+    /// Reads what [`Timestamp::to_file_name`] wrote.
+    pub fn parse_file_name(text: &str) -> Option<Self> {
+        let (date, time) = text.split_at_checked("2026-01-01T".len())?;
+        let (hours, rest) = time.split_at_checked(2)?;
+        let (minutes, seconds) = rest.split_at_checked(2)?;
+        let instant: Self = format!("{date}{hours}:{minutes}:{seconds}").parse().ok()?;
+        (instant.to_file_name() == text).then_some(instant)
+    }
 }
 
 impl fmt::Display for Timestamp {

@@ -3,6 +3,7 @@
 pub mod activity;
 mod actor;
 mod attempt;
+mod backup;
 mod children;
 mod contents;
 mod deadlines;

@@ -1,6 +1,7 @@
 //! The use cases that MCP and the command line share. Opens the store and shuts everything down in order.
 
 mod author;
+mod backup;
 #[cfg(feature = "catalog")]
 mod catalog;
 #[cfg(feature = "catalog")]
@@ -39,6 +40,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     author::{DefinitionSubject, ExecutionPlan, ResolvedInputs},
+    backup::{compact_store, restore_store},
     exposed::{SessionAdvance, format_pace_token},
     flows::Flow,
     list::{ListRequest, parse_workflow},
@@ -77,8 +79,8 @@ pub use midex_engine::{
     Cleanup, Examination, ForkRequest, LastTransition, Listener, Notifier, PrunePlan, PruneReport,
     PruneRule, Retention, StoreStats, Topic, TopicName,
     store::{
-        DAMAGED_SUFFIX as STORE_DAMAGED, ExaminationProgress, FILE_NAME as STORE_FILE,
-        OwnedDirectory,
+        BackupReport, DAMAGED_SUFFIX as STORE_DAMAGED, ExaminationProgress,
+        FILE_NAME as STORE_FILE, OwnedDirectory,
     },
 };
 use midex_engine::{Engine, EnvironmentVariables, Environments, activity::Activities};

@@ -23,6 +23,7 @@ use midex_domain::{
     check::ServerCapabilities,
     error::{Code, Error, Result},
     limits,
+    span::HumanDuration,
 };
 use midex_engine::Secrets;
 use midex_registry::{DefinitionPlaces, LiveDefinitions, Registry, WorkflowBuilder, find_user_dir};
@@ -74,6 +75,19 @@ pub struct Config {
     /// Sources that catalogs may be imported from, besides the project and the user's directory: directories, and
     /// `HOST:PORT` of servers that are not public.
     pub import_from: Vec<String>,
+    /// When a server makes backups. `None`: never.
+    pub backups: Option<BackupSchedule>,
+}
+
+/// When a server makes backups, and how many it keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupSchedule {
+    /// A backup is made once the last one is this old.
+    pub every: Duration,
+    /// How many are kept, at least 1.
+    pub keep: usize,
+    /// Where they are.
+    pub directory: PathBuf,
 }
 
 impl Config {
@@ -103,6 +117,7 @@ impl Config {
             catalogs: authoring::find_catalog_paths()?,
             secrets_file: find_user_dir().map(|dir| dir.join("secrets")),
             import_from: Vec::new(),
+            backups: None,
         })
     }
 
@@ -266,6 +281,16 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|_| format!("`{text}` is not a duration: write 250ms, 10s, 5m or 24h"))?;
     Duration::try_from(duration).map_err(|_| format!("`{text}` is negative"))
+}
+
+/// Parses how often a backup is made: as in a definition, so also in days.
+pub fn parse_backup_interval(text: &str) -> Result<Duration, String> {
+    let every = text.parse::<HumanDuration>().map(HumanDuration::duration);
+    let every = every.map_err(|_| format!("`{text}` is not a duration: write 12h, 1d or 7d"))?;
+    if every >= limits::BACKUP_EVERY_MIN {
+        return Ok(every);
+    }
+    Err(format!("the time between two backups is at least {:?}", limits::BACKUP_EVERY_MIN))
 }
 
 /// Parses the lifetime of tokens, and checks that it is within its limits.

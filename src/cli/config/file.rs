@@ -92,14 +92,19 @@ impl ConfigFile {
         for (name, item) in document.iter() {
             let key = document.key(name).and_then(toml_edit::Key::span);
             let place = locate_span(text, key);
-            let setting = match name {
-                TRUST_KEY => context.check_trusted_projects(place, item).map(|()| None),
-                SECRETS_TABLE => context.parse_secrets(place, item).map(Some),
-                name => context.parse_setting(name, place, item).map(Some),
+            let settings = match name {
+                TRUST_KEY => {
+                    context.check_trusted_projects(place, item).err().map(Err).into_iter().collect()
+                }
+                SECRETS_TABLE => vec![context.parse_secrets(place, item)],
+                name => (context.parse_table(name, item))
+                    .unwrap_or_else(|| vec![context.parse_setting(name, place, item)]),
             };
-            match setting {
-                Ok(setting) => self.settings.extend(setting),
-                Err(finding) => self.findings.push(*finding),
+            for setting in settings {
+                match setting {
+                    Ok(setting) => self.settings.push(setting),
+                    Err(finding) => self.findings.push(*finding),
+                }
             }
         }
         self.findings = sort_and_limit(std::mem::take(&mut self.findings));
@@ -181,6 +186,23 @@ impl EntryContext<'_> {
             }
         }
         self.parse_setting(SECRET_HOST_FLAG, place, &Item::Value(pairs.into()))
+    }
+
+    /// The settings of a table `[NAME]`, each of whose keys is that of a flag after `NAME-`; `None` if there are no such
+    /// flags.
+    fn parse_table(
+        &self,
+        name: &str,
+        item: &Item,
+    ) -> Option<Vec<Result<FlagSetting, Box<Finding>>>> {
+        let prefix = format!("{name}-");
+        let table = item.as_table_like()?;
+        self.keys.iter().find(|key| key.name.starts_with(&prefix))?;
+        let settings = table.iter().map(|(key, value)| {
+            let place = table.key(key).and_then(toml_edit::Key::span);
+            self.parse_setting(&(prefix.clone() + key), locate_span(self.text, place), value)
+        });
+        Some(settings.collect())
     }
 
     fn parse_setting(

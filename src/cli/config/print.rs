@@ -151,16 +151,21 @@ fn settings_as_text(files: &ConfigFiles, settings: &[EffectiveSetting]) -> Strin
         .iter()
         .map(|setting| (&setting.name, format_value(&setting.value), describe_source(setting)))
         .collect();
+    let name_width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
     let width = rows.iter().map(|(_, value, _)| value.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for (name, value, origin) in rows {
-        let _ = writeln!(text, "{name:<15}  {value:<width$}  {origin}");
+        let _ = writeln!(text, "{name:<name_width$}  {value:<width$}  {origin}");
     }
     text.push('\n');
     for file in &files.0 {
         let path = replace_hidden_chars(&file.path.display().to_string());
         let state = if file.text.is_some() { "" } else { " (not there)" };
-        let _ = writeln!(text, "{:<15}  {path}{state}", format!("{}'s file", file.owner.as_str()));
+        let _ = writeln!(
+            text,
+            "{:<name_width$}  {path}{state}",
+            format!("{}'s file", file.owner.as_str())
+        );
     }
     text + &draw_findings(files)
 }

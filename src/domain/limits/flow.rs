@@ -1,4 +1,5 @@
-//! Limits of control flow: visits, repeats, fan-outs, hooks and compensations.
+//! Limits of control flow: visits, repeats, fan-outs, hooks and compensations; and of the removal and the backup of
+//! executions.
 
 use std::time::Duration;
 
@@ -153,6 +154,22 @@ pub const TOMBSTONE_KEPT: Duration = Duration::from_secs(7 * 86_400);
 pub const TOMBSTONES_MAX: usize = 100_000;
 /// Tombstones that one transaction removes.
 pub const TOMBSTONES_REMOVED_TOGETHER_MAX: usize = 500;
+/// Bytes of keys and values that a copy of the database writes in one transaction.
+pub const COPY_PORTION_BYTES: usize = 4 << 20;
+/// Time that a backup of a store in use works before it pauses.
+pub const BACKUP_SLICE: Duration = Duration::from_millis(10);
+/// How many times as long as it has worked a backup pauses.
+pub const BACKUP_PAUSE_FACTOR: u32 = 4;
+/// Longest pause of a backup.
+pub const BACKUP_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Smallest value of `--backup-every`.
+pub const BACKUP_EVERY_MIN: Duration = Duration::from_secs(60);
+/// How often a server looks whether a backup is due.
+pub const BACKUP_LOOK_EVERY: Duration = Duration::from_secs(60);
+/// Default number of backups that are kept, as set by `--backup-keep`.
+pub const BACKUPS_KEPT_DEFAULT: u32 = 7;
+/// Largest value of `--backup-keep`.
+pub const BACKUPS_KEPT_MAX: u32 = 10_000;
 /// How long after its time limit an activity that is still running is logged.
 pub const ACTIVITY_STOP_MAX: Duration = Duration::from_secs(1);
 /// Largest metadata that an activity reports with one attempt, as JSON text.

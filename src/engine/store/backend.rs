@@ -95,8 +95,8 @@ impl fmt::Debug for FileHook {
 pub(super) struct DataFile {
     file: File,
     hook: Option<FileHook>,
-    /// Records each sync that fails.
-    lock: Arc<DirectoryLock>,
+    /// Records each sync that fails. A copy has none: if a sync of it fails, it is removed.
+    lock: Option<Arc<DirectoryLock>>,
     /// The length of the file as this process has set it. Known once the opening is trusted.
     length: AtomicU64,
     /// Set once the data file or the lock file is found replaced or removed, or the data file is found cut. Nothing is
@@ -122,10 +122,23 @@ struct OpeningUndoLog {
 impl DataFile {
     /// Takes `file`. Until [`DataFile::keep_changes`] is called, closing it undoes every change.
     pub(super) fn new(file: File, hook: Option<FileHook>, lock: &Arc<DirectoryLock>) -> Arc<Self> {
+        Self::with_lock(file, hook, Some(Arc::clone(lock)))
+    }
+
+    /// Like [`DataFile::new`], for a file that is not the data file of the store.
+    pub(super) fn new_copy(file: File, hook: Option<FileHook>) -> Arc<Self> {
+        Self::with_lock(file, hook, None)
+    }
+
+    fn with_lock(
+        file: File,
+        hook: Option<FileHook>,
+        lock: Option<Arc<DirectoryLock>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             file,
             hook,
-            lock: Arc::clone(lock),
+            lock,
             length: AtomicU64::new(0),
             is_abandoned: AtomicBool::new(false),
             allocated_end: AtomicU64::new(0),
@@ -143,7 +156,8 @@ impl DataFile {
     /// Fails if the name `data` or the name of the lock file refers to another file now, or if the data file was cut.
     /// The failure is final: nothing is written to the file from then on, not even when it is closed.
     pub(super) fn check_names_and_length(&self, data: &Path) -> Result<()> {
-        let result = self.lock.check_names(data).and_then(|()| self.check_length(data));
+        let names = self.lock.as_ref().map_or(Ok(()), |lock| lock.check_names(data));
+        let result = names.and_then(|()| self.check_length(data));
         result.inspect_err(|_| self.is_abandoned.store(true, Ordering::Release))
     }
 
@@ -181,8 +195,8 @@ impl DataFile {
     fn sync_and_record_failure(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.check_not_abandoned()?;
         let result = self.call_hook(FileOperation::Sync).and_then(|()| sync());
-        if result.is_err() {
-            self.lock.record_sync_failure();
+        if let (Err(_), Some(lock)) = (&result, &self.lock) {
+            lock.record_sync_failure();
         }
         result
     }

@@ -107,7 +107,32 @@ fn reserve_space(data_file: &DataFile, bytes: u64, path: &Path) -> Result<bool> 
     Ok(false)
 }
 
-fn open_database(
+/// Opens a copy of a database that needs no log, whatever lies beside it, and checks every page of it. Closing it undoes
+/// what the opening has changed.
+pub(super) fn verify_copy<T>(
+    path: &Path,
+    data_file: Arc<DataFile>,
+    options: &Options,
+    read: impl FnOnce(&ReadTransaction) -> Result<T>,
+) -> Result<T> {
+    let verified = catch_redb_panic(|| {
+        if data_file.file_length().map_err(|error| file_unusable_error(path, &error))? == 0 {
+            return Err(damaged_database_error("it is empty"));
+        }
+        let opened = open_database(data_file, path, options, u64::MAX)?;
+        check_format(&opened.database, path)?;
+        recovery::read_writer_state(&opened.database)?;
+        let transaction = opened.database.begin_read().map_err(redb_error)?;
+        redo::refuse_incomplete_file(&transaction, path)?;
+        let value = read(&transaction)?;
+        drop(transaction);
+        opened.database.close().map_err(redb_error)?;
+        Ok(value)
+    });
+    verified.map_err(|error| error.with_context("path", path.display().to_string()))
+}
+
+pub(super) fn open_database(
     data_file: Arc<DataFile>,
     path: &Path,
     options: &Options,

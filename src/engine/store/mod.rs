@@ -5,10 +5,12 @@
 //! uses the store.
 
 mod backend;
+mod backup;
 mod batch;
 mod changes;
 #[cfg(feature = "testing")]
 pub mod contract;
+mod copy;
 mod database;
 mod deletion;
 mod digest_search;
@@ -24,6 +26,7 @@ mod lock;
 
 mod memory;
 mod merge;
+mod offline;
 mod options;
 mod paths;
 mod reader;
@@ -41,15 +44,18 @@ mod writer;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    path::PathBuf,
     sync::Arc,
 };
 
 pub use self::{
     backend::{FileHook, FileOperation},
+    backup::BackupReport,
     deletion::{Deletion, find_row_contents},
     digest_search::find_named_contents,
     index::ExecutionSummary,
     memory::MemoryStore,
+    offline::{Compaction, Restoration},
     options::Options,
     paths::{DAMAGED_SUFFIX, FILE_NAME},
     redb_store::{OwnedDirectory, RedbStore, StoreCounts},
@@ -204,6 +210,20 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn sizes(&self) -> BoxFuture<'_, Result<StoreSizes>> {
         // A store in memory is not measured.
         Box::pin(async { Ok(StoreSizes::default()) })
+    }
+
+    /// Makes a backup at `target`: a whole database with everything that was stored before the call. Calls go on meanwhile.
+    ///
+    /// # Errors
+    /// `FILE_EXISTS` where there is a file at `target`, or the store's own; `STORE_FULL` where there is no room;
+    /// `FILE_UNUSABLE` where the system refuses, and where the store has no file; `STORE_UNAVAILABLE` where the store is
+    /// closed or fails meanwhile. Nothing is left at `target` then.
+    fn back_up(&self, target: PathBuf) -> BoxFuture<'_, Result<BackupReport>> {
+        let message =
+            format!("`{}` is not made: a store in memory has no backup", target.display());
+        let error = Error::new(Code::FileUnusable, message)
+            .with_context("path", target.display().to_string());
+        Box::pin(async { Err(error) })
     }
 
     /// Waits until every accepted request has been stored, then closes. Later calls answer `STORE_UNAVAILABLE`.

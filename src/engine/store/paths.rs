@@ -12,14 +12,20 @@ use std::{
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::fault::file_unusable_error;
-use midex_domain::error::{Code, Error, Result};
+use super::{fault::file_unusable_error, identity::read_path_identity};
+use midex_domain::{
+    clock::Timestamp,
+    error::{Code, Error, Result},
+};
 
 /// The data file's name in its directory.
 pub const FILE_NAME: &str = "executions.redb";
 
 /// The log's name beside the data file.
 const REDO_NAME: &str = "executions.redo";
+
+/// The names of all files of a store begin so.
+pub(super) const STORE_NAMES_START: &str = "executions.";
 
 /// Follows the data file's name in the name of a database that is not complete yet.
 const DRAFT_SUFFIX: &str = ".new-";
@@ -29,6 +35,9 @@ const COPY_SUFFIX: &str = ".copy-";
 
 /// Follows the name of a damaged file in the name of its copy.
 pub const DAMAGED_SUFFIX: &str = ".damaged-";
+
+/// Follows the name of a file that was replaced in the name under which it is kept.
+const REPLACED_SUFFIX: &str = ".replaced-";
 
 /// Creates `directory` and what is missing above it, and makes their names durable.
 pub(super) fn make_directory(directory: &Path) -> io::Result<()> {
@@ -93,33 +102,56 @@ pub(super) fn create_new_file(path: &Path) -> io::Result<File> {
 
 /// Gives the draft the name `path`, unless another process was first. A file at `path` is never replaced.
 pub(super) fn move_draft_into_place(draft: &Path, path: &Path) -> io::Result<()> {
-    let result = fs::hard_link(draft, path).or_else(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Err(error),
-        // Some file systems have no hard links.
-        _ => Ok(renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE)?),
-    });
-    match result {
+    match add_name(draft, path) {
         Err(_) if path.exists() => Ok(()),
         placed => placed,
     }
 }
 
-/// Removes the leftovers of crashed creations. Only the owner of the store does so. A process that is creating the
-/// store at this moment finds that it exists already.
+/// Gives a file the name `path` too. Fails if there is a file at `path`. Where the file system has no hard links, the file
+/// loses its old name.
+pub(super) fn add_name(file: &Path, path: &Path) -> io::Result<()> {
+    fs::hard_link(file, path).or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Err(error),
+        _ => move_to_new_name(file, path),
+    })
+}
+
+/// Removes the leftovers of crashed creations and copies. Only the owner of the store does so. A process that is creating
+/// the store at this moment finds that it exists already.
 pub(super) fn remove_crash_leftovers(path: &Path) {
-    let is_leftover = |name: &str| {
-        [DRAFT_SUFFIX, COPY_SUFFIX]
-            .iter()
-            .any(|suffix| name.starts_with(&format!("{FILE_NAME}{suffix}")))
-    };
-    let entries = path.parent().and_then(|directory| fs::read_dir(directory).ok());
-    for entry in entries.into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(is_leftover)
-            && let Err(error) = remove_if_exists(&entry.path())
-        {
+    let target = fs::canonicalize(path).ok();
+    let target_directory = target.as_deref().and_then(Path::parent);
+    let directories = path.parent().into_iter().chain(target_directory);
+    for entry in directories.flat_map(fs::read_dir).flatten().flatten() {
+        let leftover = entry.path();
+        // A restore that was cut off has only begun to keep the file that is still in place.
+        let is_second_name = || {
+            has_suffix(&leftover, REPLACED_SUFFIX)
+                && read_path_identity(&leftover).ok().is_some_and(|(kept, _)| {
+                    read_path_identity(path).is_ok_and(|(current, _)| current == kept)
+                })
+        };
+        if !is_draft(&leftover) && !is_second_name() {
+            continue;
+        }
+        // A link leads to a draft in another directory.
+        let draft = fs::read_link(&leftover).ok().filter(|draft| is_draft(draft));
+        let removed = draft.map_or(Ok(()), |draft| remove_if_exists(&draft));
+        if let Err(error) = removed.and_then(|()| remove_if_exists(&leftover)) {
             tracing::warn!(%error, "a leftover of a crash cannot be removed");
         }
     }
+}
+
+fn is_draft(path: &Path) -> bool {
+    [DRAFT_SUFFIX, COPY_SUFFIX].iter().any(|suffix| has_suffix(path, suffix))
+}
+
+/// Whether this suffix follows the name of the data file.
+fn has_suffix(path: &Path, suffix: &str) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()?.strip_prefix(FILE_NAME));
+    name.is_some_and(|rest| rest.starts_with(suffix))
 }
 
 /// The path of the log of the data file at `path`. If `path` is a link, the log is beside the link's target.
@@ -174,12 +206,37 @@ fn copy_aside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let copy = path.with_file_name(format!("{name}{DAMAGED_SUFFIX}{}", modified.as_nanos()));
     if !copy.exists() {
-        let draft = sibling_path(path, COPY_SUFFIX, &unique_suffix());
-        let result = fs::copy(path, &draft).and_then(|_| fs::rename(&draft, &copy));
-        if result.is_err() {
-            remove_if_exists(&draft)?;
-        }
-        result?;
+        copy_to(path, &copy)?;
     }
     Ok(copy)
+}
+
+fn copy_to(path: &Path, copy: &Path) -> io::Result<()> {
+    let draft = sibling_path(path, COPY_SUFFIX, &unique_suffix());
+    let result = fs::copy(path, &draft).and_then(|_| fs::rename(&draft, copy));
+    if result.is_err() {
+        remove_if_exists(&draft)?;
+    }
+    result
+}
+
+/// The name under which the file at `path` is kept if it is replaced now.
+pub(super) fn replaced_path(path: &Path, now: Timestamp) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{name}{REPLACED_SUFFIX}{}", now.to_file_name()))
+}
+
+/// Keeps the file at `path` under the name `kept` too, which must be free.
+pub(super) fn keep_aside(path: &Path, kept: &Path) -> io::Result<()> {
+    fs::hard_link(path, kept).or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Err(error),
+        // Some file systems have no hard links.
+        _ => copy_to(path, kept),
+    })?;
+    sync_directory(kept.parent().unwrap_or(kept))
+}
+
+/// Renames a file. Fails if there is a file of the new name.
+pub(super) fn move_to_new_name(path: &Path, new: &Path) -> io::Result<()> {
+    Ok(renameat_with(CWD, path, CWD, new, RenameFlags::NOREPLACE)?)
 }

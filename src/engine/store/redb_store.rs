@@ -15,9 +15,9 @@ use redb::ReadTransaction;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution,
-    ExaminationProgress, ExaminedPortion, ListPage, ListQuery, LoadedExecution, PlacedEntry,
-    Position, RefusedCall, Store, StoreSizes, SummaryPage, TelemetryQuery,
+    BackupReport, BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion,
+    DueExecution, ExaminationProgress, ExaminedPortion, ListPage, ListQuery, LoadedExecution,
+    PlacedEntry, Position, RefusedCall, Store, StoreSizes, SummaryPage, TelemetryQuery, backup,
     batch::{EncodedPastChange, OpenIndexChange, WriteRequest},
     check_commit, examine, file, index, list,
     lock::DirectoryLock,
@@ -51,8 +51,8 @@ pub struct StoreCounts {
 /// A data directory that this process owns as long as this value lives. No other process can open its store meanwhile.
 #[derive(Debug)]
 pub struct OwnedDirectory {
-    directory: PathBuf,
-    lock: Arc<DirectoryLock>,
+    pub(super) directory: PathBuf,
+    pub(super) lock: Arc<DirectoryLock>,
 }
 
 impl OwnedDirectory {
@@ -405,6 +405,11 @@ impl Store for RedbStore {
 
     fn examine(&self, from: ExaminationProgress) -> BoxFuture<'_, Result<ExaminedPortion>> {
         Box::pin(self.read_blocking(move |shared| examine::examine_portion(shared, from)))
+    }
+
+    fn back_up(&self, target: PathBuf) -> BoxFuture<'_, Result<BackupReport>> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(self.read_blocking(move |_| backup::back_up(&shared, target)))
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {

@@ -36,8 +36,8 @@ use std::{
 
 use self::{file::LogFile, state::LogId};
 pub(super) use self::{
-    pending::{read_pending_log, refuse_orphan_log},
-    state::{FORMAT_WITH_LOG, FollowingLog, record_following_log},
+    pending::{read_pending_log, refuse_incomplete_file, refuse_orphan_log, refuse_present_log},
+    state::{FORMAT_WITH_LOG, FollowingLog, LOG_KEY, record_following_log},
 };
 use super::{changes::ChangeBuffer, options::Options, paths};
 use midex_domain::limits;

@@ -97,7 +97,7 @@ fn create_replacement_file(path: &Path, draft: &Path, options: &Options) -> io::
     Ok(copy)
 }
 
-fn copy_content(source: &DataFile, copy: &DataFile) -> io::Result<()> {
+pub(super) fn copy_content(source: &DataFile, copy: &DataFile) -> io::Result<()> {
     let bytes = source.file_length()?;
     copy.reserve(bytes)?;
     let mut chunk = vec![0; CHUNK_BYTES];

@@ -105,6 +105,18 @@ impl SharedStore {
         })
     }
 
+    /// A read transaction of the open database that the caller keeps. It ends with an error at its next read if the database
+    /// is shut meanwhile, so it does not delay that.
+    pub(super) fn begin_kept_read(&self) -> Result<ReadTransaction> {
+        self.slot().open_database()?.database.begin_read().map_err(redb_error)
+    }
+
+    /// Whether the database is open, and was not opened again since there were this many `reopenings`.
+    pub(super) fn is_open_since(&self, reopenings: u64) -> bool {
+        matches!(*self.slot(), DatabaseSlot::Open(_))
+            && self.reopenings.load(Ordering::Relaxed) == reopenings
+    }
+
     /// Whether a read has failed and the caller must notify the writer. True once, however many reads fail.
     pub(super) fn must_report_failed_read(&self) -> bool {
         self.has_read_failed.load(Ordering::Acquire)

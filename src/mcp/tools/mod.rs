@@ -24,6 +24,7 @@ pub(super) mod personas;
 mod records;
 mod schemas;
 mod spelling;
+mod store_back_up;
 mod store_examine;
 mod table;
 mod toolset;

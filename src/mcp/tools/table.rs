@@ -7,7 +7,7 @@ use super::{
     execution_resume, execution_show, execution_signal, execution_wait, lifecycle, parse_arguments,
     records,
     schemas::{fields_schema, list_answer_schema, reply_schema},
-    serialize_view, store_examine,
+    serialize_view, store_back_up, store_examine,
     toolset::{Toolset, Toolsets},
     workflow_delete, workflow_flows, workflow_get, workflow_list, workflow_next_step,
     workflow_preview, workflow_purge_history, workflow_read, workflow_rename, workflow_run,
@@ -95,7 +95,7 @@ macro_rules! work {
 
 /// Every tool. Names are read at every start of the command line, so a row is constant, and its schemas are made when
 /// they are first needed.
-pub(super) static TOOL_TABLE: [ToolSpec; 58] = [
+pub(super) static TOOL_TABLE: [ToolSpec; 59] = [
     tool! { "workflow.start" "Start a workflow"
         "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
          and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
@@ -340,4 +340,7 @@ pub(super) static TOOL_TABLE: [ToolSpec; 58] = [
     tool! { "store.examine" "Examine the store"
         "Examines a small portion of what is stored.",
         PEOPLE, Read, Answer(store_examine::run) -> shape },
+    tool! { "store.back_up" "Back up the store"
+        "Copies what is stored into a new file.",
+        PEOPLE, Create, Answer(store_back_up::run) -> shape },
 ];

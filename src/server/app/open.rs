@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::{App, SharedState, flows::add_flow_activities};
+use super::{App, SharedState, backup, flows::add_flow_activities};
 use crate::{
     app::{Options, OwnedDirectory},
     config::Config,
@@ -125,6 +125,7 @@ impl App {
                 *slot = EngineSlot::Open(engine.clone());
                 self.shared.set_open_engine(Some(engine.clone()));
                 self.shared.open_outcome.send_replace(Some(true));
+                self.start_backups(&engine);
                 Ok(engine)
             }
             Err(error) => {
@@ -132,6 +133,16 @@ impl App {
                 self.shared.open_outcome.send_replace(Some(false));
                 Err(error)
             }
+        }
+    }
+
+    /// Starts the backups of the schedule, if there is one. A process that ends after one call makes none.
+    fn start_backups(&self, engine: &Engine) {
+        let options = &self.shared.options;
+        if let Some(schedule) = options.config.backups.clone().filter(|_| options.is_worker) {
+            let (engine, clock) = (engine.clone(), options.clock.clone());
+            let stop_token = self.stop_token().clone();
+            tokio::spawn(backup::serve_schedule(engine, clock, schedule, stop_token));
         }
     }
 

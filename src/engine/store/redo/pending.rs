@@ -112,6 +112,31 @@ pub(in crate::store) fn refuse_orphan_log(path: &Path, options: &Options) -> Res
         .with_action("Put {path} back beside its log, both from the same moment; to begin an empty database, move {redo} away"))
 }
 
+/// Refuses a file that lacks what is in its log.
+pub(in crate::store) fn refuse_incomplete_file(
+    transaction: &ReadTransaction,
+    path: &Path,
+) -> Result<()> {
+    if LogState::read(transaction)?.following_log.is_none() {
+        return Ok(());
+    }
+    let path = path.display().to_string();
+    let message = format!("`{path}` lacks what is in its redo log: it is no backup of midex");
+    Err(Error::new(Code::FileUnusable, message).with_context("path", path).with_action(
+        "Run `midex backup` with the --data-dir in which {path} lies beside its log, and use the file that it makes",
+    ))
+}
+
+/// Refuses to replace a data file beside which there is a log: the next opening would find it beside another file.
+pub(in crate::store) fn refuse_present_log(path: &Path) -> Result<()> {
+    let log = redo_log_path(path);
+    if std::fs::symlink_metadata(&log).is_err() {
+        return Ok(());
+    }
+    let message = format!("`{}` cannot be removed", log.display());
+    Err(Error::new(Code::FileUnusable, message).with_context("path", log.display().to_string()))
+}
+
 /// Accepts a log that the data file does not need: an empty one, or one whose content the data file has. Refuses any
 /// other.
 fn accept_leftover_log(log: &[u8], state: &LogState, path: &Path) -> Result<()> {

@@ -11,7 +11,7 @@ use midex_domain::error::Result;
 
 /// The entry of `meta.v1` about the log: the id of the log that follows the data file (zeros where there is none), its
 /// minimum length in bytes (`u64`, little-endian), and the ids of folded logs, the latest first.
-const LOG_KEY: &str = "redo";
+pub(in crate::store) const LOG_KEY: &str = "redo";
 
 /// The format of a data file that is incomplete without its log. A midex that does not know logs refuses it.
 pub(in crate::store) const FORMAT_WITH_LOG: &str = "midex-1 with a log";

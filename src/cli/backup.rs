@@ -1,0 +1,96 @@
+//! `midex backup`: copies the store into a file, also while a server uses it. `midex restore` puts such a file in the place
+//! of the store, and `midex compact` makes the store's own file smaller; both need the store for themselves.
+
+use std::path::PathBuf;
+
+use midex_domain::{
+    clock::{Clock as _, SteadyClock},
+    error::{Code, Error, Result},
+};
+use midex_server::{
+    app::{BackupReport, compact_store, restore_store},
+    config::Config,
+};
+use serde_json::{Value, json};
+
+use super::{
+    EXIT_OK, Output,
+    link::{ServerLink, parse_reply},
+    visible::replace_hidden_chars,
+};
+
+/// Where the backup goes.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct BackupArgs {
+    /// The file to make; an existing file is never replaced
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Which backup is put back.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct RestoreArgs {
+    /// A file that `midex backup` made
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Replace the present store, which is kept under another name
+    #[arg(long)]
+    replace: bool,
+}
+
+pub(super) async fn back_up(args: BackupArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+    let file = std::path::absolute(&args.file).map_err(|error| {
+        Error::new(Code::FileUnusable, "the working directory cannot be used").with_source(error)
+    })?;
+    let mut link = ServerLink::new(config);
+    let answer = link.call_once("store.back_up", json!({ "file": file })).await;
+    link.close_and_log().await;
+    let reply = answer?;
+    let BackupReport { path, bytes, executions } = parse_reply(reply.clone())?;
+    let size = format_size(bytes);
+    let text = format!("{} has {executions} executions in {size}\n", shown(&path));
+    out.print(|| reply, || text)?;
+    Ok(EXIT_OK)
+}
+
+pub(super) fn restore(args: &RestoreArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+    let now = SteadyClock::default().now();
+    let restored = restore_store(config, &args.file, args.replace, now)?;
+    let text = || {
+        let (path, executions) = (shown(&restored.path), restored.executions);
+        let kept = restored.replaced.as_ref().map(shown);
+        let kept = kept.map(|kept| format!("the store that was there is kept as {kept}\n"));
+        format!("{path} has {executions} executions again\n") + &kept.unwrap_or_default()
+    };
+    out.print(|| json!(restored), text)?;
+    Ok(EXIT_OK)
+}
+
+pub(super) fn compact(config: &Config, mut out: Output<'_>) -> Result<u8> {
+    let compaction = compact_store(config)?;
+    let (before, after) = (compaction.bytes_before, compaction.bytes_after);
+    let text = || {
+        let path = shown(&compaction.path);
+        if before == after {
+            return format!("{path} has {}, and cannot be made smaller\n", format_size(before));
+        }
+        format!("{path} has {} instead of {}\n", format_size(after), format_size(before))
+    };
+    let json = || -> Value { json!(compaction) };
+    out.print(json, text)?;
+    Ok(EXIT_OK)
+}
+
+fn shown(path: &PathBuf) -> String {
+    replace_hidden_chars(&path.display().to_string())
+}
+
+/// A size for people, in the largest unit of which it has at least ten.
+fn format_size(bytes: u64) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = units.iter().find(|(_, shift)| bytes >> shift >= 10);
+    unit.map_or_else(
+        || format!("{bytes} bytes"),
+        |(name, shift)| format!("{} {name}", bytes >> shift),
+    )
+}
