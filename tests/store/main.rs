@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
 #![allow(clippy::needless_pass_by_value, reason = "`json!` makes values that nobody else wants")]
 
+mod backup;
 mod contract;
 mod custom;
 mod damage;
@@ -18,10 +19,12 @@ mod index;
 mod listing;
 mod lost;
 mod lying;
+mod offline;
 mod opening;
 mod power;
 mod purge;
 mod redo;
 mod rewrite;
+mod schedule;
 
 use midex_engine::store::contract::{pages, script};

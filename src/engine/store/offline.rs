@@ -67,6 +67,7 @@ impl OwnedDirectory {
         let path = fs::canonicalize(&name).map_err(|error| file_unusable_error(&name, &error))?;
         paths::check_regular(&path)?;
         let to_error = |error: io::Error| file_unusable_error(&path, &error);
+        paths::remove_crash_leftovers(&name);
         let opened = open_without_log(&name, &self.lock, options)?;
         let bytes_before = opened.data_file.file_length().map_err(to_error)?;
         let draft = Draft::new(&path, &path).map_err(to_error)?;
@@ -122,14 +123,13 @@ impl OwnedDirectory {
     }
 }
 
-/// Opens the data file, which is then complete without its log, and removes leftovers.
+/// Opens the data file, which is then complete without its log.
 fn open_without_log(
     name: &Path,
     lock: &Arc<DirectoryLock>,
     options: &Options,
 ) -> Result<OpenDatabase> {
     let (opened, ledger) = file::open(name, lock, options)?;
-    paths::remove_crash_leftovers(name);
     if let Some(bytes) = ledger.unfolded_log_bytes {
         let needed = bytes.div_ceil(1 << 20).max(1);
         let message = format!("there is no room for what is in the redo log: {needed} MiB");

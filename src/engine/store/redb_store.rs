@@ -104,8 +104,9 @@ impl RedbStore {
         let options = options.check_options()?;
         let (directory, lock) = (&owned.directory, owned.lock);
         let path = file::prepare_data_file(directory, &lock, &options)?;
-        let (opened, ledger) = file::open(&path, &lock, &options)?;
+        // Before the file is opened, which may need the room.
         paths::remove_crash_leftovers(&path);
+        let (opened, ledger) = file::open(&path, &lock, &options)?;
         let owner = OwnerEpoch(ledger.next_key);
         let shared = Arc::new(SharedStore::new(path, options, opened, &ledger));
         let (queue, messages) = mpsc::channel();

@@ -58,7 +58,6 @@ pub(super) fn rewrite_and_open(
 ) -> Result<(OpenDatabase, WriterState)> {
     // If `path` is a link, its target is replaced.
     let target = fs::canonicalize(path).map_err(|error| file_unusable_error(path, &error))?;
-    paths::remove_crash_leftovers(&target);
     let draft = paths::draft_path(&target);
     let opened = rewrite_file(&target, &draft, lock, options);
     opened.map_err(|error| {
