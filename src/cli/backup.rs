@@ -71,8 +71,8 @@ pub(super) fn compact(config: &Config, mut out: Output<'_>) -> Result<u8> {
     let (before, after) = (compaction.bytes_before, compaction.bytes_after);
     let text = || {
         let path = shown(&compaction.path);
-        if before == after {
-            return format!("{path} has {}, and cannot be made smaller\n", format_size(before));
+        if after >= before {
+            return format!("{path} has {}, and cannot be made smaller\n", format_size(after));
         }
         format!("{path} has {} instead of {}\n", format_size(after), format_size(before))
     };

@@ -111,6 +111,29 @@ fn the_hosts_of_a_secret_are_a_table_of_the_users_file() {
         .shows("only the user's file may set `secret-host`");
 }
 
+#[test]
+fn a_table_sets_the_flags_that_begin_with_its_name() {
+    let project = Project::new(&[]);
+    project.write(USERS, "[backup]\nevery = \"2d\"\nkeep = 3\nkep = 4\ndirectory = \"there\"\n");
+    let said = config(&project, &[], "");
+    let is = |value: Value, from: &str| (value, from.to_owned());
+    assert_eq!(setting(&said, "backup-every"), is(json!("2d"), "user 2"));
+    assert_eq!(setting(&said, "backup-keep"), is(json!(3), "user 3"));
+    let there = project.path("home/.config/midex/there");
+    assert_eq!(setting(&said, "backup-directory"), is(json!(there), "user 5"));
+    let all = findings(&said);
+    let [finding] = &all[..] else { panic!("{all:?}") };
+    finding.has_fields(json!({ "line": 4, "severity": "warning", "rule": "unknown_key" }));
+    finding["suggestion"]["text"].as_str().unwrap().shows("`backup-keep`");
+    // A flag comes before the file, and a project's file may set none of them.
+    assert_eq!(setting(&config(&project, &[], "--backup-keep 9"), "backup-keep").0, 9);
+    project.remove(USERS);
+    project.write(PROJECTS, "backup = { every = \"1d\", keep = 3 }\n");
+    let said = config(&project, &[], "");
+    assert_eq!(each(&findings(&said), "rule"), ["no_effect", "no_effect"]);
+    assert_eq!(setting(&said, "backup-every"), is(Value::Null, "default"));
+}
+
 /// The flags of `midex serve`, which this command takes too.
 #[test]
 fn a_setting_of_the_server_is_shown_with_its_type() {
@@ -143,26 +166,29 @@ fn the_text_names_values_origins_files_and_draws_findings() {
     let out = out.replace(&project.root().canonicalize().unwrap().display().to_string(), "ROOT");
     let out = out.replace(&project.root().display().to_string(), "ROOT");
     insta::assert_snapshot!(out, @r#"
-    data-dir         /data                          environment MIDEX_DATA_DIR
-    workflows        none                           default
-    agents           none                           default
-    well-known       false                          default
-    token-ttl        24h                            default
-    allow-env        none                           default
-    secret-env       none                           default
-    secret-host      none                           default
-    import-from      none                           default
-    author-to        user                           default
-    snapshot-every   1                              default
-    http             none                           default
-    stdio            true                           default
-    http-token-file  none                           default
-    http-host        none                           default
-    toolsets         run, author, operate, catalog  default
-    tool-names       dotted                         ROOT/midex.toml:3
+    data-dir          /data                          environment MIDEX_DATA_DIR
+    workflows         none                           default
+    agents            none                           default
+    well-known        false                          default
+    token-ttl         24h                            default
+    allow-env         none                           default
+    secret-env        none                           default
+    secret-host       none                           default
+    import-from       none                           default
+    author-to         user                           default
+    snapshot-every    1                              default
+    http              none                           default
+    stdio             true                           default
+    http-token-file   none                           default
+    http-host         none                           default
+    toolsets          run, author, operate, catalog  default
+    tool-names        dotted                         ROOT/midex.toml:3
+    backup-every      none                           default
+    backup-keep       7                              default
+    backup-directory  none                           default
 
-    project's file   ROOT/midex.toml
-    user's file      ROOT/home/.config/midex/midex.toml (not there)
+    project's file    ROOT/midex.toml
+    user's file       ROOT/home/.config/midex/midex.toml (not there)
 
     warning[unknown_key]: a configuration file has no key `tokn-ttl`; it is ignored
      --> ROOT/midex.toml:2:1
@@ -211,6 +237,10 @@ const BAD_VALUES: &str = r#"
     token-ttl = 24 | 1:13 | `token-ttl` must be a text, this is a whole number
     snapshot-every = "3" | 1:18 | must be a whole number, this is a text
     snapshot-every = 0 | 1:18 | 0 is not in 1..
+    [backup]\nkeep = 0 | 2:8 | 0 is not in 1..
+    [backup]\nkeep = 10001 | 2:8 | 10001 is not in 1..
+    [backup]\nevery = "59s" | 2:9 | at least 60s
+    [backup]\nevery = 1 | 2:9 | must be a text
     [secrets.KEY]\nhost = ["a"] | 1:1 | `[secrets.KEY]` has `hosts` alone
     [secrets.KEY]\nhosts = ["a/b"] | 1:1 | it is NAME=HOST
     tool-names = "doted" | 1:14 | a similar value exists: 'dotted'

@@ -5,6 +5,7 @@
 
 mod agent;
 mod asking;
+mod backup;
 mod basics;
 mod bench;
 mod calling;

@@ -2,6 +2,7 @@
 //! again. No acknowledged transition is lost, none is applied twice, and every execution goes on.
 
 mod bomb;
+mod copies;
 mod effects;
 mod forks;
 mod purge;

@@ -68,8 +68,9 @@ impl OwnedDirectory {
         paths::check_regular(&path)?;
         let to_error = |error: io::Error| file_unusable_error(&path, &error);
         paths::remove_crash_leftovers(&name);
+        let read_length = || fs::metadata(&path).map(|metadata| metadata.len()).map_err(to_error);
+        let bytes_before = read_length()?;
         let opened = open_without_log(&name, &self.lock, options)?;
-        let bytes_before = opened.data_file.file_length().map_err(to_error)?;
         let draft = Draft::new(&path, &path).map_err(to_error)?;
         let copy = || -> Result<CopySize> {
             let source = opened.database.begin_read().map_err(redb_error)?;
@@ -78,11 +79,10 @@ impl OwnedDirectory {
         let size =
             copy().map_err(|error| error.with_context("path", path.display().to_string()))?;
         close(opened, &path)?;
-        let is_smaller = size.bytes < bytes_before;
-        if is_smaller {
+        if size.bytes < read_length()? {
             put_in_place(draft, &path, &self.lock, options).map_err(to_error)?;
         }
-        let bytes_after = if is_smaller { size.bytes } else { bytes_before };
+        let bytes_after = read_length()?;
         Ok(Compaction { path, bytes_before, bytes_after })
     }
 

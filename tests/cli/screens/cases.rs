@@ -120,6 +120,10 @@ pub(super) static CASES: &[Case] = &[
     case("call pantry jars:nothing"),
     file("schema output"),
     usual("doctor"),
+    writing("backup monday.redb --json"),
+    writing("backup ."),
+    writing("restore monday.redb"),
+    case("compact --help"),
     Case { is_long: true, ..case("bench --help") },
     Case {
         input: EVENT,
