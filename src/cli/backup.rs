@@ -1,7 +1,7 @@
 //! `midex backup`: copies the store into a file, also while a server uses it. `midex restore` puts such a file in the place
 //! of the store, and `midex compact` makes the store's own file smaller; both need the store for themselves.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use midex_domain::{
     clock::{Clock as _, SteadyClock},
@@ -58,7 +58,7 @@ pub(super) fn restore(args: &RestoreArgs, config: &Config, mut out: Output<'_>) 
     let restored = restore_store(config, &args.file, args.replace, now)?;
     let text = || {
         let (path, executions) = (shown(&restored.path), restored.executions);
-        let kept = restored.replaced.as_ref().map(shown);
+        let kept = restored.replaced.as_deref().map(shown);
         let kept = kept.map(|kept| format!("the store that was there is kept as {kept}\n"));
         format!("{path} has {executions} executions again\n") + &kept.unwrap_or_default()
     };
@@ -81,7 +81,7 @@ pub(super) fn compact(config: &Config, mut out: Output<'_>) -> Result<u8> {
     Ok(EXIT_OK)
 }
 
-fn shown(path: &PathBuf) -> String {
+fn shown(path: &Path) -> String {
     replace_hidden_chars(&path.display().to_string())
 }
 

@@ -129,25 +129,25 @@ impl TransportArgs {
 #[derive(Debug, Args)]
 pub(super) struct BackupArgs {
     /// Make a backup whenever the last one is this old, such as 12h or 1d; without it, none is made
-    #[arg(long, value_name = "DURATION", value_parser = parse_backup_interval)]
-    backup_every: Option<Duration>,
+    #[arg(long = "backup-every", value_name = "DURATION", value_parser = parse_backup_interval)]
+    every: Option<Duration>,
     /// How many of these backups are kept
-    #[arg(long, value_name = "N", default_value_t = limits::BACKUPS_KEPT_DEFAULT,
+    #[arg(long = "backup-keep", value_name = "N", default_value_t = limits::BACKUPS_KEPT_DEFAULT,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::BACKUPS_KEPT_MAX)))]
-    backup_keep: u32,
+    keep: u32,
     /// Where these backups are put [default: `backups` in the data directory]
-    #[arg(long, value_name = "DIR")]
-    backup_directory: Option<PathBuf>,
+    #[arg(long = "backup-directory", value_name = "DIR")]
+    directory: Option<PathBuf>,
 }
 
 impl BackupArgs {
     /// The schedule, if there is one.
     pub(super) fn schedule(&self, config: &Config) -> Option<BackupSchedule> {
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
-        let directory = self.backup_directory.clone();
+        let directory = self.directory.clone();
         Some(BackupSchedule {
-            every: self.backup_every?,
-            keep: usize::try_from(self.backup_keep).unwrap_or(usize::MAX),
+            every: self.every?,
+            keep: usize::try_from(self.keep).unwrap_or(usize::MAX),
             directory: absolute(directory.unwrap_or_else(|| config.data_dir.join("backups"))),
         })
     }

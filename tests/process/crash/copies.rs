@@ -116,13 +116,11 @@ async fn survive(command: &[&str], kills: u64, seed: u64) {
         let doctor = midex(home.path(), &["doctor"]).stdout(Stdio::piped()).output().unwrap();
         let said = String::from_utf8(doctor.stdout).unwrap();
         assert_eq!(doctor.status.code(), Some(0), "{said}");
-        let whole = ["executions.lock", "executions.redb"];
-        let is_leftover = |name: &String| {
-            !whole.contains(&name.as_str())
-                && !(is_replaced && kept(name))
-                && name != "control.sock"
-        };
-        let left: Vec<_> = listed(&data).into_iter().filter(is_leftover).collect();
+        let whole = ["executions.lock", "executions.redb", "control.sock"];
+        let is_expected =
+            |name: &String| whole.contains(&name.as_str()) || is_replaced && kept(name);
+        let mut left = listed(&data);
+        left.retain(|name| !is_expected(name));
         assert!(left.is_empty(), "{left:?}");
     }
     println!("midex {command:?}: {done} of {kills} ended before the kill, after {duration:?}");
