@@ -48,7 +48,7 @@ pub(super) async fn back_up(args: BackupArgs, config: &Config, mut out: Output<'
     let reply = answer?;
     let BackupReport { path, bytes, executions } = parse_reply(reply.clone())?;
     let size = format_size(bytes);
-    let text = format!("{} has {executions} executions in {size}\n", shown(&path));
+    let text = format!("{} has {} in {size}\n", shown(&path), count_executions(executions));
     out.print(|| reply, || text)?;
     Ok(EXIT_OK)
 }
@@ -57,10 +57,11 @@ pub(super) fn restore(args: &RestoreArgs, config: &Config, mut out: Output<'_>) 
     let now = SteadyClock::default().now();
     let restored = restore_store(config, &args.file, args.replace, now)?;
     let text = || {
-        let (path, executions) = (shown(&restored.path), restored.executions);
+        let path = shown(&restored.path);
+        let executions = count_executions(restored.executions);
         let kept = restored.replaced.as_deref().map(shown);
         let kept = kept.map(|kept| format!("the store that was there is kept as {kept}\n"));
-        format!("{path} has {executions} executions again\n") + &kept.unwrap_or_default()
+        format!("{path} has {executions} again\n") + &kept.unwrap_or_default()
     };
     out.print(|| json!(restored), text)?;
     Ok(EXIT_OK)
@@ -79,6 +80,10 @@ pub(super) fn compact(config: &Config, mut out: Output<'_>) -> Result<u8> {
     let json = || -> Value { json!(compaction) };
     out.print(json, text)?;
     Ok(EXIT_OK)
+}
+
+fn count_executions(count: u64) -> String {
+    format!("{count} execution{}", if count == 1 { "" } else { "s" })
 }
 
 fn shown(path: &Path) -> String {

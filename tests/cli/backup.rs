@@ -83,7 +83,7 @@ fn a_backup_of_a_running_server_is_restored_elsewhere() {
 fn a_backup_needs_no_server_and_a_damaged_one_is_refused() {
     let mut place = Place::new();
     place.begun("one");
-    place.done("backup monday.redb").shows("monday.redb has 1 executions in ");
+    place.done("backup monday.redb").shows("monday.redb has 1 execution in ");
     let file = place.project().join("monday.redb");
     let mut bytes = fs::read(&file).unwrap();
     let half = bytes.len() / 2;

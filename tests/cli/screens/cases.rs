@@ -120,7 +120,6 @@ pub(super) static CASES: &[Case] = &[
     case("call pantry jars:nothing"),
     file("schema output"),
     usual("doctor"),
-    writing("backup monday.redb --json"),
     writing("backup ."),
     writing("restore monday.redb"),
     case("compact --help"),
