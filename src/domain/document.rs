@@ -3,14 +3,17 @@
 
 use std::{fmt, sync::Arc};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, SeqAccess, Visitor},
+};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::limits;
 
 /// The SHA-256 of content, under which the content is stored once.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
@@ -44,6 +47,47 @@ impl Digest {
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_hex(&self.0, f)
+    }
+}
+
+/// In JSON a digest is its hexadecimal digits; in the records of the store its 32 bytes.
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            self.0.serialize(serializer)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            deserializer.deserialize_any(DigestVisitor)
+        } else {
+            <[u8; 32]>::deserialize(deserializer).map(Self)
+        }
+    }
+}
+
+/// Reads a digest of a JSON text. Contents that earlier versions stored have lists of 32 numbers.
+struct DigestVisitor;
+
+impl<'de> Visitor<'de> for DigestVisitor {
+    type Value = Digest;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("64 hexadecimal digits")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Digest, E> {
+        Digest::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, sequence: A) -> Result<Digest, A::Error> {
+        let bytes = <[u8; 32]>::deserialize(de::value::SeqAccessDeserializer::new(sequence));
+        bytes.map(Digest)
     }
 }
 
@@ -102,20 +146,28 @@ impl fmt::Debug for JsonText {
     }
 }
 
+/// In JSON it is the value itself where that gives back the same text. A string is the text: of a value that is null or a
+/// string, and of a text that is written in another way than midex writes it.
 impl Serialize for JsonText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if serializer.is_human_readable() {
-            self.value().serialize(serializer)
-        } else {
-            serializer.serialize_str(&self.0)
+        if !serializer.is_human_readable() {
+            return serializer.serialize_str(&self.0);
         }
+        let value = self.value();
+        if value.is_null() || value.is_string() || value.to_string() != *self.0 {
+            return serializer.serialize_str(&self.0);
+        }
+        value.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for JsonText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
-            Value::deserialize(deserializer).map(|value| Self::from_value(&value))
+            Ok(match Value::deserialize(deserializer)? {
+                Value::String(text) => Self(text.into()),
+                value => Self::from_value(&value),
+            })
         } else {
             String::deserialize(deserializer).map(|text| Self(text.into()))
         }
@@ -303,6 +355,41 @@ mod tests {
             let number = json!(f64::from_bits(bits));
             assert_eq!(JsonText::from_value(&number).value(), number, "{bits:#x}");
             bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        }
+    }
+
+    #[test]
+    fn a_document_is_the_same_after_json() {
+        for text in [
+            "null",
+            "\"a\"",
+            "\"{}\"",
+            "{\"b\":1,\"a\":[null,\"x\",1.5e300]}",
+            "{ \"spaced\": 1 }",
+            "[1,1.0]",
+            "no JSON",
+            "",
+            "7",
+            "true",
+        ] {
+            let document = Some(JsonText::from_text(text));
+            let json = serde_json::to_string(&document).expect("JSON");
+            assert_eq!(serde_json::from_str::<Option<JsonText>>(&json).expect(text), document);
+        }
+        let value = serde_json::to_value(JsonText::from_text("{\"a\":1}")).expect("JSON");
+        assert_eq!(value, json!({ "a": 1 }), "a value is readable");
+    }
+
+    #[test]
+    fn a_digest_is_hexadecimal_in_json() {
+        let digest = Digest::compute(b"a");
+        let json = serde_json::to_value(digest).expect("JSON");
+        assert_eq!(json, json!(digest.to_string()));
+        assert_eq!(serde_json::from_value::<Digest>(json).expect("a digest"), digest);
+        let numbers = serde_json::to_value(digest.as_bytes()).expect("JSON");
+        assert_eq!(serde_json::from_value::<Digest>(numbers).expect("a digest"), digest);
+        for wrong in [json!("ab"), json!([1, 2]), json!(digest.to_string().to_uppercase())] {
+            assert!(serde_json::from_value::<Digest>(wrong).is_err());
         }
     }
 

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::IgnoredAny};
 use subtle::ConstantTimeEq;
 
 use super::{
@@ -20,8 +20,30 @@ use crate::{
 };
 
 /// 128 random bits; shown as 32 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Nonce([u8; 16]);
+
+/// JSON never holds a nonce, except as part of a [`Token`]: what is exported must give nobody the right to finish a step.
+impl Serialize for Nonce {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.serialize_unit()
+        } else {
+            self.0.serialize(serializer)
+        }
+    }
+}
+
+/// A nonce that JSON left out consists of zeros.
+impl<'de> Deserialize<'de> for Nonce {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            IgnoredAny::deserialize(deserializer).map(|_| Self::default())
+        } else {
+            <[u8; 16]>::deserialize(deserializer).map(Self)
+        }
+    }
+}
 
 impl Nonce {
     /// A fresh nonce.

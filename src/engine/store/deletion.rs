@@ -44,19 +44,12 @@ pub fn find_row_contents(rows: &[Row]) -> Result<BTreeSet<Digest>> {
     Ok(found)
 }
 
-/// Adds all digests in a serialised row: a digest is a list of 32 bytes. Other lists of this form do no harm, because only
-/// contents that exist are freed.
-fn collect_digests(json: &Value, found: &mut BTreeSet<Digest>) {
+/// Adds all digests in a serialised row: a digest is a string of 64 hexadecimal digits. Other strings of this form do no harm,
+/// because only contents that exist are freed.
+pub(crate) fn collect_digests(json: &Value, found: &mut BTreeSet<Digest>) {
     match json {
-        Value::Array(items) => {
-            let bytes =
-                items.iter().map(|item| item.as_u64().and_then(|byte| u8::try_from(byte).ok()));
-            let bytes: Option<Vec<u8>> = (items.len() == 32).then(|| bytes.collect()).flatten();
-            match bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok()) {
-                Some(bytes) => drop(found.insert(Digest::from_bytes(bytes))),
-                None => items.iter().for_each(|item| collect_digests(item, found)),
-            }
-        }
+        Value::String(text) => found.extend(Digest::parse(text)),
+        Value::Array(items) => items.iter().for_each(|item| collect_digests(item, found)),
         Value::Object(entries) => entries.values().for_each(|value| collect_digests(value, found)),
         _ => {}
     }
