@@ -332,9 +332,9 @@ pub mod store {
     };
     pub use midex_engine::store::{
         Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution,
-        ExaminationProgress, ExaminedPortion, ListPage, ListQuery, LoadedExecution, MemoryStore,
-        Options, PastChange, PlacedEntry, Position, RedbStore, RefusedCall, Store, StoreSizes,
-        TelemetryEntry, TelemetryQuery, find_named_contents, find_row_contents,
+        ExaminationProgress, ExaminedPortion, Import, ListPage, ListQuery, LoadedExecution,
+        MemoryStore, Options, PastChange, PlacedEntry, Position, RedbStore, RefusedCall, Store,
+        StoreSizes, TelemetryEntry, TelemetryQuery, find_named_contents, find_row_contents,
     };
 
     /// The suite of tests for implementers of [`Store`], and a store that fails on request.

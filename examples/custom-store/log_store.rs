@@ -19,8 +19,8 @@ use midex::{
     Code, Error, ExecutionId, Result, Timestamp,
     store::{
         BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, Digest,
-        DueExecution, Execution, ListPage, ListQuery, LoadedExecution, MemoryStore, OwnerEpoch,
-        PastChange, PlacedEntry, Position, RefusedCall, Row, Store, TelemetryQuery,
+        DueExecution, Execution, Import, ListPage, ListQuery, LoadedExecution, MemoryStore,
+        OwnerEpoch, PastChange, PlacedEntry, Position, RefusedCall, Row, Store, TelemetryQuery,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,7 @@ enum LogEntry {
         past: Option<Box<PastChange>>,
     },
     Deleted(Deletion),
+    Imported(Import),
 }
 
 impl LogStore {
@@ -76,6 +77,7 @@ impl LogStore {
                     memory.commit(commit).await?;
                 }
                 LogEntry::Deleted(deletion) => memory.delete(deletion).await?,
+                LogEntry::Imported(import) => memory.import(import).await?,
             }
         }
         if is_purged {
@@ -175,15 +177,27 @@ impl Log {
     async fn forget_purged(&mut self, memory: &MemoryStore) -> Result<()> {
         let mut bytes = Vec::new();
         for mut entry in self.open()? {
-            if let LogEntry::Committed { row, contents, past, .. } = &mut entry {
+            let (rows, contents) = match &mut entry {
+                LogEntry::Committed { row, contents, past, .. } => {
+                    *past = None;
+                    (vec![row], contents)
+                }
+                LogEntry::Imported(import) => {
+                    (import.executions.iter_mut().flatten().collect(), &mut import.contents)
+                }
+                LogEntry::Opened | LogEntry::Refused(_) | LogEntry::Deleted(_) => {
+                    bytes.extend(encode(&entry));
+                    continue;
+                }
+            };
+            for row in rows {
                 // The rows of an execution that was deleted stay as they are.
                 let stored = memory.load_rows(&row.execution_id, [row.revision].into()).await?;
                 *row = stored.into_iter().next().unwrap_or_else(|| row.clone());
-                *past = None;
-                for (digest, content) in std::mem::take(contents) {
-                    if memory.load_content(digest).await?.is_some() {
-                        contents.push((digest, content));
-                    }
+            }
+            for (digest, content) in std::mem::take(contents) {
+                if memory.load_content(digest).await?.is_some() {
+                    contents.push((digest, content));
                 }
             }
             bytes.extend(encode(&entry));
@@ -239,6 +253,22 @@ impl Store for LogStore {
             }
             // Refuses another revision.
             self.memory.delete(deletion).await
+        })
+    }
+
+    fn import(&self, import: Import) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let mut log = self.log.lock().await;
+            let mut is_refused = import.check().is_err();
+            for row in import.executions.iter().flatten() {
+                is_refused |= self.memory.load(&row.execution_id).await?.is_some()
+                    || self.memory.load_tombstone(&row.execution_id).await?.is_some();
+            }
+            if !is_refused {
+                self.append(&mut log, &LogEntry::Imported(import.clone())).await?;
+            }
+            // Refuses what was not appended.
+            self.memory.import(import).await
         })
     }
 

@@ -11,6 +11,7 @@ mod next;
 mod os_error;
 mod violation;
 
+pub(crate) use self::code::EXECUTION_ID_ARGUMENT;
 pub use self::next::{
     address, call_tool, double_quotes, quote_for_shell, read_resource, repeat_call,
 };
@@ -26,7 +27,7 @@ pub use self::{
     violation::{Edit, Suggestion, Violation},
 };
 use self::{
-    code::{EXECUTION_ENDED_NEXT_CALL, EXECUTION_ID_ARGUMENT, RETRY_NEXT_CALL},
+    code::{EXECUTION_ENDED_NEXT_CALL, RETRY_NEXT_CALL},
     next::fill_template_or_name,
 };
 

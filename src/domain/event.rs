@@ -524,6 +524,11 @@ pub enum Event {
         /// The labels of its workflow, and those of the start.
         labels: Labels,
     },
+    /// The execution was imported from a bundle, and is read-only from now on.
+    Imported {
+        /// When the bundle was written.
+        exported_at: Timestamp,
+    },
 }
 
 impl Row {

@@ -18,6 +18,7 @@ mod enter;
 mod flow;
 mod fork;
 mod hooks;
+mod imported;
 mod invariants;
 mod items;
 mod join;
@@ -159,6 +160,8 @@ pub struct Execution {
     pub(super) signal_errors: Vec<bool>,
     /// Its labels. Snapshots of version 7 end before this field.
     pub(super) labels: Labels,
+    /// When it was imported.
+    pub(super) imported_at: Option<Timestamp>,
     /// Where the search for a step begins.
     #[serde(skip)]
     pub(super) hint: SearchHint,

@@ -250,7 +250,7 @@ impl ActorState {
         if !is_worker || self.missing_capability().is_some() {
             return AfterAnswer::Continue;
         }
-        if execution.state() != State::Running {
+        if execution.state() != State::Running || execution.is_imported() {
             self.is_recovered = false;
             return AfterAnswer::Continue;
         }
@@ -506,7 +506,7 @@ impl ActorState {
         let definition = definitions.get(stored.execution.definition()).await?;
         definitions.share_pending_steps(&mut stored.execution);
         let durable = DurableExecution { execution: Arc::new(stored.execution), definition };
-        let has_orders = !durable.execution.orders().is_empty();
+        let has_orders = !durable.execution.is_over() && !durable.execution.orders().is_empty();
         let awaited_attempts = durable.execution.open_attempts().collect();
         self.is_recovered = false;
         Runner::reconcile(&self.shared, &self.id, &awaited_attempts);

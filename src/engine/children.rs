@@ -239,7 +239,7 @@ impl Engine {
         }
         announcement.end_announcement();
         let mut durable = self.read_execution(&id).await?;
-        while !durable.execution.state().is_final() {
+        while !durable.execution.has_ended() {
             listener.wait_for_change().await;
             listener.take_marked_name();
             durable = self.read_execution(&id).await?;

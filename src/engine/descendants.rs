@@ -114,7 +114,7 @@ impl Descendants {
     /// Records the durable state of an execution. If it is a root that is not over its budget, returns the parents
     /// below it whose children were held back.
     pub(super) fn record_execution(&self, execution: &Execution) -> BTreeSet<ExecutionId> {
-        let (id, is_final) = (execution.id(), execution.state().is_final());
+        let (id, is_final) = (execution.id(), execution.has_ended());
         let mut families = self.lock_families();
         if let Some(parent) = execution.parent() {
             if is_final && let Some(ended) = &mut families.ended {

@@ -54,10 +54,7 @@ impl LiveActor {
 
     /// Whether its execution has ended.
     pub(super) fn is_finished(&self) -> bool {
-        self.durable_receiver
-            .borrow()
-            .as_ref()
-            .is_some_and(|seen| seen.execution.state().is_final())
+        self.durable_receiver.borrow().as_ref().is_some_and(|seen| seen.execution.has_ended())
     }
 }
 

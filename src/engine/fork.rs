@@ -150,7 +150,7 @@ impl Engine {
         let Some(execution) = self.shared.find_durable_execution(child).await? else {
             return Ok(false);
         };
-        if !execution.state().is_final() {
+        if !execution.has_ended() {
             // The order of the parent's end is on its way to it.
             let message = format!("child '{child}' has not ended yet");
             return Err(Error::new(Code::ServerBusy, message));
@@ -274,7 +274,7 @@ impl Engine {
         let lookup = self.load_workflow_lookup(execution).await?;
         let (lookup, named) = self.resolve_named_definitions(&definition, lookup).await;
         let env = self.shared.environments.environment_of_project(project.as_deref());
-        let continues_children = request.from_step.is_none() && execution.state().is_final();
+        let continues_children = request.from_step.is_none() && execution.has_ended();
         if let Some(step) = &request.from_step
             && definition.step(step).is_none()
             && source.definition.step(step).is_some()
@@ -524,6 +524,7 @@ fn check_retry(execution: &Execution) -> Result<()> {
     let (id, state) = (execution.id(), execution.state());
     match state {
         state if state.can_be_retried() => {}
+        _ if execution.is_imported() => return Err(execution.imported_error()),
         State::Completed => {
             let message = format!("execution '{id}' is completed: there is nothing to retry");
             return Err(execution.state_refusal(message, NAME_STEP_NEXT_CALL));

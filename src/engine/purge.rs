@@ -105,9 +105,10 @@ impl Engine {
                 ..ListQuery::default()
             };
             let page = self.shared.store.list(query).await?;
-            let executions = page.executions.into_iter().filter(|(_, one)| {
-                one.state().is_final() && one.inputs().is_some() && is_in_project(one)
-            });
+            let executions = page
+                .executions
+                .into_iter()
+                .filter(|(_, one)| one.has_ended() && one.inputs().is_some() && is_in_project(one));
             ended.extend(executions.map(|(key, execution)| (key, execution.id().clone())));
             before = page.next_key;
             if before.is_none() {
@@ -124,7 +125,7 @@ impl Engine {
     ) -> Result<Option<Box<InputPurge>>> {
         let rows = self.shared.store.load_history(id).await?;
         let execution = Execution::replay(&rows);
-        let Some(execution) = execution.filter(|execution| execution.state().is_final()) else {
+        let Some(execution) = execution.filter(Execution::has_ended) else {
             return Ok(None);
         };
         let definition = self.shared.definitions.get(execution.definition()).await?;

@@ -195,7 +195,7 @@ impl Engine {
         since: u64,
         listener: &Listener,
     ) -> Result<()> {
-        while durable.execution.revision() <= since && !durable.execution.state().is_final() {
+        while durable.execution.revision() <= since && !durable.execution.has_ended() {
             listener.wait_for_change().await;
             listener.take_marked_name();
             durable = self.read_execution(durable.execution.id()).await?;
@@ -262,7 +262,7 @@ impl Engine {
     /// The view of one open execution. `None` if it has ended meanwhile.
     async fn open_execution_view(&self, id: &ExecutionId) -> Result<Option<OpenExecution>> {
         let durable = self.renew_and_read_execution(id).await?;
-        if durable.execution.state().is_final() {
+        if durable.execution.has_ended() {
             return Ok(None);
         }
         self.build_view(&durable, None, view::build_open_execution).await.map(Some)

@@ -151,7 +151,7 @@ impl Engine {
         let (mut pending, mut count) = (vec![root], 1);
         while let Some(durable) = pending.pop() {
             let execution = durable.execution.clone();
-            if execution.state().is_final() {
+            if execution.has_ended() {
                 // The parent of a child that has ended is about to be told.
                 if execution.id() != id {
                     position.add_actor(NextActor::Server, None);

@@ -115,7 +115,7 @@ fn variants_keep_their_places() {
          StepFailed CompensationKept CameLate EndingBegan CompensationsGivenUp \
          OptionsOffered OptionsWithdrawn OptionChosen ChildOrdered ChildTold PageKept \
          Forked StepInherited Rewound RewindCompensated InputsForgotten MetadataReported PaceSet \
-         VisitTitled ItemsCounted PollKept SignalErrorKept Labeled"
+         VisitTitled ItemsCounted PollKept SignalErrorKept Labeled Imported"
     );
     assert_eq!(
         variants::<WaitCondition>(),
@@ -194,7 +194,7 @@ async fn each_opening_after_a_transition_is_a_later_owner() {
 }
 
 /// A snapshot of version 1 ends before the pages of lists, one of version 2 before the origin of a fork, one of version 3 or 4
-/// before the purged inputs, one of version 5 before the pace, one of version 6 before the notes on visits. Up to version 3 the state is never left out, and so has no byte in front that says whether it is
+/// before the purged inputs, one of version 5 before the pace, one of version 6 before the notes on visits, one of version 7 before the time of an import. Up to version 3 the state is never left out, and so has no byte in front that says whether it is
 /// there.
 #[tokio::test]
 async fn snapshots_of_the_versions_before_are_read() {

@@ -108,7 +108,7 @@ fn renamed(text: &str) -> &str {
 }
 
 /// The argument that passes the execution id in a next call.
-pub(super) const EXECUTION_ID_ARGUMENT: &[(&str, &str)] = &[("execution_id", "{execution_id}")];
+pub(crate) const EXECUTION_ID_ARGUMENT: &[(&str, &str)] = &[("execution_id", "{execution_id}")];
 /// The instruction of a next call whose reply contains a live token.
 const PASS_TOKEN_INSTRUCTION: &str = "pass its continuation_token unchanged to workflow.next_step";
 /// The next call for an execution that has ended.

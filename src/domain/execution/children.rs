@@ -108,10 +108,10 @@ impl Execution {
         &self.orders
     }
 
-    /// Whether nothing can change it any more: it has ended, and its children have received all orders. A requested end
-    /// does not wait for the orders, so an execution in a final state may still have some.
+    /// Whether nothing can change it any more: it has ended, and its children have received all orders, or it was imported. A
+    /// requested end does not wait for the orders, so an execution in a final state may still have some.
     pub fn is_over(&self) -> bool {
-        self.state.is_final() && self.orders.is_empty()
+        self.is_imported() || self.state.is_final() && self.orders.is_empty()
     }
 
     /// The oldest order of each child that can be delivered now: at most [`limits::ORDERS_AT_ONCE_MAX`]. `missing` are

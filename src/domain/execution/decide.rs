@@ -207,6 +207,9 @@ impl Execution {
         now: Timestamp,
         ids: &dyn IdSource,
     ) -> Result<Decision> {
+        if self.ignores_command(command)? {
+            return Ok(Decision::NoChange);
+        }
         let now = self.compute_transition_time(now);
         let builder = TransitionBuilder::from_execution(self, now, context, ids);
         let decision = match command {
@@ -282,7 +285,7 @@ impl Execution {
     /// Whether an open token has outlived `token_ttl` at `now`.
     pub fn has_expired_token(&self, token_ttl: Duration, now: Timestamp) -> bool {
         let now = self.compute_transition_time(now);
-        !self.state.is_final() && self.visits_with_expired_token(token_ttl, now).next().is_some()
+        !self.has_ended() && self.visits_with_expired_token(token_ttl, now).next().is_some()
     }
 
     /// A refusal with the context of this execution and of `step`.

@@ -15,7 +15,7 @@ use crate::{
 impl Execution {
     /// The next instant at which the execution moves without a call; `None` if there is none.
     pub fn deadline(&self, definition: &Definition) -> Option<Timestamp> {
-        if self.is_timer_stopped() || self.state.is_final() {
+        if self.is_timer_stopped() || self.has_ended() {
             return None;
         }
         // The end has more to do than fitted into the last transition.
@@ -39,6 +39,9 @@ impl Execution {
     /// working on it, if children have orders to receive, or if a step waits for a catalog; else at its
     /// [`Self::deadline`].
     pub fn wake_at(&self, definition: &Definition) -> Option<Timestamp> {
+        if self.is_imported() {
+            return None;
+        }
         let is_running = self.state == State::Running && self.open_attempts().next().is_some();
         if is_running || !self.orders.is_empty() || self.is_catalog_missing() {
             return Some(self.updated_at);

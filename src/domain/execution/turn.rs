@@ -23,7 +23,7 @@ pub enum NextActor {
 impl Execution {
     /// Who has to act next. `None` if the execution has ended, or waits for nothing but its children.
     pub fn next_actor(&self, definition: &Definition) -> Option<NextActor> {
-        if self.state.is_final() {
+        if self.has_ended() {
             return None;
         }
         if self.is_held_by_pause() {

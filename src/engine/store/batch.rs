@@ -1,5 +1,6 @@
 //! One batch inside one write transaction: a compare-and-set for each request.
 
+mod import;
 mod removal;
 
 use std::{
@@ -17,6 +18,7 @@ use super::{
     digest_search::DigestSearch,
     dirty::DirtySet,
     fault::redb_error,
+    import::EncodedImport,
     index::{self, IndexChange},
     record::{self, RowHeader, damaged_database_error},
     revision_conflict_error,
@@ -76,6 +78,8 @@ pub(super) enum WriteRequest {
     Delete(Deletion),
     /// Do a step of the index.
     Index(IndexChange),
+    /// Store executions of another store.
+    Import(EncodedImport),
     /// Free those of the contents that no row from this key on names, and forget the other candidates.
     Free {
         /// The contents.
@@ -132,19 +136,21 @@ impl WriteRequest {
             Self::Checkpoint { snapshot, .. } => snapshot.len(),
             Self::Delete(deletion) => deletion.contents.len() * 32,
             Self::Index(change) => change.encoded_bytes(),
+            Self::Import(import) => import.record_bytes(),
             Self::Free { .. } => 0,
         }
     }
 
-    /// Whether it changes earlier rows.
-    pub(super) fn changes_past(&self) -> bool {
-        matches!(self, Self::Transition { past: Some(_), .. })
+    /// Whether it must go to the data file at once, because it changes earlier rows or is too large for the log.
+    pub(super) fn bypasses_log(&self) -> bool {
+        matches!(self, Self::Transition { past: Some(_), .. } | Self::Import(_))
     }
 
     /// Content to be written unless it is stored already.
     pub(super) fn contents(&self) -> &[(Digest, Arc<[u8]>)] {
         match self {
             Self::Transition { contents, .. } => contents,
+            Self::Import(import) => &import.contents,
             _ => &[],
         }
     }
@@ -279,6 +285,7 @@ impl Batch<'_> {
             }
             WriteRequest::Delete(deletion) => self.delete_execution(deletion),
             WriteRequest::Index(change) => self.update_index(change),
+            WriteRequest::Import(import) => self.import(import),
             WriteRequest::Free { unnamed, named, searched_before, tombstones } => {
                 self.free_contents(unnamed, named, *searched_before)?;
                 self.remove_tombstones(tombstones)?;

@@ -32,6 +32,8 @@ pub struct ExecutionSummary {
     pub state: State,
     /// Whether it has ended.
     pub is_over: bool,
+    /// Whether it was imported, and so is read-only.
+    pub is_imported: bool,
     /// Whether it is a child.
     pub is_child: bool,
     /// The project it was started for.
@@ -62,6 +64,7 @@ impl ExecutionSummary {
             workflow: execution.workflow().clone(),
             state: execution.state(),
             is_over: execution.is_over(),
+            is_imported: execution.imported_at().is_some(),
             is_child: execution.parent().is_some(),
             project: execution.project().map(str::to_owned),
             labels: execution.labels().clone(),
@@ -72,6 +75,11 @@ impl ExecutionSummary {
             revision: execution.revision(),
             first_key: 0,
         }
+    }
+
+    /// Whether nothing moves it any more, apart from orders to its children.
+    pub fn has_ended(&self) -> bool {
+        self.state.is_final() || self.is_imported
     }
 
     /// The terms under which it is found. Only roots have the term of their project, since lists of a project show roots.

@@ -9,9 +9,9 @@ use std::{
 
 use super::{
     BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution,
-    ExecutionSummary, ListPage, ListQuery, LoadedExecution, PastChange, PlacedEntry, Position,
-    RefusedCall, Store, TelemetryEntry, TelemetryQuery, digest_search::DigestSearch,
-    find_named_contents, merge, record,
+    ExecutionSummary, Import, ListPage, ListQuery, LoadedExecution, PastChange, PlacedEntry,
+    Position, RefusedCall, Store, TelemetryEntry, TelemetryQuery, digest_search::DigestSearch,
+    find_named_contents, import::id_taken_error, merge, record,
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, Row, Sequence, clock::Timestamp, error::Result,
@@ -194,6 +194,10 @@ impl Store for MemoryStore {
         Box::pin(async move { self.lock_open_state()?.delete(&deletion) })
     }
 
+    fn import(&self, import: Import) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.lock_open_state()?.import(import) })
+    }
+
     fn load_tombstone<'a>(
         &'a self,
         id: &'a ExecutionId,
@@ -280,6 +284,35 @@ impl MemoryState {
         }
         self.tombstones.insert(id.clone(), *at);
         self.candidates.extend(contents);
+        Ok(())
+    }
+
+    fn import(&mut self, import: Import) -> Result<()> {
+        let states = import.check()?;
+        for id in states.iter().map(Execution::id) {
+            if self.executions.contains_key(id) || self.tombstones.contains_key(id) {
+                return Err(id_taken_error(id));
+            }
+        }
+        for (digest, content) in import.contents {
+            if !self.contents.contains_key(&digest) {
+                self.contents.insert(digest, content);
+                self.candidates.insert(digest);
+            }
+        }
+        for (execution, rows) in states.into_iter().zip(import.executions) {
+            let id = execution.id().clone();
+            for row in rows {
+                let key = self.next_key();
+                self.row_keys.insert((id.clone(), row.revision), key);
+                self.journal.insert(key, Arc::new(row));
+            }
+            if let Some(origin) = execution.origin() {
+                self.forks.insert((origin.execution_id.clone(), id.clone()));
+            }
+            let (execution, last_key) = (Arc::new(execution), self.last_key);
+            self.executions.insert(id, StoredExecution { execution, last_key, due: None });
+        }
         Ok(())
     }
 

@@ -20,6 +20,7 @@ mod fault;
 mod file;
 mod holder;
 mod identity;
+mod import;
 mod index;
 mod list;
 mod lock;
@@ -53,6 +54,7 @@ pub use self::{
     backup::BackupReport,
     deletion::{Deletion, find_row_contents},
     digest_search::find_named_contents,
+    import::Import,
     index::ExecutionSummary,
     memory::MemoryStore,
     offline::{Compaction, Restoration},
@@ -192,6 +194,14 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// `REVISION_CONFLICT` where the stored revision is not `deletion.revision` (nothing is removed); otherwise as
     /// [`Store::commit`].
     fn delete(&self, deletion: Deletion) -> BoxFuture<'_, Result<()>>;
+
+    /// Stores executions that nothing moves any more, and contents that the rows of a later import name. All of it or nothing
+    /// is stored. A content that was not stored before becomes a candidate for the next sweep.
+    ///
+    /// # Errors
+    /// `EXECUTION_ID_TAKEN` where an execution or a tombstone has one of the ids, `INTERNAL` as [`Import::check`] (nothing is
+    /// stored); otherwise as [`Store::commit`].
+    fn import(&self, import: Import) -> BoxFuture<'_, Result<()>>;
 
     /// When the execution of this id was deleted; `None` where there is no tombstone.
     fn load_tombstone<'a>(
@@ -415,7 +425,7 @@ pub struct TelemetryQuery {
 /// A query of executions. All conditions must hold.
 #[derive(Clone, Debug, Default)]
 pub struct ListQuery {
-    /// Only in this state.
+    /// Only in this state. An imported execution is in no state that is open.
     pub state: Option<State>,
     /// Only those that have not ended (idle, running, paused).
     pub open_only: bool,
@@ -455,7 +465,7 @@ impl ListQuery {
         let is_of_project = |project| summary.project.as_deref() == Some(project);
         let has_label = |(name, value): (&String, &String)| summary.labels.get(name) == Some(value);
         self.state.is_none_or(|state| summary.state == state)
-            && !(self.open_only && summary.state.is_final())
+            && !(self.selects_only_open() && summary.has_ended())
             && !(self.roots_only && summary.is_child)
             && (self.workflow.as_ref()).is_none_or(|name| summary.workflow == *name)
             && self.project.as_deref().is_none_or(is_of_project)

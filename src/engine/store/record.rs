@@ -17,15 +17,15 @@ use midex_domain::{
 const RECORD_VERSION: u8 = 1;
 /// The version of snapshots, in their first byte. Version 1 ends before the pages of lists, version 2 before the origin of
 /// a fork and the two fields of a rewind, versions 3 and 4 before the purged inputs, version 5 before the pace,
-/// version 6 before the notes on visits and the errors among signals, version 7 before the labels. Since version 4 the
-/// state may be left out.
+/// version 6 before the notes on visits and the errors among signals, version 7 before the labels and the time of an
+/// import. Since version 4 the state may be left out.
 const SNAPSHOT_VERSION: u8 = 8;
 
 /// The revision of the row that creates an execution.
 const FIRST_REVISION: u64 = 1;
 
-/// The bytes of these nine fields where all are empty.
-const EMPTY_FIELDS: [u8; 9] = [0; 9];
+/// The bytes of these ten fields where all are empty.
+const EMPTY_FIELDS: [u8; 10] = [0; 10];
 
 /// The space reserved for what a transition adds to a snapshot.
 const SNAPSHOT_GROWTH_BYTES: usize = 256;

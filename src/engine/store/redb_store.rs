@@ -19,7 +19,9 @@ use super::{
     DueExecution, ExaminationProgress, ExaminedPortion, ListPage, ListQuery, LoadedExecution,
     PlacedEntry, Position, RefusedCall, Store, StoreSizes, SummaryPage, TelemetryQuery, backup,
     batch::{EncodedPastChange, OpenIndexChange, WriteRequest},
-    check_commit, examine, file, index, list,
+    check_commit, examine, file,
+    import::{EncodedImport, Import},
+    index, list,
     lock::DirectoryLock,
     options::Options,
     paths, reader, record,
@@ -329,6 +331,16 @@ impl Store for RedbStore {
 
     fn delete(&self, deletion: Deletion) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move { self.send_write(WriteRequest::Delete(deletion)).await.map(drop) })
+    }
+
+    fn import(&self, import: Import) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let encoded = tokio::task::spawn_blocking(|| EncodedImport::encode(import)).await;
+            let encoded = encoded.map_err(|error| {
+                Error::internal("an import was not encoded").with_source(error)
+            })??;
+            self.send_write(WriteRequest::Import(encoded)).await.map(drop)
+        })
     }
 
     fn load_tombstone<'a>(

@@ -329,8 +329,8 @@ impl Writer {
         let mut transaction = opened.database.begin_write().map_err(redb_error)?;
         transaction.set_durability(Durability::Immediate).map_err(redb_error)?;
         let mut changes = self.log.new_change_buffer();
-        // A purge is committed to the data file, and the log, which may hold what was purged, is removed.
-        let may_use_log = has_ample_space && !requests.iter().any(WriteRequest::changes_past);
+        // A purge is committed to the data file, and the log, which may hold what was purged, is removed. So is an import.
+        let may_use_log = has_ample_space && !requests.iter().any(WriteRequest::bypasses_log);
         let requests = requests.iter_mut();
         let effects =
             batch::apply_writes(&transaction, &mut self.ledger, requests, refusals, &mut changes)?;

@@ -11,7 +11,7 @@ use midex_domain::{
     Digest, Execution, ExecutionId, Row, clock::Timestamp, error::Result, event::OwnerEpoch,
 };
 use midex_engine::store::{
-    BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution,
+    BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution, Import,
     ListPage, ListQuery, LoadedExecution, Options, PlacedEntry, Position, RedbStore, RefusedCall,
     Store, TelemetryQuery,
 };
@@ -108,6 +108,10 @@ impl Store for DiskStore {
 
     fn delete(&self, deletion: Deletion) -> BoxFuture<'_, Result<()>> {
         Box::pin(without_time(self.0.delete(deletion)))
+    }
+
+    fn import(&self, import: Import) -> BoxFuture<'_, Result<()>> {
+        Box::pin(without_time(self.0.import(import)))
     }
 
     fn load_tombstone<'a>(

@@ -178,7 +178,8 @@ impl ForkBase {
             let declared = acting.kind.declared_idempotence();
             if !declared.unwrap_or_else(|| context.work.is_safe_to_retry(&acting.kind)) {
                 let is_at_work = matches!(visit.awaiting, Some(WaitCondition::Operation { .. }))
-                    && self.latest.state == State::Running;
+                    && self.latest.state == State::Running
+                    && !self.latest.is_imported();
                 let error = if is_at_work {
                     self.work_in_progress_error(&step.id)
                 } else {
@@ -239,7 +240,7 @@ impl ForkBase {
         let message = format!(
             "the outcome of step '{step}' is unknown: it was cut off while the server worked on it, and may not be done twice"
         );
-        let next = if self.latest.state.is_final() {
+        let next = if self.latest.has_ended() {
             READ.after_person_does(
                 "run `midex retry {execution_id} --again` if it may be done twice",
             )
@@ -247,7 +248,7 @@ impl ForkBase {
             READ
         };
         let mut error = self.latest.step_error(Code::StateTransitionRefused, step, message);
-        if self.latest.state.is_final() {
+        if self.latest.has_ended() {
             error = error.with_context("cut_off_step", step.as_str());
         }
         error.with_next(next)

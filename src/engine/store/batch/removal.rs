@@ -77,7 +77,7 @@ impl Batch<'_> {
     }
 
     /// Makes a removal in the tables, and records it for the log.
-    fn apply_change(&mut self, change: LogChange<'_>) -> Result<()> {
+    pub(super) fn apply_change(&mut self, change: LogChange<'_>) -> Result<()> {
         self.changes.push(change);
         self.effects.has_changes = true;
         // The removal opens this table itself, and redb opens a table once at a time.

@@ -11,8 +11,8 @@ use std::{
 
 use crate::store::{
     BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DueExecution,
-    ExaminationProgress, ExaminedPortion, ListPage, ListQuery, LoadedExecution, MemoryStore,
-    PlacedEntry, Position, RefusedCall, Store, TelemetryQuery,
+    ExaminationProgress, ExaminedPortion, Import, ListPage, ListQuery, LoadedExecution,
+    MemoryStore, PlacedEntry, Position, RefusedCall, Store, TelemetryQuery,
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, Row, Sequence,
@@ -187,6 +187,10 @@ impl Store for FailingStore {
 
     fn delete(&self, deletion: Deletion) -> BoxFuture<'_, Result<()>> {
         self.inner.delete(deletion)
+    }
+
+    fn import(&self, import: Import) -> BoxFuture<'_, Result<()>> {
+        self.inner.import(import)
     }
 
     fn load_tombstone<'a>(

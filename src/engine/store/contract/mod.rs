@@ -5,6 +5,7 @@
 
 pub mod deletion;
 mod failing_store;
+mod import;
 mod listing;
 pub mod pages;
 pub mod purge;
@@ -115,6 +116,10 @@ macro_rules! store_contract_suite {
             deletion::a_deleted_execution_leaves_a_tombstone_alone
             deletion::an_execution_that_moved_is_not_deleted
             deletion::a_sweep_frees_what_no_row_names
+            import::imported_executions_are_found_and_never_open
+            import::an_import_stores_all_executions_or_none
+            import::an_import_without_its_rows_leaves_no_content
+            import::rows_that_are_not_of_one_execution_are_not_imported
         }
     };
     (@promises [] $($module:ident::$promise:ident)*) => {
