@@ -4,6 +4,7 @@ pub mod activity;
 mod actor;
 mod attempt;
 mod backup;
+mod bundle;
 mod children;
 mod contents;
 mod deadlines;
@@ -61,6 +62,7 @@ use self::{
     wake_failures::WakeFailures,
 };
 pub use self::{
+    bundle::{ExportReport, ExportRequest, ExportSelection, ImportedExecution, Redaction},
     children::{NoWorkflows, Workflows},
     environments::{EnvironmentVariables, Environments},
     events::ExecutionEvents,

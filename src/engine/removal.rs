@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 
 use super::{
     DurableExecution, Engine, Shared,
@@ -64,6 +64,8 @@ pub(super) struct RemovalSignals {
     many_ended: Notify,
     /// Notified after deletions, so that contents are freed.
     sweep_requested: Notify,
+    /// Held during a sweep and during an import, whose contents no row names at first.
+    pub(super) sweeps: Mutex<()>,
 }
 
 impl RemovalSignals {
@@ -75,6 +77,11 @@ impl RemovalSignals {
             self.ended.store(0, Ordering::Relaxed);
             self.many_ended.notify_one();
         }
+    }
+
+    /// Lets the contents that no row names be freed soon.
+    pub(super) fn request_sweep(&self) {
+        self.sweep_requested.notify_one();
     }
 
     fn set_kept(&self, kept: usize) {
@@ -134,7 +141,7 @@ impl Engine {
             removed.push(id);
         }
         removed.reverse();
-        self.shared.removal_signals.sweep_requested.notify_one();
+        self.shared.removal_signals.request_sweep();
         Ok(removed)
     }
 
@@ -251,6 +258,7 @@ async fn update_index(shared: &Shared, rows_min: u64) -> Result<()> {
 
 /// Does a whole sweep, with a pause after each slice.
 async fn sweep_contents(shared: &Arc<Shared>) -> Result<()> {
+    let _turn = shared.removal_signals.sweeps.lock().await;
     let now = shared.clock.now();
     let mut sweep = ContentSweep::new(now.minus(limits::TOMBSTONE_KEPT));
     while !sweep.is_done() && !shared.stopping.is_cancelled() {

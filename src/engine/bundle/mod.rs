@@ -1,0 +1,132 @@
+//! Bundles: executions with all that they need, in one file that is read without midex. `docs/bundle.md` describes it.
+
+mod archive;
+mod export;
+mod import;
+mod manifest;
+mod redact;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use tokio::runtime::Handle;
+
+pub use self::redact::Redaction;
+use self::{export::Exporter, import::Importer};
+use super::Engine;
+use midex_domain::{
+    Execution, ExecutionId, State, WorkflowName,
+    clock::Timestamp,
+    error::{Code, Error, Result, describe_io_error},
+};
+
+/// The executions that an export takes. Each comes with the executions below it.
+#[derive(Clone, Debug)]
+pub enum ExportSelection {
+    /// These, which must be roots.
+    Ids(Vec<ExecutionId>),
+    /// All roots.
+    All {
+        /// Only those that moved at this instant or later.
+        since: Option<Timestamp>,
+    },
+}
+
+/// The parameters of an export.
+#[derive(Clone, Debug)]
+pub struct ExportRequest {
+    /// What to export.
+    pub selection: ExportSelection,
+    /// What to leave out of it.
+    pub redaction: Redaction,
+    /// The file to write.
+    pub path: PathBuf,
+    /// Whether a file that exists is replaced.
+    pub replaces_file: bool,
+}
+
+/// What an export wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExportReport {
+    /// How many executions.
+    pub executions: usize,
+    /// How many contents.
+    pub contents: usize,
+    /// The size of the file.
+    pub bytes: u64,
+}
+
+/// An execution that was imported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportedExecution {
+    /// Its id.
+    pub execution_id: ExecutionId,
+    /// Its workflow.
+    pub workflow: WorkflowName,
+    /// Its state.
+    pub state: State,
+    /// Whether it is a child of another one.
+    pub is_child: bool,
+}
+
+impl ImportedExecution {
+    fn new(execution: &Execution) -> Self {
+        Self {
+            execution_id: execution.id().clone(),
+            workflow: execution.workflow().clone(),
+            state: execution.state(),
+            is_child: execution.parent().is_some(),
+        }
+    }
+}
+
+impl Engine {
+    /// Writes executions to a bundle. None of them is deleted or purged meanwhile.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`; `STATE_TRANSITION_REFUSED` for a child; `FILE_EXISTS`, `FILE_UNUSABLE`, `LIMIT_EXCEEDED`, and
+    /// those of the store. There is then no new file.
+    pub async fn export(&self, request: ExportRequest) -> Result<ExportReport> {
+        let _turn = self.shared.removals.read().await;
+        let exporter = Exporter {
+            engine: self.clone(),
+            runtime: Handle::current(),
+            redaction: request.redaction.clone(),
+            executions: self.find_exported(&request.selection).await?,
+        };
+        run_blocking(move || exporter.run(&request)).await
+    }
+
+    /// Stores the executions of a bundle, which are read-only from then on. The whole bundle is checked before anything is
+    /// stored. Returns the imported executions, in the order of the bundle: each after its children.
+    ///
+    /// # Errors
+    /// `FILE_UNUSABLE` with the place where the bundle is not as it must be; `STORE_TOO_NEW` for a later format;
+    /// `EXECUTION_ID_TAKEN` if there is, or was, an execution with one of the ids; those of the store. Unless the store
+    /// fails, nothing is then stored. If it fails, each family is stored whole or not at all.
+    pub async fn import(&self, path: PathBuf) -> Result<Vec<ImportedExecution>> {
+        // No purge or sweep removes a content before the rows that name it are stored.
+        let _turn = self.shared.removals.read().await;
+        let _sweeps = self.shared.removal_signals.sweeps.lock().await;
+        let importer = Importer { engine: self.clone(), runtime: Handle::current(), path };
+        let imported = run_blocking(move || importer.run()).await;
+        self.shared.removal_signals.request_sweep();
+        imported
+    }
+}
+
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let result = tokio::task::spawn_blocking(work).await;
+    result.map_err(|error| Error::internal("a bundle was not finished").with_source(error))?
+}
+
+/// The error of a file that could not be read or written.
+fn file_error(path: &Path, done: &str, error: &io::Error) -> Error {
+    let path = path.display().to_string();
+    let message = format!("`{path}` cannot be {done}: {}", describe_io_error(error));
+    Error::new(Code::FileUnusable, message).with_context("path", path)
+}
