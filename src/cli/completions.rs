@@ -100,6 +100,7 @@ const COMPLETED_ARGUMENTS: &[(&str, &str, ArgumentKind)] = &[
     ("rewind", "execution_id", ArgumentKind::Executions(Some("open"))),
     ("fork", "execution_id", ArgumentKind::Executions(None)),
     ("delete", "execution_ids", ArgumentKind::Executions(None)),
+    ("export", "execution_ids", ArgumentKind::Executions(None)),
     ("diff", "a", ArgumentKind::Executions(None)),
     ("diff", "b", ArgumentKind::Executions(None)),
     ("signal", "execution_id", ArgumentKind::Executions(Some("open"))),

@@ -58,6 +58,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("stats", &["midex stats", "midex stats --older-than 30d"]),
     (
+        "export",
+        &[
+            "midex export @last -o last.midex",
+            "midex export --all --since 30d -o month.midex --redact inputs,password",
+        ],
+    ),
+    ("import", &["midex import last.midex"]),
+    (
         "signal",
         &["midex signal @last deployed", "midex signal exec_01k deployed --payload @result.json"],
     ),

@@ -10,13 +10,10 @@ use super::screen::{Screen, wrap_line};
 const COMMAND_GROUPS: &[(&str, &str)] = &[
     ("Run workflows", "run show list tail pause resume abandon retry rewind fork diff"),
     ("Unblock workflows", "approve signal resolve trust"),
-    ("Keep records", "delete prune stats"),
+    ("Keep records", "delete prune stats export import backup restore compact"),
     ("Write workflows and agents", "new validate graph cat schema"),
     ("Call services", "catalog call"),
-    (
-        "Set up and maintain",
-        "serve install config doctor backup restore compact demo bench hook completions help",
-    ),
+    ("Set up and maintain", "serve install config doctor demo bench hook completions help"),
 ];
 
 /// The maximum width of the help, as on the help pages of single commands.

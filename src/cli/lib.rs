@@ -5,6 +5,7 @@ mod approve;
 mod backup;
 #[cfg(feature = "bench")]
 mod bench;
+mod bundle;
 mod call;
 mod cat;
 mod catalog;
@@ -132,6 +133,10 @@ enum CliCommand {
     Rewind(retry::RewindArgs),
     /// Fork an execution: begin a new one from its past, at a step, with other inputs, or as it was at a revision
     Fork(retry::ForkArgs),
+    /// Export executions to a file that is read without midex, with all that they need
+    Export(bundle::ExportArgs),
+    /// Import executions from such a file; they are read-only, and go on only as forks
+    Import(bundle::ImportArgs),
     /// Compare two executions: definition, inputs, steps, outputs and times
     Diff(diff::DiffArgs),
     /// Delete executions that have ended, with their history and artifacts
@@ -357,6 +362,8 @@ fn dispatch(
         CliCommand::Retry(args) => run_to_end(retry::retry(args, &config, &flags, out)),
         CliCommand::Rewind(args) => run_to_end(retry::rewind(args, &config, &flags, out)),
         CliCommand::Fork(args) => run_to_end(retry::fork(args, &config, &flags, out)),
+        CliCommand::Export(args) => run_to_end(bundle::export(args, &config, &flags, out)),
+        CliCommand::Import(args) => run_to_end(bundle::import(args, &config, &flags, out)),
         CliCommand::Diff(args) => run_to_end(diff::diff(args, &config, out)),
         CliCommand::Resume(args) => run_to_end(lifecycle::resume(args, &config, &flags, out)),
         CliCommand::Abandon(args) => run_to_end(lifecycle::change_state(

@@ -179,6 +179,7 @@ fn execution_page(execution: &ExecutionView, options: &DisplayOptions<'_>) -> St
         artifacts_section(&execution.artifacts, screen),
         end_effects_section(status, &execution.history, screen),
         end_section(status, screen),
+        next::imported_section(execution, screen),
         next::next_commands_section(execution, options),
     ];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();

@@ -30,7 +30,7 @@ impl Engine {
         let artifacts = view::artifact_views(rows.iter(), None);
         let mut current_step =
             self.build_view(&durable, None, view::current_step_for_people).await?;
-        if point.is_some() {
+        if point.is_some() || durable.execution.is_imported() {
             current_step.remove_tokens();
         }
         let status = self.build_status(&durable).await?;
@@ -42,6 +42,7 @@ impl Engine {
         Ok(ExecutionView {
             final_output,
             status,
+            effects: Vec::new(),
             history: self.build_history(&durable.definition, &rows).await?,
             artifacts: artifacts.into_iter().map(|(view, _)| view).collect(),
             current_step,

@@ -45,7 +45,11 @@ impl Engine {
             Reader::Model => view::current_step,
             Reader::Person | Reader::Worker => view::current_step_for_people,
         };
-        self.build_view(&durable, None, view).await
+        let mut current = self.build_view(&durable, None, view).await?;
+        if durable.execution.is_imported() {
+            current.remove_tokens();
+        }
+        Ok(current)
     }
 
     /// The answer to the execution's last transition, with every other open step.

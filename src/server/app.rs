@@ -2,6 +2,7 @@
 
 mod author;
 mod backup;
+mod bundle;
 #[cfg(feature = "catalog")]
 mod catalog;
 #[cfg(feature = "catalog")]
@@ -76,8 +77,9 @@ use midex_domain::{
     },
 };
 pub use midex_engine::{
-    Cleanup, Examination, ForkRequest, LastTransition, Listener, Notifier, PrunePlan, PruneReport,
-    PruneRule, Retention, StoreStats, Topic, TopicName,
+    Cleanup, Examination, ExportRequest, ExportSelection, ForkRequest, LastTransition, Listener,
+    Notifier, PrunePlan, PruneReport, PruneRule, Redaction, Retention, StoreStats, Topic,
+    TopicName,
     store::{
         BackupReport, DAMAGED_SUFFIX as STORE_DAMAGED, ExaminationProgress,
         FILE_NAME as STORE_FILE, OwnedDirectory,
@@ -380,6 +382,7 @@ impl App {
     ) -> Result<CurrentStep> {
         let engine = self.engine().await?;
         let status = engine.status(id).await?;
+        engine.refuse_imported(id).await?;
         // A step that is held for a person needs a resume too, although the execution is still running.
         let is_deferred = |wait: &WaitView| wait.waits_for == PauseReason::OutputInvalid.as_str();
         if status.state == State::Paused.as_str() || status.waits.iter().any(is_deferred) {

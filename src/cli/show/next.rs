@@ -9,9 +9,10 @@ use crate::{
     command::{execution_id_flag, insert_flags, quote_operand},
     continuation::find_continuation,
     link::is_final_state,
-    screen::TextStyle,
+    screen::{Screen, TextStyle, one_line},
     visible::replace_hidden_chars,
     waits::{self, WaitAction},
+    when::format_local_time,
 };
 use midex_domain::{State, view::ExecutionView};
 
@@ -38,6 +39,21 @@ pub(super) fn next_commands_section(
     text
 }
 
+/// When the execution was imported, and what a fork of it would do outside of midex; empty if it was not imported.
+pub(super) fn imported_section(execution: &ExecutionView, screen: &Screen) -> String {
+    let Some(at) = &execution.status.imported_at else {
+        return String::new();
+    };
+    let mut text = section_title("imported", screen);
+    let line = format!("{}; it is read-only", format_local_time(&one_line(at)));
+    text += &screen.indent_block(None, SECTION_INDENT, &line);
+    for effect in &execution.effects {
+        let line = format!("a fork of it {}", one_line(effect));
+        text += &screen.indent_block(None, SECTION_INDENT, &line);
+    }
+    text
+}
+
 /// The commands, each with its effect.
 fn next_commands(execution: &ExecutionView, options: &DisplayOptions<'_>) -> Vec<WaitAction> {
     let status = &execution.status;
@@ -47,6 +63,10 @@ fn next_commands(execution: &ExecutionView, options: &DisplayOptions<'_>) -> Vec
     if options.latest_revision.is_some() {
         // Nothing can be done in the past.
         return Vec::new();
+    }
+    if status.imported {
+        let effect = "goes on in a new execution: an imported one is read-only";
+        return vec![make_action(format!("midex fork {id}"), effect)];
     }
     if is_final_state(&status.state) {
         return Vec::from_iter(find_continuation(status));

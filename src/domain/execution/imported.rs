@@ -49,7 +49,7 @@ impl Execution {
     /// The refusal of a call that would move this imported execution.
     pub fn imported_error(&self) -> Error {
         let message = format!("execution '{}' was imported and is read-only", self.id);
-        self.state_refusal(message, FORK_NEXT_CALL)
+        self.state_refusal(message, FORK_NEXT_CALL).with_context("imported", self.id.as_str())
     }
 
     /// Refuses a command that somebody gives to an imported execution. Returns whether the command is one of the engine's

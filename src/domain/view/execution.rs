@@ -15,6 +15,9 @@ pub struct ExecutionView {
     pub final_output: Option<Value>,
     /// Its state, and what it waits for.
     pub status: StatusView,
+    /// What a fork of it would do outside of midex, in words, if it was imported.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<String>,
     /// Every visit of every step.
     pub history: Vec<HistoryRow>,
     /// Its artifacts, without their content.

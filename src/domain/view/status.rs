@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    FailureView, InputsView, PreviousOutput, ReadyStep, ViewContext, WaitView, definition_step,
+    FailureView, ForkOriginView, InputsView, PreviousOutput, ReadyStep, ViewContext, WaitView,
+    definition_step,
     options::NextSteps,
     persona_of,
     previous::{decisions_before_step, final_output, final_output_uri},
@@ -13,8 +14,8 @@ use super::{
     same_keys::{deserialize_known_entries, serialize_later_steps},
     task::{self, open_turns},
     waits::{
-        SignalView, actions_for_people, describe_wait, format_child_call, format_parent_call,
-        format_retry_call, format_wait_call, kept_signal_views, wait_views,
+        SignalView, actions_for_people, describe_wait, format_child_call, format_imported_call,
+        format_parent_call, format_retry_call, format_wait_call, kept_signal_views, wait_views,
     },
 };
 use crate::{
@@ -240,6 +241,9 @@ pub(super) fn gate_questions_text(context: &ViewContext<'_>) -> Option<String> {
 /// `None` if it is running and a model holds a token.
 fn describe_waiting_state(context: &ViewContext<'_>) -> Option<String> {
     let execution = context.execution;
+    if let Some(call) = format_imported_call(execution) {
+        return Some(call);
+    }
     let reason_suffix = execution.reason_suffix();
     if execution.pauses().iter().any(|reason| reason.is_lifted_by_resume()) {
         let id = double_quotes(execution.id().as_str());
@@ -295,24 +299,6 @@ impl DefinitionView {
     }
 }
 
-/// The execution that a fork continues.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ForkOriginView {
-    /// Its id.
-    pub execution_id: String,
-    /// The revision that was forked.
-    pub revision: u64,
-}
-
-impl ForkOriginView {
-    /// The origin of an execution, if it is a fork.
-    pub fn from_execution(execution: &Execution) -> Option<Self> {
-        let origin = execution.origin()?;
-        let (execution_id, revision) = (origin.execution_id.to_string(), origin.revision);
-        Some(Self { execution_id, revision })
-    }
-}
-
 /// The resource `workflow_status`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusView {
@@ -348,6 +334,15 @@ pub struct StatusView {
     /// The forks and retries of it, at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forks: Vec<String>,
+    /// Whether it was imported: it is then read-only. `tools/list` leaves this and the next field out of output schemas, whose
+    /// size has a limit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
+    pub imported: bool,
+    /// When it was imported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub imported_at: Option<String>,
     /// The step that a rewind enters once the compensations have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewinding_to: Option<String>,
@@ -548,6 +543,8 @@ pub fn build_status(context: &ViewContext<'_>) -> StatusView {
         definition: DefinitionView::new(context.definition),
         forked_from: ForkOriginView::from_execution(execution),
         forks: Vec::new(),
+        imported: execution.is_imported(),
+        imported_at: execution.imported_at().map(|at| at.to_string()),
         rewinding_to: execution.rewinding_to().map(ToString::to_string),
         final_output,
         final_output_truncated: truncated == Some(true),

@@ -348,6 +348,14 @@ pub(super) fn format_parent_call(execution: &Execution) -> Option<String> {
     Some(format!("Call {read_call}: the execution that waited for this one goes on"))
 }
 
+/// The sentence that names the call which continues an imported execution. `None` if it was not imported.
+pub(super) fn format_imported_call(execution: &Execution) -> Option<String> {
+    let (at, id) = (execution.imported_at()?, double_quotes(execution.id().as_str()));
+    Some(format!(
+        "The execution was imported at {at} and is read-only. Call execution.fork with execution_id '{id}': it goes on in a new execution"
+    ))
+}
+
 /// The sentence that names the call which continues a failed execution. `None` if it has not failed, or is a child: the
 /// retry of its root continues it too.
 pub(super) fn format_retry_call(execution: &Execution) -> Option<String> {

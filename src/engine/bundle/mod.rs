@@ -117,6 +117,17 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Refuses an execution that was imported: it can only be forked.
+    ///
+    /// # Errors
+    /// `STATE_TRANSITION_REFUSED`; `EXECUTION_NOT_FOUND`.
+    pub async fn refuse_imported(&self, id: &ExecutionId) -> Result<()> {
+        let execution = self.read_execution(id).await?.execution;
+        if execution.is_imported() { Err(execution.imported_error()) } else { Ok(()) }
+    }
+}
+
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -53,7 +53,7 @@ impl Redaction {
     }
 
     /// The names that [`Self::parse`] reads.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         let words =
             [(self.inputs, "inputs"), (self.outputs, "outputs"), (self.artifacts, "artifacts")];
         let words = words.into_iter().filter(|(is_set, _)| *is_set).map(|(_, word)| word);

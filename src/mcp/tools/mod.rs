@@ -2,6 +2,7 @@
 
 mod arguments;
 mod author;
+mod bundle;
 mod catalog;
 mod catalog_import;
 mod catalog_settings;

@@ -2,8 +2,8 @@
 
 use super::{
     ToolEffect::{Create, Read, Remove, Set},
-    ToolSpec, ToolWork, build_reply, catalog, catalog_import, catalog_settings, command_run,
-    commands, execution_approve, execution_fork, execution_list, execution_resolve,
+    ToolSpec, ToolWork, build_reply, bundle, catalog, catalog_import, catalog_settings,
+    command_run, commands, execution_approve, execution_fork, execution_list, execution_resolve,
     execution_resume, execution_show, execution_signal, execution_wait, lifecycle, parse_arguments,
     records,
     schemas::{fields_schema, list_answer_schema, reply_schema},
@@ -95,7 +95,7 @@ macro_rules! work {
 
 /// Every tool. Names are read at every start of the command line, so a row is constant, and its schemas are made when
 /// they are first needed.
-pub(super) static TOOL_TABLE: [ToolSpec; 59] = [
+pub(super) static TOOL_TABLE: [ToolSpec; 61] = [
     tool! { "workflow.start" "Start a workflow"
         "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
          and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
@@ -343,4 +343,10 @@ pub(super) static TOOL_TABLE: [ToolSpec; 59] = [
     tool! { "store.back_up" "Back up the store"
         "Copies what is stored into a new file.",
         PEOPLE, Create, Answer(store_back_up::run) -> shape },
+    tool! { "bundle.export" "Export executions"
+        "Writes executions to a file.",
+        PEOPLE, Create, Reply(bundle::export) },
+    tool! { "bundle.import" "Import executions"
+        "Stores the executions of a file, read-only.",
+        PEOPLE, Create, Reply(bundle::import) },
 ];

@@ -22,6 +22,9 @@ impl App {
     ) -> Result<ExecutionView> {
         let mut view = self.engine().await?.execution_view(id, point).await?;
         view.status = self.complete_status(view.status).await;
+        if view.status.imported {
+            view.effects = self.execution_effects(id).await?;
+        }
         Ok(view)
     }
 

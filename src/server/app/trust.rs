@@ -41,6 +41,17 @@ impl App {
         self.with_definitions(check).await?
     }
 
+    /// What a definition does beyond guiding a model and calling safe operations, in words.
+    pub(super) async fn describe_effects(
+        &self,
+        definition: Arc<Definition>,
+    ) -> Result<Vec<String>> {
+        let describe = move |definitions: &LiveDefinitions| {
+            describe_effects(&definition, definitions.abilities().operation_lookup())
+        };
+        self.with_definitions(describe).await
+    }
+
     /// Adds the caller's project to the trust list. Only for commands of the user: no tool that an agent can call
     /// reaches this.
     pub async fn trust_project(&self) -> Result<()> {
