@@ -4,6 +4,7 @@
 mod absent;
 mod activities;
 mod attachments;
+mod bundles;
 mod children;
 mod compensation;
 mod control;

@@ -186,8 +186,11 @@ impl<R: BufRead> HashingReader<'_, R> {
 impl<R: BufRead> Read for HashingReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let wanted = usize::try_from(self.bytes_left).map_or(buffer.len(), |n| n.min(buffer.len()));
+        if wanted == 0 {
+            return Ok(0);
+        }
         let read = self.decoder.read(&mut buffer[..wanted])?;
-        if read == 0 && wanted > 0 {
+        if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.hasher.update(&buffer[..read]);

@@ -39,6 +39,10 @@ impl Engine {
         for id in self.find_exported_roots(selection).await? {
             families.extend(self.find_family(&id).await?);
         }
+        if families.is_empty() {
+            let error = Error::new(Code::ExecutionNotFound, "there is no execution to export");
+            return Err(error.with_action("Run `midex list executions`: it lists the executions"));
+        }
         Ok(families)
     }
 
@@ -174,7 +178,8 @@ impl Exporter {
         for _ in 0..if self.redaction.is_empty() { 1 } else { 2 } {
             for execution in &self.executions {
                 for row in self.load_rows(execution)? {
-                    values.collect(&mut to_portable_json(row)?, &self.redaction);
+                    let is_child = execution.parent().is_some();
+                    values.collect(&mut to_portable_json(row)?, &self.redaction, is_child);
                 }
             }
         }

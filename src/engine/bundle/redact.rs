@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use super::manifest::ContentRole;
@@ -158,6 +159,11 @@ impl Meaning {
         }
     }
 
+    /// The meaning in an execution. The inputs of a child are computed of what its parent has.
+    fn in_execution(self, is_child: bool) -> Self {
+        if self == Self::Inputs && is_child { Self::Derived } else { self }
+    }
+
     /// The meaning of a payload or digest that is the value of this key.
     fn from_key(key: &str) -> Self {
         match key {
@@ -204,14 +210,15 @@ pub(super) fn to_portable_json(mut row: Row) -> Result<Value> {
 impl NamedValues {
     /// Notes the values that a row names. Where a value has several meanings, its replacement is right after a second call for
     /// all rows.
-    pub(super) fn collect(&mut self, row: &mut Value, redaction: &Redaction) {
+    pub(super) fn collect(&mut self, row: &mut Value, redaction: &Redaction, is_child: bool) {
         walk(row, "", &mut |part| match part {
             Part::Payload(payload, meaning) => {
+                let meaning = meaning.in_execution(is_child);
                 let Some(digest) = parse_digest(&payload["digest"]) else {
                     return;
                 };
                 let meaning = self.note(digest, meaning);
-                if let Some(text) = parse_document(&payload["inline"])
+                if let Some(text) = parse_document(payload.get("inline"))
                     && !redaction.is_empty()
                 {
                     self.inline.insert(digest);
@@ -222,7 +229,7 @@ impl NamedValues {
             }
             Part::Digest(text, meaning) => {
                 if let Some(digest) = Digest::parse(text) {
-                    let _ = self.note(digest, meaning);
+                    let _ = self.note(digest, meaning.in_execution(is_child));
                 }
             }
             Part::Text(_) | Part::Document(_) => {}
@@ -232,7 +239,7 @@ impl NamedValues {
     /// Notes the values that a row names. A row that cannot be written names none.
     pub(super) fn collect_row(&mut self, row: &Row) {
         if let Ok(mut row) = serde_json::to_value(row) {
-            self.collect(&mut row, &Redaction::default());
+            self.collect(&mut row, &Redaction::default(), false);
         }
     }
 
@@ -252,7 +259,7 @@ impl NamedValues {
             Part::Payload(payload, meaning) => {
                 let digest = parse_digest(&payload["digest"]);
                 let known = digest.and_then(|digest| self.meanings.get(&digest));
-                if let Some(text) = parse_document(&payload["inline"]) {
+                if let Some(text) = parse_document(payload.get("inline")) {
                     let text = redaction.redact_document(&text, *known.unwrap_or(&meaning));
                     payload["inline"] = json!(text);
                 }
@@ -273,7 +280,7 @@ impl NamedValues {
             }
             Part::Text(text) if redaction.hides_texts() => *text = REDACTED.to_owned(),
             Part::Document(document) => {
-                if let Some(text) = parse_document(document) {
+                if let Some(text) = parse_document(Some(&*document)) {
                     *document = json!(redaction.redact_document(&text, Meaning::Derived));
                 }
             }
@@ -332,6 +339,7 @@ fn parse_digest(value: &Value) -> Option<Digest> {
 }
 
 /// The document of an optional field; `None` if it is absent.
-fn parse_document(value: &Value) -> Option<JsonText> {
-    if value.is_null() { None } else { serde_json::from_value(value.clone()).ok() }
+fn parse_document(value: Option<&Value>) -> Option<JsonText> {
+    let value = value.filter(|value| !value.is_null())?;
+    JsonText::deserialize(value).ok()
 }
