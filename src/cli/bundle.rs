@@ -1,6 +1,10 @@
 //! `midex export` and `midex import`: executions in one file, for another machine or for the archive.
 
-use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value, json};
 
@@ -9,6 +13,7 @@ use super::{
     command::{insert_flags, quote_operand},
     execution_id::run_with_execution,
     link::{ServerLink, remove_nulls},
+    screen::one_line,
     value::list_items,
     visible::replace_hidden_chars,
 };
@@ -51,36 +56,32 @@ pub(super) struct ImportArgs {
 }
 
 /// Writes executions to a bundle.
-pub(super) async fn export(
-    args: ExportArgs,
-    config: &Config,
-    flags: &str,
-    mut out: Output<'_>,
-) -> Result<u8> {
+pub(super) async fn export(args: ExportArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let path = absolute_path(&args.output)?;
     let mut link = ServerLink::new(config);
-    let reply = async {
-        let mut ids = BTreeSet::new();
-        for argument in &args.execution_ids {
-            let fetch = async |link: &mut ServerLink<'_>, id: &str| link.fetch_status(id).await;
-            let status = run_with_execution(&mut link, argument, fetch).await?;
-            ids.insert(status.execution_id);
-        }
-        let since = args.since.map(|within| SystemClock.now().minus(within.duration()));
-        let arguments = json!({
-            "execution_ids": (!args.all).then_some(ids),
-            "since": since.map(|since| since.to_string()),
-            "redact": args.redact,
-            "path": path,
-            "force": args.force,
-        });
-        link.call_once("bundle.export", remove_nulls(arguments)).await
-    };
-    let reply = reply.await;
+    let reply = call_export(&mut link, &args, &path).await;
     link.close_and_log().await;
-    let reply = reply?;
-    let text = || describe_export(&reply, flags);
-    out.print(|| reply.clone(), text).map(|()| EXIT_OK)
+    let mut reply = reply?;
+    reply["path"] = json!(path);
+    let text = describe_export(&reply);
+    out.print(|| reply, || text).map(|()| EXIT_OK)
+}
+
+async fn call_export(link: &mut ServerLink<'_>, args: &ExportArgs, path: &Path) -> Result<Value> {
+    let mut ids = BTreeSet::new();
+    for argument in &args.execution_ids {
+        let fetch = async |link: &mut ServerLink<'_>, id: &str| link.fetch_status(id).await;
+        ids.insert(run_with_execution(link, argument, fetch).await?.execution_id);
+    }
+    let since = args.since.map(|within| SystemClock.now().minus(within.duration()).to_string());
+    let arguments = json!({
+        "execution_ids": (!args.all).then_some(ids),
+        "since": since,
+        "redact": args.redact,
+        "path": path,
+        "force": args.force,
+    });
+    link.call_once("bundle.export", remove_nulls(arguments)).await
 }
 
 /// Imports the executions of a bundle, and shows what forks of them would do outside of midex.
@@ -95,12 +96,12 @@ pub(super) async fn import(
     let reply = link.call_once("bundle.import", json!({ "path": path })).await;
     link.close_and_log().await;
     let reply = reply?;
-    let text = || describe_import(&reply, flags);
-    out.print(|| reply.clone(), text).map(|()| EXIT_OK)
+    let text = describe_import(&reply, flags);
+    out.print(|| reply, || text).map(|()| EXIT_OK)
 }
 
 /// The absolute path, because the process that owns the store may have another working directory.
-fn absolute_path(path: &PathBuf) -> Result<PathBuf> {
+fn absolute_path(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|error| {
         let name = path.display().to_string();
         let message = format!("`{name}` cannot be used: {}", describe_io_error(&error));
@@ -108,53 +109,30 @@ fn absolute_path(path: &PathBuf) -> Result<PathBuf> {
     })
 }
 
-fn describe_export(reply: &Value, flags: &str) -> String {
-    let count = |name: &str, one: &str| {
-        let count = usize::try_from(reply[name].as_u64().unwrap_or_default());
-        format_count(count.unwrap_or(usize::MAX), one)
+fn describe_export(reply: &Value) -> String {
+    let count = |name: &str, noun: &str| {
+        let count = reply[name].as_u64().and_then(|count| usize::try_from(count).ok());
+        format_count(count.unwrap_or_default(), noun)
     };
+    let (executions, bytes) = (count("executions", "execution"), count("bytes", "byte"));
     let path = reply["path"].as_str().unwrap_or_default();
-    let mut text = format!(
-        "Exported {} with {} to {path} ({})\n",
-        count("executions", "execution"),
-        count("contents", "content"),
-        count("bytes", "byte"),
-    );
-    let redacted = join_texts(&reply["redacted"]);
-    if !redacted.is_empty() {
-        let _ = writeln!(text, "Redacted: {redacted}");
-    }
-    let command = insert_flags(&format!("midex import {}", quote_operand(path)), flags);
-    let _ = writeln!(text, "To read it into another data directory: {command}");
-    replace_hidden_lines(&text)
+    format!("Exported {executions} to {} ({bytes})\n", replace_hidden_chars(path))
 }
 
 fn describe_import(reply: &Value, flags: &str) -> String {
     let rows = list_items(&reply["imported"]);
     let mut text = format!("Imported {}, read-only:\n", format_count(rows.len(), "execution"));
     for row in rows {
-        let field = |name: &str| row[name].as_str().unwrap_or_default();
-        let child = if row["is_child"] == true { ", a child" } else { "" };
+        let field = |name: &str| one_line(row[name].as_str().unwrap_or_default());
         let (id, workflow, state) = (field("execution_id"), field("workflow"), field("state"));
-        let _ = writeln!(text, "  {id} ({workflow}, {state}{child})");
-        let effects = join_texts(&row["effects"]);
-        if !effects.is_empty() {
-            let _ = writeln!(text, "    a fork of it {effects}");
+        let _ = writeln!(text, "  {id} ({workflow}, {state})");
+        for effect in list_items(&row["effects"]).iter().filter_map(Value::as_str) {
+            let _ = writeln!(text, "    a fork of it {}", one_line(effect));
         }
     }
-    // A root comes after its children.
-    let root = rows.iter().rfind(|row| row["is_child"] != true);
-    let root = root.and_then(|row| row["execution_id"].as_str()).unwrap_or_default();
+    // The last one is a root.
+    let root = rows.last().and_then(|row| row["execution_id"].as_str()).unwrap_or_default();
     let command = insert_flags(&format!("midex fork {}", quote_operand(root)), flags);
-    let _ = writeln!(text, "To go on with one in a new execution: {command}");
-    replace_hidden_lines(&text)
-}
-
-fn join_texts(list: &Value) -> String {
-    let texts = list_items(list).iter().filter_map(Value::as_str);
-    texts.collect::<Vec<_>>().join(", ")
-}
-
-fn replace_hidden_lines(text: &str) -> String {
-    text.lines().map(|line| replace_hidden_chars(line) + "\n").collect()
+    let _ = writeln!(text, "To go on in a new execution: {}", replace_hidden_chars(&command));
+    text
 }

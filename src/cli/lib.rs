@@ -362,7 +362,7 @@ fn dispatch(
         CliCommand::Retry(args) => run_to_end(retry::retry(args, &config, &flags, out)),
         CliCommand::Rewind(args) => run_to_end(retry::rewind(args, &config, &flags, out)),
         CliCommand::Fork(args) => run_to_end(retry::fork(args, &config, &flags, out)),
-        CliCommand::Export(args) => run_to_end(bundle::export(args, &config, &flags, out)),
+        CliCommand::Export(args) => run_to_end(bundle::export(args, &config, out)),
         CliCommand::Import(args) => run_to_end(bundle::import(args, &config, &flags, out)),
         CliCommand::Diff(args) => run_to_end(diff::diff(args, &config, out)),
         CliCommand::Resume(args) => run_to_end(lifecycle::resume(args, &config, &flags, out)),

@@ -525,10 +525,7 @@ pub enum Event {
         labels: Labels,
     },
     /// The execution was imported from a bundle, and is read-only from now on.
-    Imported {
-        /// When the bundle was written.
-        exported_at: Timestamp,
-    },
+    Imported,
 }
 
 impl Row {

@@ -62,7 +62,7 @@ use self::{
     wake_failures::WakeFailures,
 };
 pub use self::{
-    bundle::{ExportReport, ExportRequest, ExportSelection, ImportedExecution, Redaction},
+    bundle::{ExportReport, ExportRequest, ImportedExecution, Redaction},
     children::{NoWorkflows, Workflows},
     environments::{EnvironmentVariables, Environments},
     events::ExecutionEvents,

@@ -77,9 +77,9 @@ use midex_domain::{
     },
 };
 pub use midex_engine::{
-    Cleanup, Examination, ExportRequest, ExportSelection, ForkRequest, LastTransition, Listener,
-    Notifier, PrunePlan, PruneReport, PruneRule, Redaction, Retention, StoreStats, Topic,
-    TopicName,
+    Cleanup, Examination, ExportReport, ExportRequest, ForkRequest, ImportedExecution,
+    LastTransition, Listener, Notifier, PrunePlan, PruneReport, PruneRule, Redaction, Retention,
+    StoreStats, Topic, TopicName,
     store::{
         BackupReport, DAMAGED_SUFFIX as STORE_DAMAGED, ExaminationProgress,
         FILE_NAME as STORE_FILE, OwnedDirectory,

@@ -39,6 +39,7 @@ const NAMED_ONLY_IN: &[(&str, &[&str])] = &[
     ("regex_automata", &["domain/schema"]),
     ("reqwest", &["catalog/call"]),
     ("rustls", &["catalog/call"]),
+    ("tar", &["engine/bundle"]),
     ("zstd", &["engine/bundle"]),
     ("toml_edit", &["catalog", "cli", "server/config/trust"]),
 ];

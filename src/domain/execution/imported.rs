@@ -30,20 +30,14 @@ impl Execution {
         self.state.is_final() || self.is_imported()
     }
 
-    /// The row that records the import of an execution, and the execution after it.
-    ///
-    /// # Errors
-    /// `INTERNAL` if the row cannot be applied.
-    pub fn import(self, exported_at: Timestamp, now: Timestamp) -> Result<(Self, Row)> {
-        let row = Row {
+    /// The row that records the import of this execution.
+    pub fn import_row(&self, now: Timestamp) -> Row {
+        Row {
             execution_id: self.id.clone(),
             revision: self.revision + 1,
             at: self.compute_transition_time(now),
-            events: vec![Event::Imported { exported_at }],
-        };
-        let imported = Self::apply_row(Some(self), &row);
-        let imported = imported.ok_or_else(|| Error::internal("an import cannot be recorded"))?;
-        Ok((imported, row))
+            events: vec![Event::Imported],
+        }
     }
 
     /// The refusal of a call that would move this imported execution.
@@ -59,21 +53,13 @@ impl Execution {
             return Ok(false);
         }
         match command {
-            Command::RenewTokens
-            | Command::Tick
-            | Command::LiftPace { .. }
-            | Command::RecordOutcome { .. }
-            | Command::PostponeAttempt { .. }
-            | Command::RecoverAttempts { .. }
-            | Command::ApplyParentOrder(_)
-            | Command::MarkOrdersDelivered(_)
-            | Command::PauseForBudget { .. } => Ok(true),
             Command::Rewind(_)
             | Command::Advance { .. }
             | Command::ChangeState(_)
             | Command::ReceiveSignal(_)
             | Command::AnswerGate(_)
             | Command::ResolveAttempt(_) => Err(self.imported_error()),
+            _ => Ok(true),
         }
     }
 }

@@ -182,14 +182,8 @@ pub const PROGRESS_TEXT_BYTES_MAX: usize = 200;
 pub const ANSWER_BYTES_MAX: usize = 25_000;
 /// Largest reply announced to hosts for tools whose replies must not be moved into a file.
 pub const ANSWER_WHOLE_CHARS_MAX: usize = 500_000;
-/// Bytes of the manifest of a bundle.
-pub const BUNDLE_MANIFEST_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of all entries of a bundle together.
-pub const BUNDLE_BYTES_MAX: u64 = 256 << 30;
-/// Bytes of one content of a bundle.
-pub const BUNDLE_CONTENT_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of one line of a journal in a bundle.
-pub const BUNDLE_LINE_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of one entry of a bundle: its manifest, a journal or a content.
+pub const BUNDLE_ENTRY_BYTES_MAX: u64 = 256 << 20;
 /// Size of the contents of an import at which they are stored.
 pub const IMPORT_BATCH_BYTES: usize = 8 << 20;
 /// Keys whose values one export replaces.

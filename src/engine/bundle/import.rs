@@ -1,29 +1,27 @@
 //! Reads a bundle. Three passes over the file: the first checks all of it, the second stores the contents, and the third the
-//! rows. Each pass checks the digest of what it reads, because the file may change between them.
+//! rows. Each pass checks what it reads, because the file may change between them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
-    io::{self, BufRead, BufReader, Read, Seek},
+    io::{self, BufReader, Seek},
     os::unix::fs::OpenOptionsExt,
     path::PathBuf,
 };
 
+use rustix::fs::OFlags;
 use tokio::runtime::Handle;
 
 use super::{
     ImportedExecution,
     archive::{ArchiveReader, invalid_data},
     file_error,
-    manifest::{
-        FORMAT, MANIFEST_NAME, Manifest, ManifestContent, ManifestEntry, ManifestExecution,
-        ManifestFormat,
-    },
-    redact::NamedValues,
+    manifest::{FORMAT, MANIFEST_NAME, Manifest, ManifestEntry, ManifestExecution, ManifestFormat},
+    redact::{NamedValues, Redaction},
 };
 use crate::{Engine, server_stopping_error, store::Import};
 use midex_domain::{
-    Definition, Event, Execution, ExecutionId, Row, StepId, WorkflowName,
+    Definition, Digest, Event, Execution, ExecutionId, Row, StepId, WorkflowName,
     error::{Code, Error, Result, describe_io_error},
     event::Parent,
     limits,
@@ -36,137 +34,95 @@ pub(super) struct Importer {
     pub(super) path: PathBuf,
 }
 
-/// The place of a fault in a bundle: an entry, or a line of it.
-struct Fault {
-    place: String,
-    error: io::Error,
-}
-
-/// Why a pass ended early.
-enum ImportError {
-    /// The bundle is not as it must be.
-    Fault(Fault),
-    /// Any other error.
-    Other(Error),
-}
-
-impl From<Error> for ImportError {
-    fn from(error: Error) -> Self {
-        Self::Other(error)
-    }
-}
-
-type ImportResult<T> = Result<T, ImportError>;
-type Archive = ArchiveReader<BufReader<File>>;
-
-/// The adapter for errors in the entry of this name.
-fn at(place: &str) -> impl Fn(io::Error) -> ImportError {
-    let place = format!("the entry `{place}`");
-    move |error| ImportError::Fault(Fault { place: place.clone(), error })
+/// A part of a bundle.
+enum Part {
+    /// An execution with all its rows.
+    Execution(Execution, Vec<Row>),
+    /// A content.
+    Content(Digest, Vec<u8>),
 }
 
 impl Importer {
     pub(super) fn run(&self) -> Result<Vec<ImportedExecution>> {
-        let result = self.open_file().map_err(ImportError::Other).and_then(|mut file| {
-            let manifest = self.check_bundle(&mut file)?;
-            self.check_ids(&manifest)?;
-            self.store_contents(&mut file)?;
-            self.store_executions(&mut file)
-        });
-        result.map_err(|error| match error {
-            ImportError::Other(error) => error,
-            ImportError::Fault(fault) => self.bundle_error(&fault),
-        })
-    }
-
-    fn bundle_error(&self, fault: &Fault) -> Error {
-        let (path, place) = (self.path.display().to_string(), &fault.place);
-        let why = describe_io_error(&fault.error);
-        Error::new(Code::FileUnusable, format!("`{path}` is no valid bundle: {place}: {why}"))
-            .with_context("path", path)
-            .with_context("place", place.as_str())
-            .with_action("Copy {path} again from where it was exported, or export it again there")
-    }
-
-    fn open_file(&self) -> Result<File> {
         let to_error = |error: io::Error| file_error(&self.path, "read", &error);
         // Opening a pipe would block.
-        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
         let file = File::options().read(true).custom_flags(flags).open(&self.path);
         let file = file.map_err(to_error)?;
         if !file.metadata().map_err(to_error)?.is_file() {
             return Err(to_error(io::Error::other("it is not a regular file")));
         }
-        Ok(file)
-    }
-
-    /// Begins a pass: reads the manifest.
-    fn open_archive(&self, file: &mut File) -> ImportResult<(Archive, Manifest)> {
-        let in_manifest = at(MANIFEST_NAME);
-        file.rewind().map_err(&in_manifest)?;
-        let file = file.try_clone().map_err(&in_manifest)?;
-        let mut archive = ArchiveReader::new(BufReader::new(file)).map_err(&in_manifest)?;
-        let bytes = archive.read_first_header(MANIFEST_NAME).map_err(&in_manifest)?;
-        if bytes > limits::BUNDLE_MANIFEST_BYTES_MAX {
-            return Err(in_manifest(invalid_data("it is too large")));
-        }
-        let mut json = Vec::new();
-        archive.content(bytes).read_to_end(&mut json).map_err(&in_manifest)?;
-        archive.end_entry(bytes).map_err(&in_manifest)?;
-        let to_fault = |error: serde_json::Error| in_manifest(invalid_data(error.to_string()));
-        let ManifestFormat { format } = serde_json::from_slice(&json).map_err(to_fault)?;
-        if format > FORMAT {
-            return Err(self.later_format_error(format).into());
-        }
-        let manifest: Manifest = serde_json::from_slice(&json).map_err(to_fault)?;
-        if serde_json::to_vec(&manifest).ok() != Some(json) {
-            return Err(in_manifest(invalid_data("it is not written as midex writes it")));
-        }
-        check_manifest(&manifest).map_err(|why| in_manifest(invalid_data(why)))?;
-        Ok((archive, manifest))
-    }
-
-    fn later_format_error(&self, format: u32) -> Error {
-        let path = self.path.display().to_string();
-        let message =
-            format!("`{path}` is a bundle of format {format}, this midex reads format {FORMAT}");
-        Error::new(Code::StoreTooNew, message)
-            .with_context("path", path)
-            .with_action("Use the version of midex that wrote {path}, or a later one")
-    }
-
-    /// The first pass: checks everything, and stores nothing.
-    fn check_bundle(&self, file: &mut File) -> ImportResult<Manifest> {
-        let (mut archive, manifest) = self.open_archive(file)?;
-        let (mut values, mut family) = (NamedValues::default(), Family::default());
-        let mut followed = BTreeMap::<_, BTreeSet<_>>::new();
-        for listed in &manifest.executions {
-            let mut collect = |row: Row| values.collect_row(&row);
-            let execution = self.read_execution(&mut archive, listed, &mut collect)?;
-            let in_journal = at(&listed.journal.path);
-            family.add(&execution).map_err(|why| in_journal(invalid_data(why)))?;
-            let steps: Vec<_> = execution.steps().iter().map(|step| step.id.clone()).collect();
-            let name = execution.workflow().clone();
-            followed.entry(listed.definition).or_default().insert((name, steps));
-        }
-        let in_manifest = |why: String| at(MANIFEST_NAME)(invalid_data(why));
-        family.check_complete().map_err(in_manifest)?;
-        for listed in &manifest.contents {
-            let in_entry = |why: String| at(&listed.path)(invalid_data(why));
-            if !values.meanings.contains_key(&listed.sha256) {
-                return Err(in_entry("no row names it".to_owned()));
-            }
-            let content = self.read_content(&mut archive, listed)?;
-            for (name, steps) in followed.remove(&listed.sha256).unwrap_or_default() {
-                check_definition(&content, &name, &steps).map_err(in_entry)?;
-            }
-        }
-        if let Some(missing) = followed.keys().next() {
-            return Err(in_manifest(format!("the definition {missing} is missing")));
-        }
-        archive.finish().map_err(|error| {
-            ImportError::Fault(Fault { place: "the end of the file".to_owned(), error })
+        let mut check = BundleCheck::default();
+        let manifest = self.read_bundle(&file, &mut |place, part| {
+            check.add(part).map_err(|why| self.fault(place, &invalid_data(why)))
         })?;
+        check.check_complete().map_err(|why| self.fault(MANIFEST_NAME, &invalid_data(why)))?;
+        self.check_ids(&manifest)?;
+        self.store_contents(&file)?;
+        self.store_executions(&file)
+    }
+
+    /// The error of a bundle that is not as it must be in this entry.
+    fn fault(&self, place: &str, error: &io::Error) -> Error {
+        let (path, why) = (self.path.display().to_string(), describe_io_error(error));
+        Error::new(Code::FileUnusable, format!("`{path}` is no valid bundle: in `{place}`: {why}"))
+            .with_context("path", path)
+            .with_context("place", place)
+            .with_action("Copy {path} again from where it was exported, or export it again there")
+    }
+
+    /// Reads the whole bundle, checks each entry by itself, and passes it on with its place.
+    fn read_bundle(
+        &self,
+        mut file: &File,
+        visit: &mut dyn FnMut(&str, Part) -> Result<()>,
+    ) -> Result<Manifest> {
+        let in_manifest = |error: io::Error| self.fault(MANIFEST_NAME, &error);
+        file.rewind().map_err(in_manifest)?;
+        let mut archive = ArchiveReader::new(BufReader::new(file)).map_err(in_manifest)?;
+        let json = archive.read_entry(MANIFEST_NAME, None).map_err(in_manifest)?;
+        let manifest = self.parse_manifest(&json)?;
+        let mut read = |entry: &ManifestEntry| {
+            self.check_running()?;
+            let content = archive.read_entry(&entry.path, Some((entry.bytes, entry.sha256)));
+            content.map_err(|error| self.fault(&entry.path, &error))
+        };
+        for listed in &manifest.executions {
+            let journal = read(&listed.journal)?;
+            let part = parse_journal(&journal, listed);
+            let part = part.map_err(|(line, why)| {
+                let place = format!("{}, line {line}", listed.journal.path);
+                self.fault(&place, &invalid_data(why))
+            });
+            visit(&listed.journal.path, part?)?;
+        }
+        for entry in &manifest.contents {
+            let content = read(entry)?;
+            visit(&entry.path, Part::Content(entry.sha256, content))?;
+        }
+        archive.finish().map_err(|error| self.fault("the end", &error))?;
+        Ok(manifest)
+    }
+
+    fn parse_manifest(&self, json: &[u8]) -> Result<Manifest> {
+        let invalid = |why: String| self.fault(MANIFEST_NAME, &invalid_data(why));
+        let format = serde_json::from_slice(json).map(|ManifestFormat { format }| format);
+        let format = format.map_err(|error| invalid(error.to_string()))?;
+        if format > FORMAT {
+            let path = self.path.display().to_string();
+            let message = format!(
+                "`{path}` is a bundle of format {format}, this midex reads format {FORMAT}"
+            );
+            return Err(Error::new(Code::StoreTooNew, message)
+                .with_context("path", path)
+                .with_action("Use the version of midex that wrote {path}, or a later one"));
+        }
+        let manifest = serde_json::from_slice::<Manifest>(json);
+        let manifest = manifest.map_err(|error| invalid(error.to_string()))?;
+        if format != FORMAT || serde_json::to_vec(&manifest).ok().as_deref() != Some(json) {
+            return Err(invalid("it is not written as midex writes it".to_owned()));
+        }
+        check_paths(&manifest).map_err(invalid)?;
         Ok(manifest)
     }
 
@@ -183,186 +139,179 @@ impl Importer {
         let Some(first) = taken.first() else {
             return Ok(());
         };
-        let shown = taken.iter().take(limits::FORKS_SHOWN_MAX).copied().collect::<Vec<_>>();
         let message = format!(
             "{} of the {} executions of the bundle exist here, or were deleted less than seven days ago: {}; nothing was imported",
             taken.len(),
             manifest.executions.len(),
-            shown.join(", ")
+            taken[..taken.len().min(limits::FORKS_SHOWN_MAX)].join(", ")
         );
         Err(Error::new(Code::ExecutionIdTaken, message)
             .with_context("execution_id", *first)
             .with_action("Run `midex show {execution_id}`, which is here already"))
     }
 
-    /// The second pass: stores the contents.
-    fn store_contents(&self, file: &mut File) -> ImportResult<()> {
-        let (mut archive, manifest) = self.open_archive(file)?;
-        for listed in &manifest.executions {
-            skip_entry(&mut archive, &listed.journal)?;
-        }
+    fn store_contents(&self, file: &File) -> Result<()> {
         let (mut import, mut bytes) = (Import::default(), 0);
-        for listed in &manifest.contents {
-            let content = self.read_content(&mut archive, listed)?;
-            bytes += content.len();
-            import.contents.push((listed.sha256, content.into()));
-            if bytes >= limits::IMPORT_BATCH_BYTES {
-                self.store(std::mem::take(&mut import))?;
-                bytes = 0;
+        self.read_bundle(file, &mut |_, part| {
+            if let Part::Content(digest, content) = part {
+                bytes += content.len();
+                import.contents.push((digest, content.into()));
             }
-        }
-        Ok(self.store(import)?)
+            if bytes < limits::IMPORT_BATCH_BYTES {
+                return Ok(());
+            }
+            bytes = 0;
+            self.store(std::mem::take(&mut import))
+        })?;
+        self.store(import)
     }
 
-    /// The third pass: stores the rows, those of each family in one transaction.
-    fn store_executions(&self, file: &mut File) -> ImportResult<Vec<ImportedExecution>> {
-        let (mut archive, manifest) = self.open_archive(file)?;
+    /// Stores the rows of each family in one transaction.
+    fn store_executions(&self, file: &File) -> Result<Vec<ImportedExecution>> {
         let (mut imported, mut import) = (Vec::new(), Import::default());
-        for listed in &manifest.executions {
-            let mut rows = Vec::new();
-            let execution = self.read_execution(&mut archive, listed, &mut |row| rows.push(row))?;
-            let now = self.engine.shared.clock.now();
-            let (execution, row) = execution.import(manifest.created_at, now)?;
-            rows.push(row);
+        let now = self.engine.shared.clock.now();
+        self.read_bundle(file, &mut |_, part| {
+            let Part::Execution(execution, mut rows) = part else {
+                return Ok(());
+            };
+            imported.push(ImportedExecution {
+                execution_id: execution.id().to_string(),
+                workflow: execution.workflow().to_string(),
+                state: execution.state().to_string(),
+                parent: execution.parent().map(|parent| parent.execution_id.to_string()),
+                effects: Vec::new(),
+            });
+            let is_root = execution.parent().is_none();
+            rows.push(execution.import_row(now));
             import.executions.push(rows);
-            if execution.parent().is_none() {
-                self.store(std::mem::take(&mut import))?;
-            }
-            imported.push(ImportedExecution::new(&execution));
-        }
+            if is_root { self.store(std::mem::take(&mut import)) } else { Ok(()) }
+        })?;
         Ok(imported)
     }
 
     fn store(&self, import: Import) -> Result<()> {
-        self.check_running()?;
         self.runtime.block_on(self.engine.shared.store.import(import))
     }
 
     fn check_running(&self) -> Result<()> {
-        match self.engine.shared.stopping.is_cancelled() {
-            true => Err(server_stopping_error()),
-            false => Ok(()),
-        }
-    }
-
-    fn read_content(
-        &self,
-        archive: &mut Archive,
-        listed: &ManifestContent,
-    ) -> ImportResult<Vec<u8>> {
-        self.check_running()?;
-        let in_entry = at(&listed.path);
-        let mut entry = archive.begin_entry(&listed.path, listed.bytes).map_err(&in_entry)?;
-        let mut content = Vec::new();
-        entry.read_to_end(&mut content).map_err(&in_entry)?;
-        entry.check_digest(listed.sha256).map_err(&in_entry)?;
-        archive.end_entry(listed.bytes).map_err(&in_entry)?;
-        Ok(content)
-    }
-
-    /// Reads the journal of an execution, and returns the state that its rows lead to.
-    fn read_execution(
-        &self,
-        archive: &mut Archive,
-        listed: &ManifestExecution,
-        visit: &mut dyn FnMut(Row),
-    ) -> ImportResult<Execution> {
-        self.check_running()?;
-        let journal = &listed.journal;
-        let in_entry = at(&journal.path);
-        let entry = archive.begin_entry(&journal.path, journal.bytes).map_err(&in_entry)?;
-        let mut lines = BufReader::new(entry);
-        let mut execution = None;
-        for number in 1..=listed.revision {
-            let place = format!("line {number} of the entry `{}`", journal.path);
-            let in_line = |error| ImportError::Fault(Fault { place: place.clone(), error });
-            let line = read_line(&mut lines).map_err(in_line)?;
-            let row = parse_row(&line, listed, number);
-            let row = row.map_err(|why| in_line(invalid_data(why)))?;
-            let next = Execution::apply_row(execution, &row);
-            let next = next.ok_or_else(|| in_line(invalid_data("it does not begin an execution")));
-            execution = Some(next?);
-            visit(row);
-        }
-        if !lines.fill_buf().map_err(&in_entry)?.is_empty() {
-            return Err(in_entry(invalid_data("it has more lines than the manifest says")));
-        }
-        lines.into_inner().check_digest(journal.sha256).map_err(&in_entry)?;
-        archive.end_entry(journal.bytes).map_err(&in_entry)?;
-        let execution = execution.ok_or_else(|| in_entry(invalid_data("it has no line")))?;
-        if ManifestExecution::new(&execution, journal.clone()) != *listed {
-            let why = "its rows lead to another state than the manifest says";
-            return Err(in_entry(invalid_data(why)));
-        }
-        Ok(execution)
+        let is_stopping = self.engine.shared.stopping.is_cancelled();
+        if is_stopping { Err(server_stopping_error()) } else { Ok(()) }
     }
 }
 
-fn skip_entry(archive: &mut Archive, listed: &ManifestEntry) -> ImportResult<()> {
-    let in_entry = at(&listed.path);
-    let entry = archive.begin_entry(&listed.path, listed.bytes).map_err(&in_entry)?;
-    entry.check_digest(listed.sha256).map_err(&in_entry)?;
-    archive.end_entry(listed.bytes).map_err(&in_entry)
-}
-
-/// Checks what the manifest says of the entries, before they are read.
-fn check_manifest(manifest: &Manifest) -> Result<(), String> {
-    let Manifest { format, executions, contents, .. } = manifest;
-    if *format != FORMAT || executions.is_empty() {
-        return Err(format!("it is of format {format}, with {} executions", executions.len()));
+/// Checks the places of the entries that the manifest lists.
+fn check_paths(manifest: &Manifest) -> Result<(), String> {
+    if manifest.executions.is_empty() {
+        return Err("it has no executions".to_owned());
     }
     let mut ids = BTreeSet::new();
-    for (position, listed) in executions.iter().enumerate() {
-        let ManifestEntry { path, bytes, sha256 } = &listed.journal;
-        let is_named = listed.journal == ManifestEntry::journal(position, *bytes, *sha256);
-        if !is_named || !ids.insert(&listed.execution_id) {
-            return Err(format!("the journal `{path}` is out of place"));
+    let journals = manifest.executions.iter().enumerate().map(|(position, listed)| {
+        let ManifestEntry { bytes, sha256, .. } = listed.journal;
+        let is_new = ids.insert(&listed.execution_id);
+        (&listed.journal, is_new, ManifestEntry::journal(position, bytes, sha256))
+    });
+    let mut last = None;
+    let contents = manifest.contents.iter().map(|entry| {
+        let is_later = last.replace(entry.sha256) < Some(entry.sha256);
+        (entry, is_later, ManifestEntry::content(entry.bytes, entry.sha256, entry.role))
+    });
+    match journals.chain(contents).find(|(entry, is_new, right)| !is_new || *entry != right) {
+        Some((entry, ..)) => Err(format!("the entry `{}` is out of place", entry.path)),
+        None => Ok(()),
+    }
+}
+
+/// The execution of a journal, whose lines are its rows. An error comes with the number of the line.
+fn parse_journal(journal: &[u8], listed: &ManifestExecution) -> Result<Part, (u64, String)> {
+    let (mut rows, mut execution, mut number) = (Vec::new(), None, 0);
+    for line in journal.split_inclusive(|byte| *byte == b'\n') {
+        number += 1;
+        let in_line = |why: String| (number, why);
+        let row: Row = serde_json::from_slice(line).map_err(|error| in_line(error.to_string()))?;
+        if row.execution_id != listed.execution_id || row.revision != number {
+            let why = format!("it is revision {} of '{}'", row.revision, row.execution_id);
+            return Err(in_line(why));
+        }
+        let has_directories = row.events.iter().any(|event| {
+            matches!(event, Event::Created(it) if it.project.is_some() || it.lookup.is_some())
+        });
+        if has_directories || row.events.len() > limits::EVENTS_PER_ROW_MAX {
+            return Err(in_line("it has directories or too many events".to_owned()));
+        }
+        let next = Execution::apply_row(execution, &row);
+        execution = Some(next.ok_or_else(|| in_line("it begins no execution".to_owned()))?);
+        rows.push(row);
+    }
+    let entry = listed.journal.clone();
+    let execution = execution.filter(|one| ManifestExecution::new(one, entry) == *listed);
+    let why = || (number, "it leads to another state than the manifest says".to_owned());
+    Ok(Part::Execution(execution.ok_or_else(why)?, rows))
+}
+
+/// Checks that the parts of a bundle fit together.
+#[derive(Default)]
+struct BundleCheck {
+    values: NamedValues,
+    /// The executions since the last root, which comes after all executions below it.
+    family: BTreeMap<ExecutionId, Parent>,
+    /// The workflows and steps of the executions that follow a definition, until it is read.
+    definitions: BTreeMap<Digest, BTreeSet<(WorkflowName, Vec<StepId>)>>,
+}
+
+impl BundleCheck {
+    fn add(&mut self, part: Part) -> Result<(), String> {
+        match part {
+            Part::Execution(execution, rows) => {
+                for row in rows {
+                    let mut row = serde_json::to_value(&row).map_err(|error| error.to_string())?;
+                    self.values.collect(&mut row, false, &Redaction::default());
+                }
+                let steps = execution.steps().iter().map(|step| step.id.clone()).collect();
+                let followed = self.definitions.entry(execution.definition()).or_default();
+                followed.insert((execution.workflow().clone(), steps));
+                self.add_to_family(&execution)
+            }
+            Part::Content(digest, _) if !self.values.roles.contains_key(&digest) => {
+                Err("no row names it".to_owned())
+            }
+            Part::Content(digest, content) => {
+                let followed = self.definitions.remove(&digest).unwrap_or_default();
+                let mut followed = followed.iter();
+                match followed.all(|(name, steps)| is_definition(&content, name, steps)) {
+                    true => Ok(()),
+                    false => Err("it is not the definition of its executions".to_owned()),
+                }
+            }
         }
     }
-    for (position, listed) in contents.iter().enumerate() {
-        let is_named = *listed == ManifestContent::new(listed.bytes, listed.sha256, listed.role);
-        let is_sorted = position == 0 || contents[position - 1].sha256 < listed.sha256;
-        if !is_named || !is_sorted || listed.bytes > limits::BUNDLE_CONTENT_BYTES_MAX {
-            return Err(format!("the content `{}` is out of place or too large", listed.path));
+
+    fn add_to_family(&mut self, execution: &Execution) -> Result<(), String> {
+        let id = execution.id();
+        if let Some(parent) = execution.parent() {
+            self.family.insert(id.clone(), parent.clone());
+            return Ok(());
+        }
+        let family = std::mem::take(&mut self.family);
+        let is_known = |above: &ExecutionId| above == id || family.contains_key(above);
+        let belongs = |parent: &Parent| parent.root == *id && is_known(&parent.execution_id);
+        match family.iter().find(|(_, parent)| !belongs(parent)) {
+            Some((stranger, _)) => Err(format!("'{stranger}' is not of the family of '{id}'")),
+            None => Ok(()),
         }
     }
-    let journals = executions.iter().map(|listed| listed.journal.bytes);
-    let mut sizes = journals.chain(contents.iter().map(|listed| listed.bytes));
-    let total = sizes.try_fold(0_u64, u64::checked_add);
-    match total.filter(|total| *total <= limits::BUNDLE_BYTES_MAX) {
-        Some(_) => Ok(()),
-        None => Err(format!("a bundle may have {} bytes", limits::BUNDLE_BYTES_MAX)),
+
+    fn check_complete(&self) -> Result<(), String> {
+        match (self.family.keys().next(), self.definitions.keys().next()) {
+            (Some(child), _) => Err(format!("the parent of '{child}' is missing")),
+            (_, Some(definition)) => Err(format!("the definition {definition} is missing")),
+            _ => Ok(()),
+        }
     }
 }
 
-/// The next line, without its end.
-fn read_line(lines: &mut impl BufRead) -> io::Result<Vec<u8>> {
-    let mut line = Vec::new();
-    lines.take(limits::BUNDLE_LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
-    match line.pop() {
-        Some(b'\n') => Ok(line),
-        _ => Err(invalid_data("it is missing, cut off or too long")),
-    }
-}
-
-fn parse_row(line: &[u8], listed: &ManifestExecution, number: u64) -> Result<Row, String> {
-    let row: Row = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    if row.execution_id != listed.execution_id || row.revision != number {
-        return Err(format!("it is revision {} of '{}'", row.revision, row.execution_id));
-    }
-    if row.events.len() > limits::EVENTS_PER_ROW_MAX {
-        return Err(format!("it has {} events", row.events.len()));
-    }
-    let has_directories = row.events.iter().any(
-        |event| matches!(event, Event::Created(it) if it.project.is_some() || it.lookup.is_some()),
-    );
-    if has_directories { Err("it names directories".to_owned()) } else { Ok(row) }
-}
-
-/// Checks that a definition can be followed, and is that of an execution with these steps.
-fn check_definition(bytes: &[u8], name: &WorkflowName, steps: &[StepId]) -> Result<(), String> {
-    let definition = Definition::decode(bytes).ok();
-    let definition = definition.filter(|definition| {
+/// Whether this is a definition that can be followed, of a workflow with this name and these steps.
+fn is_definition(bytes: &[u8], name: &WorkflowName, steps: &[StepId]) -> bool {
+    Definition::decode(bytes).is_ok_and(|definition| {
         let own = &definition.workflow.steps;
         let distinct: BTreeSet<_> = steps.iter().collect();
         definition.workflow.name == *name
@@ -370,37 +319,5 @@ fn check_definition(bytes: &[u8], name: &WorkflowName, steps: &[StepId]) -> Resu
             && distinct.len() == steps.len()
             && own.iter().flat_map(|step| &step.depends_on).all(|step| distinct.contains(step))
             && definition.graph().find_cycle().is_none()
-    });
-    definition.map(drop).ok_or_else(|| format!("it is no definition of the workflow `{name}`"))
-}
-
-/// The executions of a bundle since its last root. A root comes after all executions below it.
-#[derive(Default)]
-struct Family(BTreeMap<ExecutionId, Parent>);
-
-impl Family {
-    fn add(&mut self, execution: &Execution) -> Result<(), String> {
-        let id = execution.id();
-        if let Some(parent) = execution.parent() {
-            self.0.insert(id.clone(), parent.clone());
-            return Ok(());
-        }
-        let is_in_family = |above: &ExecutionId| above == id || self.0.contains_key(above);
-        let stranger = self
-            .0
-            .iter()
-            .find(|(_, parent)| parent.root != *id || !is_in_family(&parent.execution_id));
-        if let Some((stranger, _)) = stranger {
-            return Err(format!("the child '{stranger}' before it is not of its family"));
-        }
-        self.0.clear();
-        Ok(())
-    }
-
-    fn check_complete(&self) -> Result<(), String> {
-        match self.0.keys().next() {
-            Some(child) => Err(format!("the parent of '{child}' is missing")),
-            None => Ok(()),
-        }
-    }
+    })
 }

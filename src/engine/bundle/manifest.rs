@@ -20,7 +20,7 @@ pub(super) struct Manifest {
     /// The executions, each after its children. Their journals are the next entries, in this order.
     pub(super) executions: Vec<ManifestExecution>,
     /// The contents, in the order of their digests: the last entries.
-    pub(super) contents: Vec<ManifestContent>,
+    pub(super) contents: Vec<ManifestEntry>,
     /// What was redacted.
     pub(super) redacted: Vec<String>,
 }
@@ -36,19 +36,20 @@ pub(super) struct ManifestFormat {
 #[serde(deny_unknown_fields)]
 pub(super) struct ManifestExecution {
     pub(super) execution_id: ExecutionId,
-    pub(super) workflow: WorkflowName,
-    pub(super) state: State,
-    pub(super) revision: u64,
-    pub(super) started_at: Timestamp,
+    workflow: WorkflowName,
+    state: State,
+    revision: u64,
+    started_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) completed_at: Option<Timestamp>,
+    completed_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) parent: Option<ExecutionId>,
+    parent: Option<ExecutionId>,
     pub(super) journal: ManifestEntry,
-    pub(super) definition: Digest,
+    definition: Digest,
 }
 
 impl ManifestExecution {
+    /// The entry of the execution whose journal has this position and content.
     pub(super) fn new(execution: &Execution, journal: ManifestEntry) -> Self {
         Self {
             execution_id: execution.id().clone(),
@@ -71,29 +72,19 @@ pub(super) struct ManifestEntry {
     pub(super) path: String,
     pub(super) bytes: u64,
     pub(super) sha256: Digest,
+    /// What a content is, for readers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) role: Option<ContentRole>,
 }
 
 impl ManifestEntry {
     /// The entry of the journal at this position.
     pub(super) fn journal(position: usize, bytes: u64, sha256: Digest) -> Self {
-        Self { path: format!("journal/{}.jsonl", position + 1), bytes, sha256 }
+        Self { path: format!("journal/{}.jsonl", position + 1), bytes, sha256, role: None }
     }
-}
 
-/// A content of a bundle.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ManifestContent {
-    pub(super) path: String,
-    pub(super) bytes: u64,
-    pub(super) sha256: Digest,
-    /// What it is, for readers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) role: Option<ContentRole>,
-}
-
-impl ManifestContent {
-    pub(super) fn new(bytes: u64, sha256: Digest, role: Option<ContentRole>) -> Self {
+    /// The entry of a content.
+    pub(super) fn content(bytes: u64, sha256: Digest, role: Option<ContentRole>) -> Self {
         Self { path: format!("contents/{sha256}"), bytes, sha256, role }
     }
 }
@@ -106,6 +97,10 @@ pub(super) enum ContentRole {
     Definition,
     /// The content of an artifact.
     Artifact,
-    /// The value of inputs, an output or memory.
-    Value,
+    /// What a step returned, memory, the final output.
+    Output,
+    /// The inputs of an execution.
+    Inputs,
+    /// What is computed of inputs and outputs, or was sent: the input of a step, a list, a signal, options.
+    Derived,
 }

@@ -11,35 +11,27 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::runtime::Handle;
 
 pub use self::redact::Redaction;
 use self::{export::Exporter, import::Importer};
 use super::Engine;
 use midex_domain::{
-    Execution, ExecutionId, State, WorkflowName,
+    ExecutionId,
     clock::Timestamp,
     error::{Code, Error, Result, describe_io_error},
 };
 
-/// The executions that an export takes. Each comes with the executions below it.
-#[derive(Clone, Debug)]
-pub enum ExportSelection {
-    /// These, which must be roots.
-    Ids(Vec<ExecutionId>),
-    /// All roots.
-    All {
-        /// Only those that moved at this instant or later.
-        since: Option<Timestamp>,
-    },
-}
-
 /// The parameters of an export.
 #[derive(Clone, Debug)]
 pub struct ExportRequest {
-    /// What to export.
-    pub selection: ExportSelection,
-    /// What to leave out of it.
+    /// The executions, which must be roots; each comes with the executions below it. `None`: all roots.
+    pub ids: Option<Vec<ExecutionId>>,
+    /// Of all roots, only those that moved at this instant or later.
+    pub since: Option<Timestamp>,
+    /// What to leave out.
     pub redaction: Redaction,
     /// The file to write.
     pub path: PathBuf,
@@ -48,7 +40,7 @@ pub struct ExportRequest {
 }
 
 /// What an export wrote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ExportReport {
     /// How many executions.
     pub executions: usize,
@@ -59,27 +51,18 @@ pub struct ExportReport {
 }
 
 /// An execution that was imported.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ImportedExecution {
     /// Its id.
-    pub execution_id: ExecutionId,
+    pub execution_id: String,
     /// Its workflow.
-    pub workflow: WorkflowName,
-    /// Its state.
-    pub state: State,
-    /// Whether it is a child of another one.
-    pub is_child: bool,
-}
-
-impl ImportedExecution {
-    fn new(execution: &Execution) -> Self {
-        Self {
-            execution_id: execution.id().clone(),
-            workflow: execution.workflow().clone(),
-            state: execution.state(),
-            is_child: execution.parent().is_some(),
-        }
-    }
+    pub workflow: String,
+    /// Its state in the bundle, which it keeps.
+    pub state: String,
+    /// Its parent, if it is a child.
+    pub parent: Option<String>,
+    /// What a fork of it would do outside of midex, in words. Empty until somebody looks it up.
+    pub effects: Vec<String>,
 }
 
 impl Engine {
@@ -90,17 +73,14 @@ impl Engine {
     /// those of the store. There is then no new file.
     pub async fn export(&self, request: ExportRequest) -> Result<ExportReport> {
         let _turn = self.shared.removals.read().await;
-        let exporter = Exporter {
-            engine: self.clone(),
-            runtime: Handle::current(),
-            redaction: request.redaction.clone(),
-            executions: self.find_exported(&request.selection).await?,
-        };
-        run_blocking(move || exporter.run(&request)).await
+        let (engine, runtime) = (self.clone(), Handle::current());
+        let executions = self.find_exported(&request).await?;
+        let exporter = Exporter { engine, runtime, request, executions };
+        run_blocking(move || exporter.run()).await
     }
 
     /// Stores the executions of a bundle, which are read-only from then on. The whole bundle is checked before anything is
-    /// stored. Returns the imported executions, in the order of the bundle: each after its children.
+    /// stored. Returns them in the order of the bundle: each after its children.
     ///
     /// # Errors
     /// `FILE_UNUSABLE` with the place where the bundle is not as it must be; `STORE_TOO_NEW` for a later format;
@@ -115,9 +95,7 @@ impl Engine {
         self.shared.removal_signals.request_sweep();
         imported
     }
-}
 
-impl Engine {
     /// Refuses an execution that was imported: it can only be forked.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use midex_domain::{
     error::{Error, Result},
     limits,
 };
-use midex_server::app::{App, ExportRequest, ExportSelection, Redaction};
+use midex_server::app::{App, ExportReport, ExportRequest, ImportedExecution, Redaction};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ExportArguments {
@@ -30,72 +30,38 @@ pub(super) struct ExportArguments {
     force: bool,
 }
 
-/// What was written.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Export {
-    path: PathBuf,
-    executions: usize,
-    contents: usize,
-    bytes: u64,
-    redacted: Vec<String>,
-}
-
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ImportArguments {
     #[schemars(length(min = 1, max = limits::PROJECT_CHARS_MAX))]
     path: PathBuf,
 }
 
-/// What was imported.
+/// What was imported, each execution after its children.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct ImportReply {
-    imported: Vec<ImportedRow>,
+pub(super) struct ImportReport {
+    imported: Vec<ImportedExecution>,
 }
 
-/// An execution that was imported.
-#[derive(Serialize, JsonSchema)]
-struct ImportedRow {
-    execution_id: String,
-    workflow: String,
-    state: String,
-    is_child: bool,
-    /// What a fork of it would do outside of midex.
-    effects: Vec<String>,
-}
-
-pub(super) async fn export(app: &App, arguments: ExportArguments) -> Result<Export> {
+pub(super) async fn export(app: &App, arguments: ExportArguments) -> Result<ExportReport> {
     let ExportArguments { execution_ids, since, redact, path, force } = arguments;
-    let selection = if let Some(ids) = execution_ids {
-        let ids = ids.iter().map(|id| parse_id_argument("/execution_ids", id));
-        ExportSelection::Ids(ids.collect::<Result<_>>()?)
-    } else {
-        let since = since.map(|text| {
-            text.parse::<Timestamp>().map_err(|error| {
-                Error::argument_rule("/since", "format", "`since` is no instant").with_source(error)
-            })
-        });
-        ExportSelection::All { since: since.transpose()? }
+    let parse_ids = |ids: Vec<String>| {
+        ids.iter().map(|id| parse_id_argument("/execution_ids", id)).collect::<Result<_>>()
     };
-    let redaction = Redaction::parse(&redact)?;
-    let redacted = redaction.names();
-    let request = ExportRequest { selection, redaction, path: path.clone(), replaces_file: force };
-    let report = app.export(request).await?;
-    Ok(Export {
+    let parse_since = |text: String| {
+        text.parse::<Timestamp>().map_err(|error| {
+            Error::argument_rule("/since", "format", "`since` is no instant").with_source(error)
+        })
+    };
+    let request = ExportRequest {
+        ids: execution_ids.map(parse_ids).transpose()?,
+        since: since.map(parse_since).transpose()?,
+        redaction: Redaction::new(&redact)?,
         path,
-        executions: report.executions,
-        contents: report.contents,
-        bytes: report.bytes,
-        redacted,
-    })
+        replaces_file: force,
+    };
+    app.export(request).await
 }
 
-pub(super) async fn import(app: &App, arguments: ImportArguments) -> Result<ImportReply> {
-    let imported = app.import(arguments.path).await?.into_iter().map(|one| ImportedRow {
-        execution_id: one.execution_id.to_string(),
-        workflow: one.workflow.to_string(),
-        state: one.state.to_string(),
-        is_child: one.is_child,
-        effects: one.effects,
-    });
-    Ok(ImportReply { imported: imported.collect() })
+pub(super) async fn import(app: &App, arguments: ImportArguments) -> Result<ImportReport> {
+    Ok(ImportReport { imported: app.import(arguments.path).await? })
 }

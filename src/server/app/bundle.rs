@@ -3,23 +3,8 @@
 use std::path::PathBuf;
 
 use super::App;
-use midex_domain::{ExecutionId, State, WorkflowName, error::Result};
+use midex_domain::{ExecutionId, error::Result};
 use midex_engine::{ExportReport, ExportRequest, ImportedExecution};
-
-/// An imported execution, with what a fork of it would do outside of midex.
-#[derive(Clone, Debug)]
-pub struct ImportedView {
-    /// Its id.
-    pub execution_id: ExecutionId,
-    /// Its workflow.
-    pub workflow: WorkflowName,
-    /// Its state in the bundle, which it keeps.
-    pub state: State,
-    /// Whether it is a child of another one.
-    pub is_child: bool,
-    /// What its steps would call, in words.
-    pub effects: Vec<String>,
-}
 
 impl App {
     /// Writes executions to a bundle: see [`Engine::export`](midex_engine::Engine::export).
@@ -34,12 +19,11 @@ impl App {
     ///
     /// # Errors
     /// As [`Engine::import`](midex_engine::Engine::import).
-    pub async fn import(&self, path: PathBuf) -> Result<Vec<ImportedView>> {
-        let mut imported = Vec::new();
-        for execution in self.engine().await?.import(path).await? {
-            let ImportedExecution { execution_id, workflow, state, is_child } = execution;
-            let effects = self.execution_effects(&execution_id).await?;
-            imported.push(ImportedView { execution_id, workflow, state, is_child, effects });
+    pub async fn import(&self, path: PathBuf) -> Result<Vec<ImportedExecution>> {
+        let mut imported = self.engine().await?.import(path).await?;
+        for execution in &mut imported {
+            let id = ExecutionId::parse(&execution.execution_id)?;
+            execution.effects = self.execution_effects(&id).await?;
         }
         Ok(imported)
     }

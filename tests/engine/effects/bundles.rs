@@ -15,7 +15,7 @@ use midex_domain::{
     operation::BoxFuture,
 };
 use midex_engine::{
-    ExportRequest, ExportSelection, ForkRequest, ImportedExecution, Redaction, Workflows,
+    ExportRequest, ForkRequest, ImportedExecution, Redaction, Workflows,
     store::{ListQuery, MemoryStore},
 };
 use midex_test::assert_has;
@@ -117,8 +117,9 @@ impl Machine {
         let path = self.path(&format!("bundle{}.midex", redact.join("-")));
         let redact: Vec<_> = redact.iter().map(|name| (*name).to_owned()).collect();
         let request = ExportRequest {
-            selection: ExportSelection::Ids(vec![id()]),
-            redaction: Redaction::parse(&redact).expect("few keys"),
+            ids: Some(vec![id()]),
+            since: None,
+            redaction: Redaction::new(&redact).expect("few keys"),
             path: path.clone(),
             replaces_file: false,
         };
@@ -182,12 +183,11 @@ async fn a_family_comes_as_it_was_and_goes_on_as_a_fork() {
     let path = here.export(&[]).await;
     let there = Machine::new().await;
     let imported = there.import(&path).await;
-    let names: Vec<_> = imported.iter().map(|one| (one.is_child, one.state)).collect();
-    let running = midex_domain::State::Running;
-    assert_eq!(names, [(true, running), (false, running)]);
+    let names: Vec<_> = imported.iter().map(|one| (one.parent.as_deref(), &*one.state)).collect();
+    assert_eq!(names, [(Some("e"), "running"), (None, "running")]);
     for one in &imported {
-        let (before, mut after) =
-            (here.rows(&one.execution_id).await, there.rows(&one.execution_id).await);
+        let one = named(&one.execution_id);
+        let (before, mut after) = (here.rows(&one).await, there.rows(&one).await);
         let import = after.pop().expect("the row of the import");
         assert_eq!(import.events.len(), 1);
         let before_json: Vec<_> = before.iter().map(portable).collect();
@@ -202,7 +202,7 @@ async fn a_family_comes_as_it_was_and_goes_on_as_a_fork() {
     let status = there.engine.status_now("e").await;
     assert!(status.imported && status.imported_at.is_some());
     assert_eq!((status.state.as_str(), status.project), ("running", None));
-    assert_eq!(status.children[0].execution_id, imported[0].execution_id.as_str());
+    assert_eq!(status.children[0].execution_id, imported[0].execution_id);
     assert_eq!(here.engine.history_now("e").await.len(), there.engine.history_now("e").await.len());
     let artifact = there.engine.artifact(&id(), "a", 0, 1000).await.expect("an artifact");
     assert!(format!("{artifact:?}").contains("art-secret"));
@@ -212,7 +212,7 @@ async fn a_family_comes_as_it_was_and_goes_on_as_a_fork() {
     there.settled().await;
     let children = there.engine.status_now("fork").await.children;
     let child = named(&children[0].execution_id);
-    assert!(!imported.iter().any(|one| one.execution_id == child));
+    assert!(!imported.iter().any(|one| one.execution_id == child.as_str()));
     for execution in [child, named("fork")] {
         let current = there.engine.current_step(&execution).await.expect("a step");
         let words = current.instructions.expect("instructions");
@@ -328,30 +328,30 @@ async fn what_is_redacted_is_nowhere_in_the_bundle() {
 async fn a_child_is_not_exported_without_its_root() {
     let here = Machine::with_family().await;
     let child = here.executions().await.into_iter().find(|one| *one != id()).expect("a child");
-    let request = |selection| ExportRequest {
-        selection,
+    let request = |ids: Option<ExecutionId>| ExportRequest {
+        ids: ids.map(|id| vec![id]),
+        since: None,
         redaction: Redaction::default(),
         path: here.path("other.midex"),
         replaces_file: false,
     };
-    let refused = here.engine.export(request(ExportSelection::Ids(vec![child]))).await;
+    let refused = here.engine.export(request(Some(child))).await;
     let refused = refused.expect_err("a refusal");
     assert_eq!(refused.code(), Code::StateTransitionRefused);
     assert_has(&refused.suggested_action(), &["midex export e"]);
-    let unknown = request(ExportSelection::Ids(vec![named("nobody")]));
+    let unknown = request(Some(named("nobody")));
     let unknown = here.engine.export(unknown).await.expect_err("a refusal");
     assert_eq!(unknown.code(), Code::ExecutionNotFound);
     assert_eq!(fs::read_dir(here.directory.path()).expect("a directory").count(), 0);
-    let all = ExportSelection::All { since: None };
-    let report = here.engine.export(request(all.clone())).await.expect("an export");
+    let report = here.engine.export(request(None)).await.expect("an export");
     assert_eq!(report.executions, 2);
     assert_eq!(report.bytes, fs::metadata(here.path("other.midex")).expect("a file").len());
-    let exists = here.engine.export(request(all.clone())).await.expect_err("a refusal");
+    let exists = here.engine.export(request(None)).await.expect_err("a refusal");
     assert_eq!(exists.code(), Code::FileExists);
-    let replacing = ExportRequest { replaces_file: true, ..request(all) };
+    let replacing = ExportRequest { replaces_file: true, ..request(None) };
     here.engine.export(replacing).await.expect("an export");
-    let later = ExportSelection::All { since: Some(EPOCH.plus(seconds(3600))) };
-    let none = ExportRequest { replaces_file: true, ..request(later) };
+    let since = Some(EPOCH.plus(seconds(3600)));
+    let none = ExportRequest { since, replaces_file: true, ..request(None) };
     assert_eq!(
         here.engine.export(none).await.expect_err("nothing").code(),
         Code::ExecutionNotFound

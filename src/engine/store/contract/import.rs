@@ -31,9 +31,8 @@ async fn build_rows(name: &str) -> Vec<Row> {
     };
     execution = Execution::apply_row(Some(execution), &naming).unwrap();
     let now = Timestamp::from_milliseconds(1_800_000_000_000);
-    let (_, imported) = execution.import(now, now).unwrap();
     let mut rows = script.rows;
-    rows.extend([naming, imported]);
+    rows.extend([naming, execution.import_row(now)]);
     rows
 }
 
