@@ -128,6 +128,7 @@ async fn data_directory_findings(config: &Config) -> Vec<CheckResult> {
     let owner = find_owner(config).await;
     let mut findings = vec![directory];
     findings.extend(space::free_space_finding(&config.data_dir));
+    findings.extend(space::large_store_finding(config));
     findings.push(socket_finding(config, &owner));
     findings.extend(owner_findings(config, &owner));
     findings.push(store_finding(config, &owner));

@@ -234,6 +234,8 @@ struct ServeArgs {
     #[command(flatten)]
     profile: profile::ProfileArgs,
     #[command(flatten)]
+    retention: serve::RetentionArgs,
+    #[command(flatten)]
     backups: serve::BackupArgs,
 }
 
@@ -329,7 +331,8 @@ fn dispatch(
         CliCommand::Serve(args) => {
             let snapshot_every = args.snapshot_every;
             let backups = args.backups.schedule(&config);
-            let config = Config { snapshot_every, backups, ..config };
+            let retention = args.retention.rules();
+            let config = Config { snapshot_every, retention, backups, ..config };
             run_to_end(serve::serve(config, args.transports, args.profile.into(), log))
         }
         CliCommand::Demo => {

@@ -29,8 +29,11 @@ use midex_mcp::{
     process::LinkCloser,
 };
 use midex_server::{
+    app::PruneRule,
     app::{self, App},
-    config::{BackupSchedule, Config, parse_backup_interval},
+    config::{
+        BackupSchedule, Config, parse_backup_interval, parse_retention_rule, sort_retention_rules,
+    },
 };
 
 /// How agents reach the server.
@@ -123,6 +126,29 @@ impl TransportArgs {
         };
         Ok(Some((listener, options)))
     }
+}
+
+/// Which executions the server removes by itself.
+#[derive(Debug, Args)]
+pub(super) struct RetentionArgs {
+    /// Remove executions that have ended, such as `older-than=30d keep-last=100` (of each workflow), with `state=failed` or
+    /// `workflow=NAME` before it for a part of them; may be given several times; without it, nothing is removed
+    #[arg(long = "retention", value_name = "RULE", value_parser = check_retention_rule)]
+    rules: Vec<String>,
+}
+
+impl RetentionArgs {
+    /// The rules, in the order in which they decide.
+    pub(super) fn rules(&self) -> Vec<PruneRule> {
+        let rules = self.rules.iter().filter_map(|rule| parse_retention_rule(rule).ok());
+        let mut rules: Vec<_> = rules.collect();
+        sort_retention_rules(&mut rules);
+        rules
+    }
+}
+
+fn check_retention_rule(text: &str) -> Result<String, String> {
+    parse_retention_rule(text).map(|_| text.to_owned())
 }
 
 /// When the server makes backups by itself.

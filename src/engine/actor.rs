@@ -439,6 +439,10 @@ impl ActorState {
                 return (Err(self.with_execution_context(error)), AfterAnswer::Stop);
             }
         };
+        if next.revision() == limits::EVENTS_WARNED {
+            let events = limits::EVENTS_WARNED;
+            tracing::warn!(execution = %self.id, events, "an execution has so many events that it is slow to read: a loop may belong into child workflows");
+        }
         if next.parent().is_none() && next.is_over() {
             self.shared.removal_signals.count_ended();
         }

@@ -1,6 +1,7 @@
 //! The configuration of a process. Values come from the command line, then environment variables, then defaults.
 
 mod authoring;
+mod retention;
 mod trust;
 
 use std::{
@@ -14,6 +15,7 @@ use etcetera::BaseStrategy;
 pub use self::trust::TRUST_KEY;
 pub use self::{
     authoring::{AuthorTarget, AuthoringDirectory, RegistryDir},
+    retention::{parse_retention_rule, sort_retention_rules},
     trust::TrustedProjects,
 };
 #[cfg(feature = "catalog")]
@@ -25,7 +27,7 @@ use midex_domain::{
     limits,
     span::HumanDuration,
 };
-use midex_engine::Secrets;
+use midex_engine::{PruneRule, Secrets};
 use midex_registry::{DefinitionPlaces, LiveDefinitions, Registry, WorkflowBuilder, find_user_dir};
 
 /// The environment variable that names the data directory.
@@ -75,6 +77,8 @@ pub struct Config {
     /// Sources that catalogs may be imported from, besides the project and the user's directory: directories, and
     /// `HOST:PORT` of servers that are not public.
     pub import_from: Vec<String>,
+    /// Which executions a server removes once they have ended; the first rule that is about one decides.
+    pub retention: Vec<PruneRule>,
     /// When a server makes backups. `None`: never.
     pub backups: Option<BackupSchedule>,
 }
@@ -117,6 +121,7 @@ impl Config {
             catalogs: authoring::find_catalog_paths()?,
             secrets_file: find_user_dir().map(|dir| dir.join("secrets")),
             import_from: Vec::new(),
+            retention: Vec::new(),
             backups: None,
         })
     }

@@ -112,6 +112,26 @@ fn the_hosts_of_a_secret_are_a_table_of_the_users_file() {
 }
 
 #[test]
+fn the_retention_is_a_table_with_a_rule_for_each_part() {
+    let project = Project::new(&[]);
+    let table = "[retention]\nolder_than = \"30d\"\nkeep_last = 100\n\n[retention.state.failed]\nolder_than = \"90d\"\n\n\
+                 [retention.workflow.deploy]\nkeep_last = 20\n";
+    project.write(USERS, table);
+    let said = config(&project, &[], "");
+    let rules = json!([
+        "state=failed older-than=90d",
+        "workflow=deploy keep-last=20",
+        "older-than=30d keep-last=100"
+    ]);
+    assert_eq!(setting(&said, "retention").0, rules);
+    project.remove(USERS);
+    project.write(PROJECTS, table);
+    let said = config(&project, &[], "");
+    assert_eq!(each(&findings(&said), "rule"), ["no_effect"]);
+    assert_eq!(setting(&said, "retention").0, Value::Null);
+}
+
+#[test]
 fn a_table_sets_the_flags_that_begin_with_its_name() {
     let project = Project::new(&[]);
     project.write(USERS, "[backup]\nevery = \"2d\"\nkeep = 3\nkep = 4\ndirectory = \"there\"\n");
@@ -183,6 +203,7 @@ fn the_text_names_values_origins_files_and_draws_findings() {
     http-host         none                           default
     toolsets          run, author, operate, catalog  default
     tool-names        dotted                         ROOT/midex.toml:3
+    retention         none                           default
     backup-every      none                           default
     backup-keep       7                              default
     backup-directory  none                           default
@@ -241,6 +262,9 @@ const BAD_VALUES: &str = r#"
     [backup]\nkeep = 10001 | 2:8 | 10001 is not in 1..
     [backup]\nevery = "59s" | 2:9 | at least 60s
     [backup]\nevery = 1 | 2:9 | must be a text
+    [retention]\nkeep_last = 0 | 1:1 | `0` is no whole number from 1 on
+    [retention]\nolder_than = "5s" | 1:1 | older-than is at least 60s
+    [retention.state.running]\nkeep_last = 1 | 1:1 | no state in which an execution has ended
     [secrets.KEY]\nhost = ["a"] | 1:1 | `[secrets.KEY]` has `hosts` alone
     [secrets.KEY]\nhosts = ["a/b"] | 1:1 | it is NAME=HOST
     tool-names = "doted" | 1:14 | a similar value exists: 'dotted'

@@ -97,6 +97,9 @@ impl ConfigFile {
                     context.check_trusted_projects(place, item).err().map(Err).into_iter().collect()
                 }
                 SECRETS_TABLE => vec![context.parse_secrets(place, item)],
+                RETENTION_FLAG if item.is_table_like() => {
+                    vec![context.parse_retention(place, item)]
+                }
                 name => (context.parse_table(name, item))
                     .unwrap_or_else(|| vec![context.parse_setting(name, place, item)]),
             };
@@ -139,6 +142,8 @@ struct EntryContext<'a> {
 const SECRETS_TABLE: &str = "secrets";
 /// The flag that corresponds to these tables.
 const SECRET_HOST_FLAG: &str = "secret-host";
+/// The flag that corresponds to the table of the same name.
+const RETENTION_FLAG: &str = "retention";
 
 impl EntryContext<'_> {
     /// Checks the list of trusted projects. It is read elsewhere, before a workflow starts.
@@ -186,6 +191,30 @@ impl EntryContext<'_> {
             }
         }
         self.parse_setting(SECRET_HOST_FLAG, place, &Item::Value(pairs.into()))
+    }
+
+    /// The table `[retention]`, and in it `[retention.state.NAME]` and `[retention.workflow.NAME]`, as values of the flag.
+    fn parse_retention(&self, place: Place, item: &Item) -> Result<FlagSetting, Box<Finding>> {
+        self.find_allowed_key(RETENTION_FLAG, place, item)?;
+        let mut rules = toml_edit::Array::new();
+        let mut general = Vec::new();
+        for (name, value) in item.as_table_like().into_iter().flat_map(TableLike::iter) {
+            if !matches!(name, "state" | "workflow") {
+                general.push(retention_condition(name, value));
+                continue;
+            }
+            for (part, rule) in value.as_table_like().into_iter().flat_map(TableLike::iter) {
+                let conditions = rule.as_table_like().into_iter().flat_map(TableLike::iter);
+                let conditions = conditions.map(|(name, value)| retention_condition(name, value));
+                let parts: Vec<_> =
+                    std::iter::once(format!("{name}={part}")).chain(conditions).collect();
+                rules.push(parts.join(" "));
+            }
+        }
+        if !general.is_empty() {
+            rules.push(general.join(" "));
+        }
+        self.parse_setting(RETENTION_FLAG, place, &Item::Value(rules.into()))
     }
 
     /// The settings of a table `[NAME]`, each of whose keys is that of a flag after `NAME-`; `None` if there are no such
@@ -262,6 +291,14 @@ impl EntryContext<'_> {
             finding.suggest("write keys without a table around them".to_owned())
         }
     }
+}
+
+/// A condition of a retention, as the flag takes it: `keep_last = 5` is `keep-last=5`.
+fn retention_condition(name: &str, value: &Item) -> String {
+    let text = value.as_str().map(str::to_owned);
+    let number = || value.as_integer().map(|number| number.to_string());
+    let value = text.or_else(number).unwrap_or_else(|| value.to_string().trim().to_owned());
+    format!("{}={value}", name.replace('_', "-"))
 }
 
 /// The hosts of a secret; `None` if its table has any other key.

@@ -3,13 +3,27 @@
 use std::path::Path;
 
 use super::CheckResult;
+use crate::records::format_bytes;
 use midex_domain::limits;
+use midex_server::{app::STORE_FILE, config::Config};
 
 /// The finding on free space; `None` if the file system does not report it.
 pub(super) fn free_space_finding(directory: &Path) -> Option<CheckResult> {
     let mut ancestors = directory.ancestors();
     let stats = ancestors.find_map(|path| rustix::fs::statvfs(path).ok())?;
     Some(finding_for_free_bytes(stats.f_bavail.saturating_mul(stats.f_frsize)))
+}
+
+/// The finding on a large store; `None` if it is not large, or if there is none.
+pub(super) fn large_store_finding(config: &Config) -> Option<CheckResult> {
+    let file = std::fs::metadata(config.data_dir.join(STORE_FILE)).ok()?;
+    finding_for_file_bytes(file.len())
+}
+
+fn finding_for_file_bytes(bytes: u64) -> Option<CheckResult> {
+    let message = format!("the store takes {}", format_bytes(bytes));
+    let advice = "see `midex stats --older-than 30d`; `midex prune` removes executions, and `midex compact` gives the room back to the disk";
+    (bytes >= limits::FILE_BYTES_WARNED).then(|| CheckResult::warn("size", message, advice))
 }
 
 fn finding_for_free_bytes(bytes: u64) -> CheckResult {
@@ -34,5 +48,13 @@ mod tests {
         let finding = finding_for_free_bytes(low - 1);
         assert_eq!(finding.verdict, CheckVerdict::Warn);
         assert!(finding.says.starts_with("255 MiB free"), "{finding:?}");
+    }
+
+    #[test]
+    fn a_large_store_is_a_warning() {
+        let large = limits::FILE_BYTES_WARNED;
+        assert!(finding_for_file_bytes(large - 1).is_none());
+        let finding = finding_for_file_bytes(large).expect("a finding");
+        assert_eq!(finding.says, "the store takes 10.0 GiB");
     }
 }

@@ -146,6 +146,8 @@ pub const EVENTS_WARNED: u64 = 10_000;
 pub const FILE_BYTES_WARNED: u64 = 10 << 30;
 /// Time for which one call removes executions; further calls remove the rest.
 pub const PRUNE_CALL_MAX: Duration = Duration::from_secs(5);
+/// Smallest age at which a retention removes executions.
+pub const RETENTION_AGE_MIN: Duration = Duration::from_secs(60);
 /// How often the retention is applied.
 pub const RETENTION_EVERY: Duration = Duration::from_secs(60);
 /// How long a deleted execution is known as deleted, and its id cannot be used again.

@@ -1,6 +1,9 @@
 //! Opens the store: on the first call, or when this process has become the owner of its data directory.
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    path::Path,
+    sync::{Arc, PoisonError},
+};
 
 use super::{App, SharedState, backup, flows::add_flow_activities};
 use crate::{
@@ -14,7 +17,7 @@ use midex_domain::{
     operation::NoOperations,
 };
 use midex_engine::{
-    self as engine, Engine,
+    self as engine, Engine, Retention,
     store::{self, RedbStore, Store},
 };
 
@@ -171,6 +174,9 @@ impl App {
             Some(store) => store,
             None => open_redb_store(&config, store_options, owned).await?,
         };
+        let rules = config.retention.clone();
+        let retention = retention
+            .or_else(|| (!rules.is_empty()).then(|| Retention { rules, ..Retention::default() }));
         let options = engine::Options {
             activities,
             middleware,
@@ -202,9 +208,23 @@ async fn open_redb_store(
         Some(owned) => RedbStore::open_owned(owned, options),
         None => RedbStore::open(&data_dir, options),
     };
+    warn_of_large_file(&config.data_dir);
     let opened = tokio::task::spawn_blocking(open_store).await;
     let to_error = |error| Error::internal("opening the store panicked").with_source(error);
     Ok(Arc::new(opened.map_err(to_error)??))
+}
+
+/// Warns of a large data file, long before any limit.
+fn warn_of_large_file(data_dir: &Path) {
+    let file = std::fs::metadata(data_dir.join(store::FILE_NAME));
+    if let Ok(file) = file
+        && file.len() >= limits::FILE_BYTES_WARNED
+    {
+        tracing::warn!(
+            bytes = file.len(),
+            "the store is large: `midex stats` shows what takes the room, and `midex prune` removes executions"
+        );
+    }
 }
 
 /// The result of verifying a store.

@@ -1,0 +1,95 @@
+//! Rules of the retention, as flags and configuration files write them.
+
+use std::time::Duration;
+
+use midex_domain::{State, WorkflowName, limits, span::HumanDuration};
+use midex_engine::PruneRule;
+
+/// Parses a rule: `older-than=30d keep-last=100`, and `state=failed` or `workflow=NAME` before it if the rule is about a
+/// part of the executions.
+///
+/// # Errors
+/// A sentence that says what is wrong. A rule that keeps nothing is refused.
+pub fn parse_retention_rule(text: &str) -> Result<PruneRule, String> {
+    let mut rule = PruneRule::default();
+    for part in text.split_whitespace() {
+        let (name, value) = part.split_once('=').ok_or_else(|| expected_rule(part))?;
+        match name {
+            "state" => {
+                let state = State::parse(value).filter(|state| state.is_final());
+                rule.state = Some(state.ok_or_else(|| {
+                    format!("`{value}` is no state in which an execution has ended")
+                })?);
+            }
+            "workflow" => {
+                let name = WorkflowName::parse(value).map_err(|error| error.to_string())?;
+                rule.workflow = Some(name);
+            }
+            "older-than" => rule.older_than = Some(parse_age(value)?),
+            "keep-last" => {
+                let kept = value.parse().ok().filter(|kept| *kept > 0);
+                let kept = kept.ok_or_else(|| format!("`{value}` is no whole number from 1 on"))?;
+                rule.keep_last = Some(kept);
+            }
+            _ => return Err(expected_rule(part)),
+        }
+    }
+    if rule.older_than.is_none() && rule.keep_last.is_none() {
+        return Err(format!("`{text}` needs older-than or keep-last"));
+    }
+    Ok(rule)
+}
+
+fn parse_age(value: &str) -> Result<Duration, String> {
+    let age = value.parse::<HumanDuration>()?.duration();
+    if age < limits::RETENTION_AGE_MIN {
+        return Err(format!("older-than is at least {:?}", limits::RETENTION_AGE_MIN));
+    }
+    Ok(age)
+}
+
+fn expected_rule(part: &str) -> String {
+    format!(
+        "`{part}` is no part of a rule: write older-than=30d, keep-last=100, state=failed or workflow=NAME"
+    )
+}
+
+/// Puts the rules in the order in which they decide: one about a workflow before one about a state, and the general one last.
+pub fn sort_retention_rules(rules: &mut [PruneRule]) {
+    rules.sort_by_key(|rule| (rule.workflow.is_none(), rule.state.is_none()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_parsed_with_their_limits() {
+        let rule =
+            parse_retention_rule("state=failed  older-than=90d keep-last=5").expect("a rule");
+        assert_eq!(rule.state, Some(State::Failed));
+        assert_eq!(rule.older_than, Some(Duration::from_secs(90 * 86_400)));
+        assert_eq!((rule.keep_last, rule.workflow), (Some(5), None));
+        for wrong in [
+            "",
+            "state=failed",
+            "state=running keep-last=1",
+            "keep-last=0",
+            "older-than=59s",
+            "older-than=soon",
+            "workflow= keep-last=1",
+            "keep=1",
+        ] {
+            assert!(parse_retention_rule(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_rule_about_the_smallest_part_decides() {
+        let parse = |text| parse_retention_rule(text).expect("a rule");
+        let mut rules =
+            ["keep-last=1", "state=failed keep-last=2", "workflow=w keep-last=3"].map(parse);
+        sort_retention_rules(&mut rules);
+        assert_eq!(rules.map(|rule| rule.keep_last), [Some(3), Some(2), Some(1)]);
+    }
+}
