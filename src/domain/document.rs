@@ -154,7 +154,8 @@ impl Serialize for JsonText {
             return serializer.serialize_str(&self.0);
         }
         let value = self.value();
-        if value.is_null() || value.is_string() || value.to_string() != *self.0 {
+        let is_same = Self::from_value(&value) == *self;
+        if value.is_null() || value.is_string() || !is_same {
             return serializer.serialize_str(&self.0);
         }
         value.serialize(serializer)

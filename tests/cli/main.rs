@@ -8,6 +8,7 @@ mod asking;
 mod backup;
 mod basics;
 mod bench;
+mod bundle;
 mod calling;
 mod catalog;
 mod choosing;

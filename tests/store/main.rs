@@ -15,6 +15,7 @@ mod find;
 mod forgetful;
 mod format;
 mod histories;
+mod import;
 mod index;
 mod listing;
 mod lost;

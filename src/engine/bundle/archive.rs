@@ -17,14 +17,16 @@ fn build_header(name: &str, bytes: u64) -> io::Result<Header> {
     header.set_path(name)?;
     header.set_size(bytes);
     header.set_mode(0o600);
-    (header.set_uid(0), header.set_gid(0), header.set_mtime(0));
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
     header.set_entry_type(EntryType::Regular);
     header.set_cksum();
     Ok(header)
 }
 
-const fn padding_bytes(bytes: u64) -> usize {
-    (bytes.wrapping_neg() % BLOCK_BYTES as u64) as usize
+const fn padding_bytes(bytes: usize) -> usize {
+    bytes.wrapping_neg() % BLOCK_BYTES
 }
 
 /// Writes the entries of a bundle.
@@ -38,10 +40,9 @@ impl<W: Write> ArchiveWriter<W> {
     }
 
     pub(super) fn write_entry(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
-        let bytes = content.len() as u64;
-        self.0.write_all(build_header(name, bytes)?.as_bytes())?;
+        self.0.write_all(build_header(name, content.len() as u64)?.as_bytes())?;
         self.0.write_all(content)?;
-        self.0.write_all(&[0; BLOCK_BYTES][..padding_bytes(bytes)])
+        self.0.write_all(&[0; BLOCK_BYTES][..padding_bytes(content.len())])
     }
 
     pub(super) fn finish(mut self) -> io::Result<W> {
@@ -84,7 +85,7 @@ impl<R: BufRead> ArchiveReader<R> {
         if expected.is_some_and(|(_, digest)| Digest::compute(&content) != digest) {
             return Err(invalid_data("its content has another SHA-256 than the manifest says"));
         }
-        self.read_zeros(padding_bytes(bytes))?;
+        self.read_zeros(padding_bytes(content.len()))?;
         Ok(content)
     }
 
@@ -94,10 +95,10 @@ impl<R: BufRead> ArchiveReader<R> {
         self.read_zeros(BLOCK_BYTES)?;
         // This read also compares the checksum of the frame.
         let has_more = self.0.read(&mut [0])? > 0;
-        match has_more || !self.0.finish().fill_buf()?.is_empty() {
-            true => Err(invalid_data("something follows it")),
-            false => Ok(()),
+        if has_more || !self.0.finish().fill_buf()?.is_empty() {
+            return Err(invalid_data("something follows it"));
         }
+        Ok(())
     }
 
     fn read_block(&mut self) -> io::Result<[u8; BLOCK_BYTES]> {

@@ -37,7 +37,7 @@ pub(super) struct Importer {
 /// A part of a bundle.
 enum Part {
     /// An execution with all its rows.
-    Execution(Execution, Vec<Row>),
+    Execution(Box<Execution>, Vec<Row>),
     /// A content.
     Content(Digest, Vec<u8>),
 }
@@ -245,7 +245,7 @@ fn parse_journal(journal: &[u8], listed: &ManifestExecution) -> Result<Part, (u6
     let entry = listed.journal.clone();
     let execution = execution.filter(|one| ManifestExecution::new(one, entry) == *listed);
     let why = || (number, "it leads to another state than the manifest says".to_owned());
-    Ok(Part::Execution(execution.ok_or_else(why)?, rows))
+    Ok(Part::Execution(Box::new(execution.ok_or_else(why)?), rows))
 }
 
 /// Checks that the parts of a bundle fit together.
@@ -277,10 +277,9 @@ impl BundleCheck {
             Part::Content(digest, content) => {
                 let followed = self.definitions.remove(&digest).unwrap_or_default();
                 let mut followed = followed.iter();
-                match followed.all(|(name, steps)| is_definition(&content, name, steps)) {
-                    true => Ok(()),
-                    false => Err("it is not the definition of its executions".to_owned()),
-                }
+                let is_right = followed.all(|(name, steps)| is_definition(&content, name, steps));
+                let why = || "it is not the definition of its executions".to_owned();
+                is_right.then_some(()).ok_or_else(why)
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -295,8 +295,8 @@ impl MemoryState {
             }
         }
         for (digest, content) in import.contents {
-            if !self.contents.contains_key(&digest) {
-                self.contents.insert(digest, content);
+            if let Entry::Vacant(vacant) = self.contents.entry(digest) {
+                vacant.insert(content);
                 self.candidates.insert(digest);
             }
         }

@@ -335,10 +335,7 @@ impl Store for RedbStore {
 
     fn import(&self, import: Import) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
-            let encoded = tokio::task::spawn_blocking(|| EncodedImport::encode(import)).await;
-            let encoded = encoded.map_err(|error| {
-                Error::internal("an import was not encoded").with_source(error)
-            })??;
+            let encoded = EncodedImport::encode(import)?;
             self.send_write(WriteRequest::Import(encoded)).await.map(drop)
         })
     }
