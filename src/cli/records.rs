@@ -74,7 +74,7 @@ fn final_states() -> Vec<&'static str> {
 
 /// Parses an age: `30d`, `12h`.
 fn parse_age(text: &str) -> std::result::Result<Duration, String> {
-    text.parse::<HumanDuration>().map(HumanDuration::duration).map_err(|error| error.to_string())
+    text.parse::<HumanDuration>().map(HumanDuration::duration)
 }
 
 /// Deletes executions that have ended, one after the other, and says which.
@@ -100,7 +100,11 @@ pub(super) async fn delete(args: DeleteArgs, config: &Config, mut out: Output<'_
     if result.is_ok() || !deleted.is_empty() {
         let lines = || {
             let ids = deleted.iter().filter_map(Value::as_str);
-            ids.map(|id| format!("deleted {}\n", replace_hidden_chars(id))).collect()
+            let mut lines = String::new();
+            for id in ids {
+                let _ = writeln!(lines, "deleted {}", replace_hidden_chars(id));
+            }
+            lines
         };
         out.print(|| json!({ "success": result.is_ok(), "deleted": deleted }), lines)?;
     }
@@ -192,8 +196,8 @@ fn figures_text(figures: &StoreFigures, age: Option<Duration>) -> String {
     let _ = writeln!(text, "{}, {file_bytes} on disk", format_count_u64(figures.executions));
     let _ = writeln!(
         text,
-        "{} started a day in the last {} days, about {} a day\n",
-        figures.started_a_day,
+        "{} started in the last {} days: about {} a day\n",
+        figures.started_lately,
         limits::GROWTH_DAYS,
         format_bytes(figures.growth_bytes_a_day)
     );

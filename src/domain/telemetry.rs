@@ -82,6 +82,11 @@ pub fn build_row_telemetry(row: &Row) -> Vec<TelemetryRecord> {
     telemetry
 }
 
+fn fork_telemetry(origin: &ForkOrigin) -> TelemetryRecord {
+    let metadata = json!({ "forked_from": origin.execution_id, "revision": origin.revision });
+    execution_telemetry(EventType::ExecutionForked, metadata)
+}
+
 fn push_event_telemetry(
     event: &Event,
     workflow: Option<&str>,
@@ -137,11 +142,7 @@ fn push_event_telemetry(
         Event::ArtifactStored { visit_id, agent, artifact } => {
             telemetry.push(artifact_telemetry(visit_id.step(), agent.as_ref(), artifact));
         }
-        Event::Forked(forked) => {
-            let ForkOrigin { execution_id, revision, .. } = &forked.origin;
-            let metadata = json!({ "forked_from": execution_id, "revision": revision });
-            telemetry.push(execution_telemetry(EventType::ExecutionForked, metadata));
-        }
+        Event::Forked(forked) => telemetry.push(fork_telemetry(&forked.origin)),
         Event::Rewound(rewound) => {
             let metadata = json!({ "steps": rewound.steps, "reason": rewound.reason });
             let step = &rewound.to_step;

@@ -98,7 +98,7 @@ impl Actor for ExecutionActor {
         // Each live actor keeps the memory of this future, so the large futures inside it are boxed.
         let (reply, (answer, after)) = match message {
             ActorMessage::Start { start, definition, named_workflows, reply } => {
-                (reply, Box::pin(state.start(start, definition, &named_workflows)).await)
+                (reply, Box::pin(state.start(*start, definition, &named_workflows)).await)
             }
             ActorMessage::Fork { fork, reply } => (reply, Box::pin(state.create_fork(&fork)).await),
             ActorMessage::Purge { purge, reply } => {

@@ -277,7 +277,7 @@ impl Engine {
             descendants: Arc::new(Descendants::new(options.descendants_open_max)),
             long_decisions: Semaphore::new(limits::LONG_DECISIONS_MAX),
             removals: RwLock::default(),
-            removal_signals: Default::default(),
+            removal_signals: removal::RemovalSignals::default(),
             supervisor: OnceLock::new(),
         });
         // Unnamed: names are global to the process, and a process may hold several engines.
@@ -339,7 +339,7 @@ impl Engine {
             labels,
         };
         let message = |reply| ActorMessage::Start {
-            start: start.clone(),
+            start: Box::new(start.clone()),
             definition: definition.clone(),
             named_workflows: named_workflows.clone(),
             reply,

@@ -28,7 +28,7 @@ pub(super) type ReplyPort = RpcReplyPort<Result<Answer>>;
 pub(super) enum ActorMessage {
     /// Start the execution, or repeat the answer of its start.
     Start {
-        start: StartArguments,
+        start: Box<StartArguments>,
         definition: Arc<Definition>,
         /// The workflows that the definition names, which are stored with it.
         named_workflows: Vec<Arc<Definition>>,

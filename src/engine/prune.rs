@@ -120,8 +120,8 @@ impl Engine {
             }
             let _turn = self.shared.removals.write().await;
             let mut deletions = JoinSet::new();
-            for id in ids.iter().cloned() {
-                let engine = self.clone();
+            for id in ids {
+                let (engine, id) = (self.clone(), id.clone());
                 deletions.spawn(async move { engine.delete_family(&id).await });
             }
             while let Some(deleted) = deletions.join_next().await {

@@ -41,7 +41,10 @@ fn an_execution_goes_on_elsewhere_as_a_fork() {
         let refused = there.midex(command).ends(2);
         refused.says(&["'first' was imported and is read-only", "midex fork first"][..]);
     }
-    there.midex(&["import", path][..]).ends(2).says("1 of the 1 executions of the bundle exist here");
+    there
+        .midex(&["import", path][..])
+        .ends(2)
+        .says("1 of the 1 executions of the bundle exist here");
     there.done("fork first --id second").shows("kept: build");
     there.file("publish.jsonl", "{\"step_name\":\"publish\",\"output\":{\"url\":\"x\"}}\n");
     there.done("run --id second --outputs publish.jsonl");

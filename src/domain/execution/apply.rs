@@ -13,7 +13,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     document::Digest,
-    event::{Forked, InheritedStep, RewindTarget, Rewound, VisitId, VisitOpened},
+    event::{ChildOrder, Forked, InheritedStep, RewindTarget, Rewound, VisitId, VisitOpened},
     id::StepId,
 };
 
@@ -151,12 +151,7 @@ impl Execution {
                 self.record_instant_visit(row, visit_id, outcome);
             }
             Event::ChildOrdered(order) => self.orders.push(order.clone()),
-            Event::ChildTold(order) => {
-                // The list may hold an equal order that came later, so only the first one is removed.
-                if let Some(at) = self.orders.iter().position(|left| left == order) {
-                    self.orders.remove(at);
-                }
-            }
+            Event::ChildTold(order) => self.remove_order(order),
             Event::StepFailed { visit_id, failure } => self.fail_step(visit_id, failure),
             Event::CompensationKept { visit_id, list } => self.record_compensation(visit_id, *list),
             Event::EndingBegan { to } => self.ending = Some(*to),
@@ -194,6 +189,13 @@ impl Execution {
             Event::WaitingChanged { visit_id, attempt, awaiting } => {
                 self.update_visit(visit_id, |visit| visit.change_wait(*attempt, awaiting));
             }
+        }
+    }
+
+    /// Removes an order that a child received. The list may hold an equal one that came later.
+    fn remove_order(&mut self, order: &ChildOrder) {
+        if let Some(at) = self.orders.iter().position(|left| left == order) {
+            self.orders.remove(at);
         }
     }
 

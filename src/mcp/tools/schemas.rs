@@ -97,7 +97,8 @@ pub(super) fn listed_input_schema(input_schema: &Value) -> Value {
         if let Some(property) = property.as_object_mut() {
             let is_recognized = RECOGNIZED_PROPERTIES.contains(&name.as_str());
             property.retain(|key, _| {
-                !OMITTED_KEYWORDS.contains(&key.as_str()) && !(is_recognized && key == "enum")
+                let is_choice = is_recognized && key == "enum";
+                !is_choice && !OMITTED_KEYWORDS.contains(&key.as_str())
             });
             if is_recognized {
                 property.insert("type".to_owned(), json!("string"));

@@ -2,12 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
-
 use super::App;
 use midex_domain::{ExecutionId, error::Result, limits};
 use midex_engine::{Cleanup, PruneReport, PruneRule, StoreStats};
+use serde::{Deserialize, Serialize};
 
 /// An execution that can be deleted.
 #[derive(Clone, Debug, Serialize)]
@@ -82,13 +80,13 @@ impl App {
         if is_dry_run {
             return Ok(progress);
         }
-        let end = Instant::now() + limits::PRUNE_CALL_MAX;
+        let began_at = self.now();
         let mut portions = plan.ids.chunks(limits::LIST_LIMIT_MAX);
         for ids in portions.by_ref() {
             let PruneReport { removed, kept } = engine.prune(ids.to_vec()).await?;
             progress.removed += removed;
             progress.kept += kept;
-            if Instant::now() >= end {
+            if self.now().since(began_at) >= limits::PRUNE_CALL_MAX {
                 break;
             }
         }
@@ -134,8 +132,8 @@ pub struct StoreFigures {
     pub workflows: Vec<WorkflowFigures>,
     /// By table.
     pub tables: Vec<TableFigures>,
-    /// The number of executions a day, of the last seven days.
-    pub started_a_day: f64,
+    /// The number of executions that were started in the last [`limits::GROWTH_DAYS`] days, and are still there.
+    pub started_lately: u64,
     /// By how many bytes they let the store grow in a day, with the average size of an execution.
     pub growth_bytes_a_day: u64,
     /// The executions that ended longer ago than was asked for, without their children.
@@ -208,7 +206,6 @@ impl StoreFigures {
             execution_id: id.to_string(),
             revision: *revision,
         });
-        let started_a_day = stats.started_lately as f64 / f64::from(limits::GROWTH_DAYS);
         let average = stats.bytes_per_execution();
         Self {
             file_bytes: stats.sizes.file_bytes,
@@ -216,7 +213,7 @@ impl StoreFigures {
             executions: stats.total(),
             workflows: workflows.collect(),
             tables: tables.collect(),
-            started_a_day: (started_a_day * 10.0).round() / 10.0,
+            started_lately: stats.started_lately,
             growth_bytes_a_day: stats.started_lately * average / u64::from(limits::GROWTH_DAYS),
             older,
             older_bytes: older.map(|count| count as u64 * average),
