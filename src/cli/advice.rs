@@ -156,7 +156,7 @@ fn code_advice(code: Code) -> &'static [&'static str] {
     by_code! { code, Code,
         TokenMalformed | TokenFromFuture | TokenMismatch | TokenSuperseded | TokenExpired | TokenAlreadyUsed | StateTransitionRefused | ResourceNotFound => OTHER_STATE_ADVICE;
         ExecutionDeleted => &["Run `midex list executions`: use an id that it shows, or start a new execution under another id"];
-        ExecutionStillOpen => &["Run `midex show {execution_id}`: it says what that execution waits for"];
+        ExecutionStillOpen => &["Run `midex show {execution_id}`: it says what that execution waits for; `midex abandon {execution_id}` ends it for good"];
         ExecutionNotFound => &["Run `midex show {nearest}`, if you meant that one", "Run `midex list executions`: use an id that it shows; --all-projects includes other projects"];
         ExecutionIdTaken => &["Choose another --id[; `midex show {execution_id}` shows the execution that has this one]"];
         ExecutionPaused => &["Run `midex show {execution_id}`: it says why it is paused, and how to continue", "Run `midex list executions --state paused`: it lists the paused executions"];

@@ -87,7 +87,7 @@ fn fill_placeholders(
             Some(match name {
                 _ if !is_code => text,
                 "execution_id" | "nearest" | "open_retry" | "completed_retry" | "failed_retry"
-                | "forked_from" | "root" | "parent" => quote_operand(&text),
+                | "forked_from" | "root" | "parent" | "text" => quote_operand(&text),
                 _ => quoted(&text),
             })
         };

@@ -81,12 +81,16 @@ pub(super) async fn run_with_execution<T>(
     }
 }
 
-/// Resolves a text that is not a complete id; returns the error `not_found` if nothing matches.
+/// Resolves a text that is not a complete id; returns the error `not_found` if nothing matches. The id of a deleted execution
+/// names no other one that begins with it, so a repeated `midex delete` deletes nothing else.
 pub(super) async fn resolve_id(
     link: &mut ServerLink<'_>,
     text: &str,
     not_found: Error,
 ) -> Result<String> {
+    if not_found.code() == Code::ExecutionDeleted {
+        return Err(not_found);
+    }
     match resolve_word(link, text).await? {
         Some(id) => Ok(id),
         None => find_only_match(link, text, not_found).await,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use self::table::Table;
 use super::{
     EXIT_OK, Output,
-    command::quoted,
+    command::{quote_operand, quoted},
     link::{ServerLink, parse_reply, remove_nulls},
     screen::{Screen, TextStyle},
     visible::replace_hidden_chars,
@@ -21,7 +21,7 @@ use midex_domain::{
     clock::{Clock, SystemClock},
     error::{Code, Error, Result},
     finding::{Finding, filter_errors},
-    label::{Labels, parse_label},
+    label::{collect_labels, parse_label},
     limits,
     nearest::format_nearest_hint,
     view::{self, ExecutionRow},
@@ -96,7 +96,7 @@ impl ListArgs {
         if let Some(text) = &self.text {
             let message = format!("a text searches executions, and {subject} are listed here");
             return Err(Error::new(Code::UsageInvalid, message)
-                .with_context("text", quoted(text))
+                .with_context("text", text.clone())
                 .with_action("Run `midex list executions {text}`, or leave {text} out"));
         }
         let Some((flag, value)) = self.execution_flags().into_iter().chain(limit).next() else {
@@ -150,11 +150,12 @@ pub(super) async fn list_executions(
     let limit = args.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
     let fetch_limit =
         if out.is_json { limit } else { limit.saturating_add(limits::LISTED_MORE_MAX) };
+    let labels = collect_labels(&args.label)?;
     let arguments = remove_nulls(json!({
         "limit": fetch_limit.min(limits::LIST_LIMIT_MAX), "state": args.state,
         "workflow_name": args.workflow, "project": args.all_projects.then_some("*"),
         "children": args.children.then_some(true),
-        "labels": (!args.label.is_empty()).then(|| args.label.iter().cloned().collect::<Labels>()),
+        "labels": (!labels.is_empty()).then_some(labels),
         "since": args.since, "until": args.until, "text": args.text,
         "calls": (args.what == ListSubject::Calls).then_some(true)
     }));
@@ -185,7 +186,8 @@ fn more_rows_note(args: &ListArgs, limit: usize, hidden_count: usize, flags: &st
     if hidden_count == 0 {
         return String::new();
     }
-    let text = args.text.iter().map(|text| format!(" {}", quoted(text)));
+    let text = args.text.as_deref().map(|text| format!(" {}", quote_operand(text)));
+    let text = text.unwrap_or_default();
     let flag_text: String = args
         .execution_flags()
         .iter()
@@ -193,7 +195,6 @@ fn more_rows_note(args: &ListArgs, limit: usize, hidden_count: usize, flags: &st
             Some(value) => format!(" {flag} {}", quoted(value)),
             None => format!(" {flag}"),
         })
-        .chain(text)
         .collect();
     let (count, next_limit) = if hidden_count >= limits::LISTED_MORE_MAX {
         (format!("{} or more", limits::LISTED_MORE_MAX), limit.saturating_mul(10))
@@ -202,7 +203,7 @@ fn more_rows_note(args: &ListArgs, limit: usize, hidden_count: usize, flags: &st
     };
     let subject = if args.what == ListSubject::Calls { "calls" } else { "executions" };
     let words =
-        format!("{count} more: midex list {subject}{flag_text} --limit {next_limit}{flags}");
+        format!("{count} more: midex list {subject}{flag_text} --limit {next_limit}{flags}{text}");
     Screen::stdout().indent_block(Some(TextStyle::Dim), "", &replace_hidden_chars(&words))
 }
 

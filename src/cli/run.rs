@@ -43,7 +43,7 @@ use midex_domain::{
     ExecutionId, State,
     clock::{Clock, SystemClock, SystemIds},
     error::{Code, Error, Result},
-    label::{Labels, parse_label},
+    label::{Labels, collect_labels, parse_label},
     limits,
     view::{CurrentStep, HistoryRow, StatusView},
 };
@@ -104,6 +104,7 @@ pub(super) async fn run(
     let single_inputs = args.input.iter().map(|flag| inputs::split_name_and_value("--input", flag));
     let single_inputs = single_inputs.collect::<Result<Vec<_>>>()?;
     let source = OutputSource::from_flags(&args.output_flags)?;
+    let labels = collect_labels(&args.label)?;
     let mut link = ServerLink::new_worker(config);
     let workflow = match (args.workflow, &args.id) {
         (None, None) => match pick_workflow(config, out.is_json, &mut link).await? {
@@ -132,7 +133,7 @@ pub(super) async fn run(
         inputs,
         inputs_flags,
         single_inputs,
-        labels: args.label.into_iter().collect(),
+        labels,
         has_declared_inputs: false,
         start_outcome: StartOutcome::NotStarted,
     };

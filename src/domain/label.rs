@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    error::{Error, Result},
+    error::{Code, Error, Result},
     limits,
 };
 
@@ -20,13 +20,33 @@ pub fn parse_label(text: &str) -> std::result::Result<(String, String), String> 
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Checks the labels that a caller gives.
+/// Collects the labels of a command line.
+///
+/// # Errors
+/// `USAGE_INVALID` if two of them have the same name.
+pub fn collect_labels(pairs: &[(String, String)]) -> Result<Labels> {
+    let mut labels = Labels::new();
+    for (name, value) in pairs {
+        if labels.insert(name.clone(), value.clone()).is_some() {
+            let message = format!("the label `{name}` is given twice");
+            return Err(Error::new(Code::UsageInvalid, message)
+                .with_action("Give each name once: an execution has one value for it"));
+        }
+    }
+    Ok(labels)
+}
+
+/// Checks the labels that an execution would have: those of its workflow, and those that a caller gives.
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` where a name or a value breaks its rules, or where there are more than [`limits::LABELS_MAX`].
 pub fn check_labels(labels: &Labels) -> Result<()> {
     if labels.len() > limits::LABELS_MAX {
-        let message = format!("{} labels; at most {} are kept", labels.len(), limits::LABELS_MAX);
+        let message = format!(
+            "{} labels, with those of the workflow; an execution has at most {}",
+            labels.len(),
+            limits::LABELS_MAX
+        );
         return Err(Error::argument_rule("/labels", "maxProperties", &message));
     }
     labels.iter().try_for_each(|(name, value)| {

@@ -319,7 +319,9 @@ impl Engine {
     ) -> Result<AdvanceReply> {
         let StartRequest { definition, execution_id, project, inputs, lookup, is_paced, labels } =
             request;
-        check_labels(&labels)?;
+        let mut all_labels = definition.workflow.labels.clone();
+        all_labels.extend(labels.clone());
+        check_labels(&all_labels)?;
         let now = self.shared.clock.now();
         let id =
             execution_id.clone().unwrap_or_else(|| ExecutionId::generate(now, &*self.shared.ids));

@@ -33,8 +33,12 @@ pub struct PruneRule {
 impl PruneRule {
     fn is_about(&self, summary: &ExecutionSummary) -> bool {
         self.state.is_none_or(|state| summary.state == state)
-            && (self.project.is_none() || self.project == summary.project)
+            && self.is_of_project(summary)
             && self.workflow.as_ref().is_none_or(|workflow| summary.workflow == *workflow)
+    }
+
+    fn is_of_project(&self, summary: &ExecutionSummary) -> bool {
+        self.project.is_none() || self.project == summary.project
     }
 
     /// Whether the rule has a condition. Without one it removes nothing.
@@ -48,7 +52,7 @@ impl PruneRule {
 pub struct PrunePlan {
     /// The executions, without their children, the one that moved first in front.
     pub ids: Vec<ExecutionId>,
-    /// How many executions have ended, children not counted.
+    /// How many executions of the projects of the rules have ended, children not counted.
     pub ended: usize,
 }
 
@@ -81,7 +85,7 @@ impl Engine {
         loop {
             let page = self.shared.store.list_summaries(query.clone()).await?;
             for summary in page.summaries.into_iter().filter(|summary| summary.is_over) {
-                plan.ended += 1;
+                plan.ended += usize::from(rules.iter().any(|rule| rule.is_of_project(&summary)));
                 let rule = rules.iter().position(|rule| rule.is_about(&summary));
                 let Some((index, rule)) = rule.map(|index| (index, &rules[index])) else {
                     continue;

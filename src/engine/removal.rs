@@ -107,8 +107,11 @@ impl Engine {
         self.delete_family(id).await
     }
 
-    /// Like [`Engine::delete`], for a caller who holds the turn of removals.
-    pub(super) async fn delete_family(&self, id: &ExecutionId) -> Result<Vec<ExecutionId>> {
+    /// The execution and its children, which [`Engine::delete`] would remove now.
+    ///
+    /// # Errors
+    /// As [`Engine::delete`].
+    pub async fn load_deletable_family(&self, id: &ExecutionId) -> Result<Vec<DurableExecution>> {
         let mut family = vec![self.read_execution(id).await?];
         if let Some(parent) = family[0].execution.parent() {
             let parent = self.shared.find_durable_execution(&parent.execution_id).await?;
@@ -128,6 +131,12 @@ impl Engine {
             }
             next += 1;
         }
+        Ok(family)
+    }
+
+    /// Like [`Engine::delete`], for a caller who holds the turn of removals.
+    pub(super) async fn delete_family(&self, id: &ExecutionId) -> Result<Vec<ExecutionId>> {
+        let family = self.load_deletable_family(id).await?;
         // Children go first: as long as the execution is there, the call can be repeated.
         let mut removed = Vec::new();
         for DurableExecution { execution, .. } in family.into_iter().rev() {

@@ -27,7 +27,10 @@ impl StartArguments {
     /// The digest by which a repeated start is recognised: of the arguments as they were given, without the id.
     /// Defaults are left out, because they may differ when the start is repeated.
     pub fn call_digest(&self, definition: &Definition) -> Digest {
-        Self::call_digest_of(definition, self.inputs.as_ref())
+        if self.labels.is_empty() {
+            return Self::call_digest_of(definition, self.inputs.as_ref());
+        }
+        canonical_digest(&json!([definition.workflow.name, self.inputs, self.labels]))
     }
 
     /// The digest of a start of this definition with these inputs.

@@ -9,7 +9,7 @@ use super::parse_execution_id;
 use crate::elicitation::{Confirmation, ConfirmationFallback};
 use midex_domain::{
     State,
-    error::{Error, Result},
+    error::{Error, Result, format_count},
     limits,
 };
 use midex_server::app::{App, PruneProgress, PruneRule, StoreFigures, parse_workflow};
@@ -38,10 +38,14 @@ pub(super) async fn confirm_delete(
     }
     let id = parse_execution_id(&arguments.execution_id)?;
     let execution = app.preview_deletion(&id).await?;
+    let children = match execution.child_count {
+        0 => String::new(),
+        count => format!(" and {}", format_count(count, "child execution")),
+    };
     Ok(Some(Confirmation {
         key: format!("execution.delete:{id}"),
         message: format!(
-            "Delete the execution `{id}` of `{}`, which is {}, with its history and artifacts for good?",
+            "Delete the execution `{id}` of `{}`, which is {}, with its history and artifacts{children} for good?",
             execution.workflow_name, execution.state
         ),
         error_context: vec![("execution_id", id.to_string())],

@@ -98,7 +98,7 @@ fn parse_instant(name: &str, text: &str, now: Timestamp) -> Result<Timestamp> {
         _ => Err(invalid_filter_error(
             name,
             text,
-            "2d, 12h, or an instant like 2030-01-31T09:00:00Z",
+            "2d or 12h for so long ago, or an instant like 2030-01-31T09:00:00Z",
         )),
     }
 }
@@ -111,9 +111,10 @@ fn parse_cursor(text: &str) -> Result<Sequence> {
 
 fn invalid_filter_error(name: &str, value: &str, expected: &str) -> Error {
     let short_value: String = value.chars().take(60).collect();
-    let message = format!("`{short_value}` is no {name}");
-    let violation = Violation::new(format!("/{name}"), "enum", message).with_expected(expected);
-    Error::new(Code::ArgumentsInvalid, format!("`{short_value}` is no {name}; expected {expected}"))
+    let message = format!("`{short_value}` cannot be the value of `{name}`; expected {expected}");
+    let violation =
+        Violation::new(format!("/{name}"), "enum", message.clone()).with_expected(expected);
+    Error::new(Code::ArgumentsInvalid, message)
         .with_context("tool", "execution.list")
         .with_violations(vec![violation])
 }

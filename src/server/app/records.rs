@@ -16,6 +16,8 @@ pub struct DeletableExecution {
     pub workflow_name: String,
     /// Its state.
     pub state: String,
+    /// How many child executions are deleted with it.
+    pub child_count: usize,
 }
 
 /// The progress of a prune that several calls may make.
@@ -25,7 +27,7 @@ pub struct DeletableExecution {
 pub struct PruneProgress {
     /// The executions that the rule is about and its conditions select, children not counted.
     pub selected: usize,
-    /// The executions that have ended, children not counted.
+    /// The executions of the rule's project that have ended, children not counted.
     pub ended: usize,
     /// The executions that this call removed.
     pub removed: usize,
@@ -47,13 +49,15 @@ impl App {
     /// The execution that [`App::delete`] would remove.
     ///
     /// # Errors
-    /// `EXECUTION_NOT_FOUND`, `EXECUTION_DELETED`.
+    /// As [`App::delete`].
     pub async fn preview_deletion(&self, id: &ExecutionId) -> Result<DeletableExecution> {
-        let durable = self.engine().await?.read_execution(id).await?;
+        let family = self.engine().await?.load_deletable_family(id).await?;
+        let execution = &family[0].execution;
         Ok(DeletableExecution {
             execution_id: id.clone(),
-            workflow_name: durable.execution.workflow().to_string(),
-            state: durable.execution.state().to_string(),
+            workflow_name: execution.workflow().to_string(),
+            state: execution.state().to_string(),
+            child_count: family.len() - 1,
         })
     }
 
