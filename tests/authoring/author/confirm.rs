@@ -123,6 +123,67 @@ fn a_purge_needs_the_user_s_yes() {
 }
 
 #[test]
+fn a_deletion_of_an_execution_needs_the_user_s_yes() {
+    let project = Project::new(&[]);
+    let mut writer = project.serve();
+    for (at, (mut server, ask)) in servers(&project).into_iter().enumerate() {
+        let id = format!("one-{at}");
+        writer.begin("bug-fix", &id);
+        let arguments = json!({ "execution_id": id });
+        // Nobody is asked about an execution that cannot be deleted.
+        let refused = server.refused("execution.delete", arguments.clone());
+        assert_eq!(refused["error_code"], "EXECUTION_STILL_OPEN", "{refused}");
+        writer.change("abandon", &id);
+        for decision in ["no", "decline", "cancel"] {
+            let (message, refused) = ask(&mut server, "execution.delete", &arguments, decision);
+            let question = format!(
+                "Delete the execution `{id}` of `bug-fix`, which is abandoned, with its history and artifacts for good?"
+            );
+            assert_eq!(message, question);
+            assert_eq!(refused["error_code"], "CONFIRMATION_REQUIRED", "{refused}");
+            let action = refused["suggested_action"].as_str().unwrap();
+            assert!(!action.contains("confirm"), "nobody is told to go past the user: {action}");
+            assert_eq!(writer.status(&id)["workflow_state"], "abandoned");
+        }
+        let (_, deleted) = ask(&mut server, "execution.delete", &arguments, "yes");
+        assert_eq!(deleted["deleted"], json!([id]), "{deleted}");
+        let gone = writer.refused("execution.delete", arguments);
+        assert_eq!(gone["error_code"], "EXECUTION_DELETED", "{gone}");
+    }
+}
+
+#[test]
+fn a_client_that_cannot_ask_is_refused_a_deletion_until_its_user_wants_it() {
+    let project = Project::new(&[]);
+    let mut server = project.serve();
+    server.begin("bug-fix", "one");
+    server.change("abandon", "one");
+    server.done("workflow.save", json!({ "manifest": TRIAGE }));
+    let action = |refused: &Value| refused["suggested_action"].as_str().unwrap().to_owned();
+    let refused = server.refused("execution.delete", json!({ "execution_id": "one" }));
+    assert_eq!(refused["error_code"], "CONFIRMATION_REQUIRED", "{refused}");
+    assert_eq!(refused["context"]["execution_id"], "one", "{refused}");
+    assert!(
+        !refused.to_string().contains("\"confirm"),
+        "nobody is told to go past the user: {refused}"
+    );
+    let of_workflow = server.refused("workflow.delete", json!({ "workflow_id": "triage" }));
+    let said = action(&of_workflow).replace("workflow.delete", "execution.delete");
+    assert_eq!(action(&refused), said);
+    assert_eq!(server.status("one")["workflow_state"], "abandoned");
+    let tools = server.request("tools/list", json!({}))["result"]["tools"].take();
+    let tools = tools.as_array().unwrap().clone();
+    let tool = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap();
+    let confirm = |name: &str| tool(name)["inputSchema"]["properties"]["confirm"].clone();
+    assert_eq!(confirm("execution.delete"), confirm("workflow.delete"));
+    assert_eq!(tool("execution.delete")["annotations"]["destructiveHint"], true);
+    let description = tool("execution.delete")["description"].as_str().unwrap();
+    assert!(!description.contains("confirm"), "{description}");
+    let done = server.done("execution.delete", json!({ "execution_id": "one", "confirm": true }));
+    assert_eq!(done["deleted"], json!(["one"]), "{done}");
+}
+
+#[test]
 fn a_yes_is_of_the_file_that_was_shown() {
     let project = Project::new(&[]);
     let mut server = Server::run(project.command(&["serve"]));
