@@ -11,6 +11,7 @@ mod history;
 mod inputs;
 mod listing;
 mod options;
+mod origin;
 mod past;
 mod previous;
 mod prompt;
@@ -30,7 +31,7 @@ pub use self::{
     },
     execution::ExecutionView,
     failure::FailureView,
-    fork::{ForkOriginView, ForkView, RewindView},
+    fork::{ForkView, RewindView},
     graph::{EdgeKind, GraphBody, GraphEdge, GraphNode, GraphView, NodeProgress, ON_FAILURE_TITLE},
     history::{GateAnswerView, HistoryRow, TelemetryEvent, build_history, telemetry_event},
     inputs::{InputView, InputsView, input_views},
@@ -38,6 +39,7 @@ pub use self::{
         ExecutionPage, ExecutionRow, OpenExecution, ResumeReply, build_open_execution,
         execution_row,
     },
+    origin::ForkOriginView,
     past::PastPoint,
     previous::{PreviousOutput, full_output},
     prompt::{

@@ -3,30 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{StatusView, history::format_visit};
+use super::{ForkOriginView, StatusView, history::format_visit};
 use crate::{
     error::format_count,
     event::{Event, Row, VisitId},
     execution::{Execution, ForkPlan, PlannedStep, StepFate},
 };
-
-/// The execution that a fork continues.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ForkOriginView {
-    /// Its id.
-    pub execution_id: String,
-    /// The revision that was forked.
-    pub revision: u64,
-}
-
-impl ForkOriginView {
-    /// The origin of an execution, if it is a fork.
-    pub fn from_execution(execution: &Execution) -> Option<Self> {
-        let origin = execution.origin()?;
-        let (execution_id, revision) = (origin.execution_id.to_string(), origin.revision);
-        Some(Self { execution_id, revision })
-    }
-}
 
 /// The steps that a fork or a retry kept, and those that it runs again.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
