@@ -133,8 +133,7 @@ pub(super) async fn prune(args: PruneArgs, config: &Config, mut out: Output<'_>)
     }
     let removes_all = plan.selected == plan.ended;
     if !args.yes && (removes_all || (can_ask_person() && !out.is_json)) {
-        let all = if removes_all { ", which is everything that has ended" } else { "" };
-        let question = format!("Remove {}{all}, for good?", describe_selection(&plan));
+        let question = format!("Remove {} for good?", describe_removal(&plan, args.all_projects));
         if !ask_yes_or_no(&question, "--yes", &mut link).await? {
             return Ok(EXIT_FINDINGS);
         }
@@ -176,6 +175,15 @@ fn check_prune(args: &PruneArgs) -> Result<()> {
 
 fn describe_selection(plan: &PruneProgress) -> String {
     format!("{} of {}", plan.selected, format_count(plan.ended, "ended execution"))
+}
+
+/// What is removed, for the question: it says so if nothing is left of what has ended.
+fn describe_removal(plan: &PruneProgress, is_of_all_projects: bool) -> String {
+    if plan.selected < plan.ended {
+        return describe_selection(plan);
+    }
+    let scope = if is_of_all_projects { "all projects" } else { "this project" };
+    format!("all {} of {scope}", format_count(plan.ended, "ended execution"))
 }
 
 /// Prints the figures of the store.

@@ -222,15 +222,15 @@ async fn everything_that_has_ended_in_a_project_is_removed_only_after_a_yes() {
     // Other projects have ended executions too, and nothing of this one would be left.
     let ran = place.ends(2, prune);
     ran.says(
-        "error[USAGE_INVALID]: there is no terminal to ask on: Remove 6 of 6 ended executions",
+        "error[USAGE_INVALID]: there is no terminal to ask on: Remove all 6 ended executions of this project for good?",
     );
-    ran.says(
-        "which is everything that has ended…help: Add --yes if that is meant; nothing was done",
-    );
+    ran.says("help: Add --yes if that is meant; nothing was done");
+    let ran = place.ends(2, prune.and("--all-projects"));
+    ran.says("Remove all 7 ended executions of all projects for good?");
     place.ends(2, prune.and("--json"));
     assert_eq!(ids(&place), before);
     let mut terminal = place.terminal(prune);
-    terminal.answer("which is everything that has ended, for good?", "n");
+    terminal.answer("Remove all 6 ended executions of this project for good?", "n");
     terminal.ends(1).shows("Nothing was done.");
     assert_eq!(ids(&place), before);
     assert_eq!(place.done(prune.and("--yes")), "removed 6 executions\n");
@@ -242,7 +242,7 @@ async fn a_terminal_is_asked_before_a_prune() {
     let place = place();
     store_old_executions(&place).await;
     let mut terminal = place.terminal("prune --state failed");
-    terminal.answer("Remove 1 of 6 ended executions, for good?", "y");
+    terminal.answer("Remove 1 of 6 ended executions for good?", "y");
     terminal.ends(0).shows("removed 1 execution");
     let shown = place.terminal("prune --state abandoned --yes").ends(0);
     shown.shows("removed 1 execution");
