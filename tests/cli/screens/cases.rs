@@ -128,7 +128,7 @@ pub(super) static CASES: &[Case] = &[
     case("list executions --label pr=123 --since 2d lock"),
     case("list executions lock"),
     case("stats --help"),
-    writing("export completed -o last.midex"),
+    case("export nobody -o last.midex"),
     case("import last.midex"),
     writing("backup ."),
     writing("restore monday.redb"),

@@ -106,6 +106,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("catalog", "Catalog `"),
     ("catalog", "Remove the catalog"),
     ("catalog", "Take the new"),
+    ("prune", "Remove "),
     ("catalog", "The catalog `"),
     ("validate", ""),
     ("doctor", ""),
