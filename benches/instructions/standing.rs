@@ -71,7 +71,7 @@ impl Standing {
             parent: None,
             lookup: None,
             is_paced: false,
-            labels: Default::default(),
+            labels: midex_domain::label::Labels::new(),
         };
         let facts = DecisionContext::new(&definition, limits::TOKEN_TTL);
         let last = Execution::start(facts, start, NOW, &ids).expect("a start");

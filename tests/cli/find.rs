@@ -18,7 +18,9 @@ steps: [{ id: a, fail: { code: CLOSED, message: The Harbour is closed } }]
 /// A place with executions of today, and one of 2023.
 async fn place() -> Place {
     let place = Place::new();
-    [SLOW, BREAKS].iter().for_each(|text| place.manifest(text));
+    for text in [SLOW, BREAKS] {
+        place.manifest(text);
+    }
     let store = RedbStore::open(&place.data, Options::default()).unwrap();
     let project = place.project().display().to_string();
     let mut old = Script::new("old", 2).with_project(Some(&project)).with_label("pr", "1");
@@ -112,19 +114,19 @@ async fn every_filter_alone_and_with_others_finds_exactly_its_executions() {
         ("HARBOUR", "gamma beta"),
         ("nowhere", ""),
     ];
-    let check = |mut find: Box<dyn FnMut(&str) -> Vec<String> + '_>| {
+    let check = |find: &mut dyn FnMut(&str) -> Vec<String>| {
         for (filters, expected) in cases {
             let expected: Vec<_> = expected.split(' ').filter(|id| !id.is_empty()).collect();
             assert_eq!(find(filters), expected, "{filters}");
         }
     };
-    check(Box::new(|filters| found(&place, filters)));
+    check(&mut |filters| found(&place, filters));
     let mut server = serve(&place);
-    check(Box::new(|filters| {
+    check(&mut |filters| {
         let page = server.done("execution.list", arguments(filters));
         assert_eq!(page["next_cursor"], Value::Null, "{page}");
         each(&list(&page["executions"]), "execution_id")
-    }));
+    });
     // Pages keep the filters.
     let mut call = arguments("--label pr=1 --limit 1");
     call["limit"] = json!(1);

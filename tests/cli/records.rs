@@ -24,7 +24,9 @@ const PARENT: &str = "workflow: parent\ndescription: d\nsteps:
 /// A place with these three workflows.
 fn place() -> Place {
     let place = Place::new();
-    [QUICK, SLOW, PARENT].iter().for_each(|text| place.manifest(text));
+    for text in [QUICK, SLOW, PARENT] {
+        place.manifest(text);
+    }
     place
 }
 
@@ -82,7 +84,9 @@ async fn store_old_executions(place: &Place) {
 #[test]
 fn deleted_executions_are_gone_and_their_ids_say_so() {
     let place = place();
-    ["one", "one-more", "two", "three"].iter().for_each(|id| completed(&place, id));
+    for id in ["one", "one-more", "two", "three"] {
+        completed(&place, id);
+    }
     assert_eq!(place.done("delete one"), "deleted one\n");
     for command in ["show one", "tail one --no-follow", "delete one"] {
         let ran = place.ends(1, command);
@@ -99,7 +103,9 @@ fn deleted_executions_are_gone_and_their_ids_say_so() {
 #[test]
 fn a_deletion_that_is_refused_names_what_was_deleted_before() {
     let place = place();
-    ["one", "two"].iter().for_each(|id| completed(&place, id));
+    for id in ["one", "two"] {
+        completed(&place, id);
+    }
     let ran = place.ends(1, "delete one nobody two");
     assert_eq!(ran.out, "deleted one\n");
     ran.says("error[EXECUTION_NOT_FOUND]…nobody");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use midex_domain::{State, WorkflowName, clock::Timestamp};
 use midex_engine::store::{
-    ListQuery, MemoryStore, Options, RedbStore, SearchText, Store,
+    ExaminationProgress, ListQuery, MemoryStore, Options, RedbStore, SearchText, Store,
     contract::{deletion::build_deletion, script::build_named_definition},
 };
 use serde_json::json;
@@ -149,7 +149,7 @@ async fn what_is_found_does_not_depend_on_what_is_indexed() {
         }
     }
     while disk.update_index(1).await.unwrap() {}
-    let mut next = Some(Default::default());
+    let mut next = Some(ExaminationProgress::default());
     while let Some(from) = next {
         next = disk.examine(from).await.unwrap().next_progress;
     }

@@ -61,7 +61,7 @@ fn an_outcome_of_an_earlier_attempt_changes_nothing() {
         parent: None,
         lookup: None,
         is_paced: false,
-        labels: Default::default(),
+        labels: midex_domain::label::Labels::new(),
     };
     let facts = DecisionContext::new(&definition, Duration::from_secs(3600));
     let started = Execution::start(facts, start, EPOCH, &SeededIds::new(1)).expect("a start");

@@ -257,7 +257,7 @@ impl Subject for Pure {
             parent: None,
             lookup: None,
             is_paced: false,
-            labels: Default::default(),
+            labels: midex_domain::label::Labels::new(),
         };
         if let Some(execution) = &self.execution {
             execution
@@ -313,7 +313,7 @@ impl Subject for Pure {
             parent: Some(Box::new(self.execution().build_parent_record(attempt_id))),
             lookup: None,
             is_paced: false,
-            labels: Default::default(),
+            labels: midex_domain::label::Labels::new(),
         };
         let transition = Execution::start(child.facts(), start, child.clock.now(), &*child.ids);
         let started = transition.and_then(|transition| child.become_next(transition));

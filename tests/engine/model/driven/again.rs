@@ -41,7 +41,7 @@ impl Again for Pure {
                 parent: None,
                 lookup: None,
                 is_paced: false,
-                labels: Default::default(),
+                labels: midex_domain::label::Labels::new(),
             },
             from_step: from.map(StepId::parse).transpose()?,
             inputs: Map::new(),
