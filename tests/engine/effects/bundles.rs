@@ -67,8 +67,7 @@ impl Machine {
     async fn with_activities(log: &Log, activities: Activities) -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let workflows = Arc::new(OneWorkflow(play::defined(CHILD)));
-        let options =
-            Options { activities, workflows, ..options(store.clone(), log.clock.clone()) };
+        let options = Options { activities, workflows, ..options(store.clone(), log.clock) };
         let engine = Engine::new(options).await.expect("an engine");
         Self { engine, store, directory: tempfile::tempdir().expect("a directory") }
     }

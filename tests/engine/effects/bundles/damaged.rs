@@ -37,6 +37,11 @@ async fn valid_bundle() -> (Vec<u8>, Vec<Digest>) {
     (fs::read(&path).expect("a file"), content_digests(&unpack(&path)))
 }
 
+/// What is found, and a change of the manifest that lets it be found.
+type ManifestChange = (&'static str, fn(&mut Value));
+/// What is found, and a change of a journal that lets it be found.
+type JournalChange = (&'static str, fn(&str) -> String);
+
 #[tokio::test(start_paused = true)]
 async fn a_bundle_that_is_cut_off_is_refused() {
     let (bytes, contents) = valid_bundle().await;
@@ -228,12 +233,12 @@ async fn only_the_files_of_the_manifest_are_read() {
 async fn a_manifest_that_says_something_else_is_refused() {
     let (entries, contents) = valid_entries().await;
     let there = Machine::new().await;
-    let changes: [(&str, fn(&mut Value)); 13] = [
+    let changes: [ManifestChange; 13] = [
         ("not written as midex writes it", |manifest| manifest["format"] = json!(0)),
         ("another state", |manifest| manifest["executions"][0]["state"] = json!("completed")),
         ("another state", |manifest| manifest["executions"][1]["workflow"] = json!("other")),
         ("another state", |manifest| {
-            manifest["executions"][0]["definition"] = json!("0".repeat(64))
+            manifest["executions"][0]["definition"] = json!("0".repeat(64));
         }),
         ("another state", |manifest| manifest["executions"][1]["revision"] = json!(1)),
         ("another state", |manifest| manifest["executions"][1]["revision"] = json!(99)),
@@ -301,7 +306,7 @@ fn with_journal(
 async fn a_journal_that_no_engine_wrote_is_refused() {
     let (entries, contents) = valid_entries().await;
     let there = Machine::new().await;
-    let changes: [(&str, fn(&str) -> String); 6] = [
+    let changes: [JournalChange; 6] = [
         ("line 1`: missing field", |text| text.replacen("{\"execution_id\"", "{\"id\"", 1)),
         ("revision 7", |text| text.replacen("\"revision\":1,", "\"revision\":7,", 1)),
         ("of 'x'", |text| text.replacen("\"execution_id\":\"e\"", "\"execution_id\":\"x\"", 1)),
