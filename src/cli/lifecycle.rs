@@ -315,7 +315,7 @@ async fn accept_existing_state(
     refusal: Error,
 ) -> Result<Value> {
     let (mut reply, status) = link.fetch_status_reply(id).await?;
-    if !is_in_target_state(change, &status) {
+    if status.imported || !is_in_target_state(change, &status) {
         return Err(refusal);
     }
     let state = status.state;

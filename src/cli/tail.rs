@@ -183,7 +183,9 @@ impl EventTail<'_> {
             (Some(id), since) => Some(self.link.wait_for_change(id, since).await?),
         };
         Ok(PollResult {
-            has_ended: status.as_ref().is_some_and(|status| is_final_state(&status.state)),
+            has_ended: status
+                .as_ref()
+                .is_some_and(|status| is_final_state(&status.state) || status.imported),
             revision: status.map(|status| status.revision),
             events: self.read_events(None).await?,
         })

@@ -47,6 +47,9 @@ impl Engine {
         };
         let mut current = self.build_view(&durable, None, view).await?;
         if durable.execution.is_imported() {
+            if reader == Reader::Worker {
+                return Err(durable.execution.imported_error());
+            }
             current.remove_tokens();
         }
         Ok(current)

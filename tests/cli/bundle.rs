@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// A workflow with a step of a model after a step that runs an activity of a catalog would need; here both are a model's.
 const SHIP: &str = "workflow: ship
 description: Builds and ships
 inputs: { key: { type: string } }
@@ -35,15 +34,17 @@ fn an_execution_goes_on_elsewhere_as_a_fork() {
     let shown = there.done("show first");
     shown.shows(&["it is read-only", "midex fork first"][..]);
     assert!(!shown.contains("midex run"), "{shown}");
-    there.done("list executions").shows("first");
-    assert_eq!(there.done("list executions --state open --json"), "");
-    for command in ["resume first", "pause first", "abandon first", "rewind first build"] {
-        let refused = there.midex(command).ends(2);
+    there.done("list executions --all-projects").shows("first");
+    assert_eq!(there.done("list executions --all-projects --state open --json"), "");
+    for command in
+        ["resume first", "pause first", "abandon first", "rewind first build", "run --id first"]
+    {
+        let refused = there.midex(command).ends(1);
         refused.says(&["'first' was imported and is read-only", "midex fork first"][..]);
     }
     there
         .midex(&["import", path][..])
-        .ends(2)
+        .ends(1)
         .says("1 of the 1 executions of the bundle exist here");
     there.done("fork first --id second").shows("kept: build");
     there.file("publish.jsonl", "{\"step_name\":\"publish\",\"output\":{\"url\":\"x\"}}\n");
@@ -63,9 +64,9 @@ fn an_execution_goes_on_elsewhere_as_a_fork() {
 fn a_file_is_not_written_over() {
     let here = begun();
     here.done("export --all --since 1d -o all.midex --redact inputs");
-    here.midex("export first -o all.midex").ends(2).says("exists already");
+    here.midex("export first -o all.midex").ends(1).says("exists already");
     here.done("export first -o all.midex --force");
-    here.midex("export nobody -o new.midex").ends(2).says("nobody");
+    here.midex("export nobody -o new.midex").ends(1).says("nobody");
     here.midex("export first -o missing/new.midex").ends(2).says("cannot be written");
     here.midex("export -o new.midex").ends(2);
     assert!(!here.project().join("new.midex").exists());
@@ -96,5 +97,5 @@ fn a_damaged_file_is_refused_with_its_place() {
     let refused = there.midex("import cut.midex").ends(2);
     refused.says(&["is no valid bundle: in `", "Copy ", "again from where it was exported"][..]);
     there.midex("import nothing.midex").ends(2).says("cannot be read");
-    assert_eq!(there.done("list executions --json"), "");
+    assert_eq!(there.done("list executions --all-projects --json"), "");
 }

@@ -45,7 +45,7 @@ pub(super) async fn watch_execution(
         // Changes that follow faster than the interval are not drawn one by one.
         interval.tick().await;
         screen.draw_or_print(&reply, &execution)?;
-        if is_final_state(&execution.status.state) {
+        if is_final_state(&execution.status.state) || execution.status.imported {
             return Ok(());
         }
         let revision = execution.status.revision;

@@ -73,6 +73,8 @@ pub(super) static CASES: &[Case] = &[
     usual("show loop"),
     case("show loop --visits"),
     case("show nobody"),
+    writing("export completed -o completed.midex"),
+    writing("import missing.midex"),
     usual("show workflow letter"),
     Case { is_long: true, ..case("show workflow app-scaffold") },
     usual("tail loop --no-follow"),
