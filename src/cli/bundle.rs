@@ -63,8 +63,10 @@ pub(super) async fn export(args: ExportArgs, config: &Config, mut out: Output<'_
     link.close_and_log().await;
     let mut reply = reply?;
     reply["path"] = json!(path);
-    let text = describe_export(&reply);
-    out.print(|| reply, || text).map(|()| EXIT_OK)
+    let count = reply["executions"].as_u64().and_then(|count| usize::try_from(count).ok());
+    let count = format_count(count.unwrap_or_default(), "execution");
+    let path = replace_hidden_chars(&args.output.to_string_lossy());
+    out.print(|| reply, || format!("Exported {count} to {path}\n")).map(|()| EXIT_OK)
 }
 
 async fn call_export(link: &mut ServerLink<'_>, args: &ExportArgs, path: &Path) -> Result<Value> {
@@ -107,16 +109,6 @@ fn absolute_path(path: &Path) -> Result<PathBuf> {
         let message = format!("`{name}` cannot be used: {}", describe_io_error(&error));
         Error::new(Code::FileUnusable, message).with_context("path", name)
     })
-}
-
-fn describe_export(reply: &Value) -> String {
-    let count = |name: &str, noun: &str| {
-        let count = reply[name].as_u64().and_then(|count| usize::try_from(count).ok());
-        format_count(count.unwrap_or_default(), noun)
-    };
-    let (executions, bytes) = (count("executions", "execution"), count("bytes", "byte"));
-    let path = reply["path"].as_str().unwrap_or_default();
-    format!("Exported {executions} to {} ({bytes})\n", replace_hidden_chars(path))
 }
 
 fn describe_import(reply: &Value, flags: &str) -> String {
