@@ -131,7 +131,7 @@ fn a_deletion_of_an_execution_needs_the_user_s_yes() {
         writer.begin("bug-fix", &id);
         let arguments = json!({ "execution_id": id });
         // Nobody is asked about an execution that cannot be deleted.
-        let refused = server.refused("execution.delete", arguments.clone());
+        let refused = writer.refused("execution.delete", arguments.clone());
         assert_eq!(refused["error_code"], "EXECUTION_STILL_OPEN", "{refused}");
         writer.change("abandon", &id);
         for decision in ["no", "decline", "cancel"] {
@@ -143,7 +143,7 @@ fn a_deletion_of_an_execution_needs_the_user_s_yes() {
             assert_eq!(refused["error_code"], "CONFIRMATION_REQUIRED", "{refused}");
             let action = refused["suggested_action"].as_str().unwrap();
             assert!(!action.contains("confirm"), "nobody is told to go past the user: {action}");
-            assert_eq!(writer.status(&id)["workflow_state"], "abandoned");
+            assert_eq!(writer.status(&id)["state"], "abandoned");
         }
         let (_, deleted) = ask(&mut server, "execution.delete", &arguments, "yes");
         assert_eq!(deleted["deleted"], json!([id]), "{deleted}");
@@ -170,7 +170,7 @@ fn a_client_that_cannot_ask_is_refused_a_deletion_until_its_user_wants_it() {
     let of_workflow = server.refused("workflow.delete", json!({ "workflow_id": "triage" }));
     let said = action(&of_workflow).replace("workflow.delete", "execution.delete");
     assert_eq!(action(&refused), said);
-    assert_eq!(server.status("one")["workflow_state"], "abandoned");
+    assert_eq!(server.status("one")["state"], "abandoned");
     let tools = server.request("tools/list", json!({}))["result"]["tools"].take();
     let tools = tools.as_array().unwrap().clone();
     let tool = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap();
