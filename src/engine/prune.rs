@@ -134,6 +134,11 @@ impl Engine {
                 {
                     Ok(_) => report.removed += 1,
                     Err(error) if error.code() == Code::ExecutionStillOpen => report.kept += 1,
+                    // One that cannot be read must not keep the others.
+                    Err(error) if error.code() == Code::Internal => {
+                        tracing::warn!(%error, "an execution cannot be removed");
+                        report.kept += 1;
+                    }
                     Err(error) if error.code().is_missing_execution() => {}
                     Err(error) => return Err(error),
                 }
