@@ -128,7 +128,7 @@ fn the_retention_is_a_table_with_a_rule_for_each_part() {
     project.write(PROJECTS, table);
     let said = config(&project, &[], "");
     assert_eq!(each(&findings(&said), "rule"), ["no_effect"]);
-    assert_eq!(setting(&said, "retention").0, Value::Null);
+    assert_eq!(setting(&said, "retention").0, json!([]));
 }
 
 #[test]

@@ -263,14 +263,14 @@ async fn figures_count_executions_and_what_a_prune_would_free() {
     store_old_executions(&place).await;
     completed(&place, "new");
     let shown = place.done("stats");
-    shown.shows("9 executions, …0.1 started a day in the last 7 days, about ");
+    shown.shows("9 executions, …1 started in the last 7 days: about ");
     shown.shows("\ndeploy  4 completed, 1 failed; half took 1.0 s at most, 95 % 1.0 s\n");
     shown.shows("\nreview  1 abandoned, 1 completed, 1 running; half took ");
     shown.shows("\nquick   1 completed; half took ");
     shown.lacks("would free");
     let figures = place.json("stats");
     figures.has_fields(json!({
-        "executions": 9, "started_a_day": 0.1, "long_executions": [], "older": null,
+        "executions": 9, "started_lately": 1, "long_executions": [], "older": null,
         "/workflows/0/workflow_name": "deploy", "/workflows/0/states": { "completed": 4, "failed": 1 },
         "/workflows/0/p50_ms": 1000, "/workflows/0/p95_ms": 1000,
     }));
