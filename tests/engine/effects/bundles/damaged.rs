@@ -34,6 +34,7 @@ fn content_digests(entries: &BTreeMap<String, Vec<u8>>) -> Vec<Digest> {
 async fn valid_bundle() -> (Vec<u8>, Vec<Digest>) {
     let here = Machine::with_family().await;
     let path = here.export(&[]).await;
+    Machine::new().await.import(&path).await;
     (fs::read(&path).expect("a file"), content_digests(&unpack(&path)))
 }
 
