@@ -230,10 +230,12 @@ async fn an_imported_execution_is_read_only() {
     let here = Machine::with_family().await;
     let path = here.export(&[]).await;
     let there = Machine::new().await;
-    there.import(&path).await;
+    let imported = there.import(&path).await;
     let before = there.rows(&id()).await;
+    // The child has an open step of a model.
+    let child = there.engine.current_now(&imported[0].execution_id).await;
+    assert_eq!((child.current_step.as_deref(), child.continuation_token), (Some("say"), None));
     let current = there.engine.current_now("e").await;
-    assert_eq!(current.continuation_token, None);
     assert_has(&current.message.expect("a message"), &["imported", "read-only", "execution.fork"]);
     let rewind = RewindRequest {
         to_step: StepId::parse("first").expect("a step"),
