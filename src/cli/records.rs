@@ -152,7 +152,7 @@ pub(super) async fn prune(args: PruneArgs, config: &Config, mut out: Output<'_>)
     if kept > 0 {
         let _ = writeln!(
             text,
-            "kept {}: an execution that depends on it has not ended, or it is being exported",
+            "kept {}: an execution that depends on it has not ended, or it cannot be read",
             format_count(kept, "execution")
         );
     }

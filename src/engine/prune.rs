@@ -61,7 +61,7 @@ pub struct PrunePlan {
 pub struct PruneReport {
     /// The executions that were removed, children not counted.
     pub removed: usize,
-    /// Those that were kept because something that depends on them has not ended, or because they are being exported.
+    /// Those that were kept because something that depends on them has not ended, or because they cannot be read.
     pub kept: usize,
 }
 
@@ -122,7 +122,7 @@ impl Engine {
             if self.shared.stopping.is_cancelled() {
                 return Err(super::server_stopping_error());
             }
-            let _turn = self.shared.removals.write().await;
+            let _turn = self.shared.lock_removals().await;
             let mut deletions = JoinSet::new();
             for id in ids {
                 let (engine, id) = (self.clone(), id.clone());

@@ -67,7 +67,7 @@ impl Engine {
     /// Those of the store, and `SERVER_STOPPING`. What was purged before the error stays purged.
     pub async fn purge_inputs(&self, request: &PurgeRequest) -> Result<PurgeReport> {
         // Two purges at once could both take the other for the last holder of a content.
-        let _turn = self.shared.removals.write().await;
+        let _turn = self.shared.lock_removals().await;
         let mut ids = Vec::new();
         let mut released = BTreeSet::new();
         for id in self.find_ended_executions(request).await? {

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, Notify, RwLock, RwLockWriteGuard};
 
 use super::{
     DurableExecution, Engine, Shared,
@@ -66,6 +66,8 @@ pub(super) struct RemovalSignals {
     sweep_requested: Notify,
     /// Held during a sweep and during an import, whose contents no row names at first.
     pub(super) sweeps: Mutex<()>,
+    /// Held for reading during an export and an import, and for writing by a deletion or a purge.
+    pub(super) bundles: RwLock<()>,
 }
 
 impl RemovalSignals {
@@ -103,7 +105,7 @@ impl Engine {
     /// still there, and the same call removes the rest.
     pub async fn delete(&self, id: &ExecutionId) -> Result<Vec<ExecutionId>> {
         // No fork of the execution is being prepared, and no purge counts it among the holders of a content.
-        let _turn = self.shared.removals.write().await;
+        let _turn = self.shared.lock_removals().await;
         self.delete_family(id).await
     }
 
@@ -278,6 +280,15 @@ async fn sweep_contents(shared: &Arc<Shared>) -> Result<()> {
 }
 
 impl Shared {
+    /// The turn of a deletion or a purge. It waits for exports and imports before it asks for the turn that forks need too, so
+    /// that they do not wait for an export.
+    pub(super) async fn lock_removals(
+        &self,
+    ) -> (RwLockWriteGuard<'_, ()>, RwLockWriteGuard<'_, ()>) {
+        let bundles = self.removal_signals.bundles.write().await;
+        (bundles, self.removals.write().await)
+    }
+
     /// The refusal of a call whose execution does not exist, or does not exist any more.
     pub(super) async fn not_found_error(&self, id: &ExecutionId) -> Error {
         match self.store.load_tombstone(id).await {

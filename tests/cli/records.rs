@@ -152,7 +152,7 @@ fn a_source_is_not_deleted_before_its_fork_has_ended() {
     let ran = place.ends(0, "prune --state completed --yes");
     assert_eq!(
         ran.out,
-        "removed 0 executions\nkept 1 execution: an execution that depends on it has not ended, or it is being exported\n"
+        "removed 0 executions\nkept 1 execution: an execution that depends on it has not ended, or it cannot be read\n"
     );
     assert_eq!(ids(&place), ["fork", "source"]);
     place.done("abandon fork");

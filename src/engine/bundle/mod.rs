@@ -72,7 +72,7 @@ impl Engine {
     /// `EXECUTION_NOT_FOUND`; `STATE_TRANSITION_REFUSED` for a child; `FILE_EXISTS`, `FILE_UNUSABLE`, `LIMIT_EXCEEDED`, and
     /// those of the store. There is then no new file.
     pub async fn export(&self, request: ExportRequest) -> Result<ExportReport> {
-        let _turn = self.shared.removals.read().await;
+        let _turn = self.shared.removal_signals.bundles.read().await;
         let (engine, runtime) = (self.clone(), Handle::current());
         let executions = self.find_exported(&request).await?;
         let exporter = Exporter { engine, runtime, request, executions };
@@ -88,7 +88,7 @@ impl Engine {
     /// fails, nothing is then stored. If it fails, each family is stored whole or not at all.
     pub async fn import(&self, path: PathBuf) -> Result<Vec<ImportedExecution>> {
         // No purge or sweep removes a content before the rows that name it are stored.
-        let _turn = self.shared.removals.read().await;
+        let _turn = self.shared.removal_signals.bundles.read().await;
         let _sweeps = self.shared.removal_signals.sweeps.lock().await;
         let importer = Importer { engine: self.clone(), runtime: Handle::current(), path };
         let imported = run_blocking(move || importer.run()).await;

@@ -31,7 +31,7 @@ pub struct PruneProgress {
     pub ended: usize,
     /// The executions that this call removed.
     pub removed: usize,
-    /// Those that it kept, because something that depends on them has not ended, or because they are being exported.
+    /// Those that it kept, because something that depends on them has not ended, or because they cannot be read.
     pub kept: usize,
     /// Whether the same call has more to remove.
     pub has_more: bool,
