@@ -201,7 +201,11 @@ pub(super) async fn stats(args: StatsArgs, config: &Config, mut out: Output<'_>)
 fn figures_text(figures: &StoreFigures, age: Option<Duration>) -> String {
     let mut text = String::new();
     let file_bytes = format_bytes(figures.file_bytes);
-    let _ = writeln!(text, "{}, {file_bytes} on disk", format_count_u64(figures.executions));
+    let _ = writeln!(
+        text,
+        "{}, {file_bytes} on disk",
+        format_number(figures.executions, "execution", "executions")
+    );
     let _ = writeln!(
         text,
         "{} started in the last {} days: about {} a day\n",
@@ -225,8 +229,8 @@ fn figures_text(figures: &StoreFigures, age: Option<Duration>) -> String {
     let table_width = column_width(figures.tables.iter().map(|table| table.name.as_str()));
     for table in &figures.tables {
         let bytes = format_bytes(table.bytes);
-        let _ =
-            writeln!(text, "{:<table_width$}  {bytes:>10}  {} entries", table.name, table.entries);
+        let entries = format_number(table.entries, "entry", "entries");
+        let _ = writeln!(text, "{:<table_width$}  {bytes:>10}  {entries}", table.name);
     }
     if let (Some(age), Some(older), Some(bytes)) = (age, figures.older, figures.older_bytes) {
         let age = HumanDuration::from_duration(age);
@@ -255,8 +259,8 @@ fn column_width<'a>(cells: impl Iterator<Item = &'a str>) -> usize {
     cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
 }
 
-fn format_count_u64(count: u64) -> String {
-    format_count(usize::try_from(count).unwrap_or(usize::MAX), "execution")
+fn format_number(count: u64, singular: &str, plural: &str) -> String {
+    format!("{count} {}", if count == 1 { singular } else { plural })
 }
 
 /// A size in the largest unit that leaves a number of at least one.

@@ -125,13 +125,13 @@ pub const INDEX_COMPLETED_EVERY: Duration = Duration::from_secs(60);
 /// Entries of the index that one page of a list reads.
 pub const LIST_INDEX_READS_MAX: usize = 8_000;
 /// First rows of executions that one page of a list searches for a text.
-pub const LIST_TEXTS_SEARCHED_MAX: usize = 2_000;
+pub const LIST_TEXTS_SEARCHED_MAX: usize = 1_000;
 /// How far a clock may have been set back before a list by time misses executions.
 pub const LIST_CLOCK_SLACK: Duration = Duration::from_secs(3_600);
 /// Characters of the text that a list searches for.
 pub const LIST_TEXT_CHARS_MAX: usize = 200;
 /// Executions that a prune removes at once.
-pub const PRUNED_TOGETHER_MAX: usize = 32;
+pub const PRUNED_TOGETHER_MAX: usize = 8;
 /// Summaries of executions on one page, for those who read all of them.
 pub const SUMMARIES_LISTED_MAX: usize = 5_000;
 /// Executions that have ended after which the retention is applied before its time.

@@ -197,20 +197,22 @@ impl<'a> PageScan<'a> {
             return Ok(());
         }
         let indexed = position.summary.as_ref().filter(|_| last_key == position.key);
-        let (summary, execution) = match indexed {
-            Some(summary) if !self.wants_executions => (summary.clone(), None),
-            indexed => {
-                let stored = reader::load(transaction, &position.id, head)?;
-                let execution = stored.ok_or_else(missing_execution_error)?.execution;
-                let summary = ExecutionSummary {
-                    first_key: indexed.map_or(0, |summary| summary.first_key),
-                    ..ExecutionSummary::new(&execution)
-                };
-                (summary, Some(execution))
+        // The summary is that of the execution as it is, and its text is searched before the execution is read.
+        if let Some(summary) = indexed {
+            if !self.holds_text(transaction, summary, head)? {
+                return Ok(());
             }
-        };
+            let execution = match self.wants_executions {
+                true => Some(read_execution(transaction, &position.id, head)?),
+                false => None,
+            };
+            self.matches.push(FoundExecution { last_key, summary: summary.clone(), execution });
+            return Ok(());
+        }
+        let execution = read_execution(transaction, &position.id, head)?;
+        let summary = ExecutionSummary::new(&execution);
         if self.query.admits_summary(&summary) && self.holds_text(transaction, &summary, head)? {
-            self.matches.push(FoundExecution { last_key, summary, execution });
+            self.matches.push(FoundExecution { last_key, summary, execution: Some(execution) });
         }
         Ok(())
     }
@@ -457,6 +459,15 @@ fn read_last_row_key(
     head: Option<u64>,
 ) -> Result<u64> {
     reader::read_last_row_key(transaction, id, head)?.ok_or_else(missing_execution_error)
+}
+
+fn read_execution(
+    transaction: &ReadTransaction,
+    id: &ExecutionId,
+    head: Option<u64>,
+) -> Result<Execution> {
+    let stored = reader::load(transaction, id, head)?;
+    Ok(stored.ok_or_else(missing_execution_error)?.execution)
 }
 
 fn missing_execution_error() -> Error {
