@@ -236,7 +236,7 @@ struct ServeArgs {
     #[command(flatten)]
     retention: serve::RetentionArgs,
     #[command(flatten)]
-    backups: serve::BackupArgs,
+    backups: serve::BackupScheduleArgs,
 }
 
 /// All commands with their flags. `docs/commands.md` is generated from it, and the commands in the documentation are

@@ -153,7 +153,7 @@ fn check_retention_rule(text: &str) -> Result<String, String> {
 
 /// When the server makes backups by itself.
 #[derive(Debug, Args)]
-pub(super) struct BackupArgs {
+pub(super) struct BackupScheduleArgs {
     /// Make a backup whenever the last one is this old, such as 12h or 1d; without it, none is made
     #[arg(long = "backup-every", value_name = "DURATION", value_parser = parse_backup_interval)]
     every: Option<Duration>,
@@ -166,7 +166,7 @@ pub(super) struct BackupArgs {
     directory: Option<PathBuf>,
 }
 
-impl BackupArgs {
+impl BackupScheduleArgs {
     /// The schedule, if there is one.
     pub(super) fn schedule(&self, config: &Config) -> Option<BackupSchedule> {
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);

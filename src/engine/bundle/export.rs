@@ -17,7 +17,9 @@ use super::{
     ExportReport, ExportRequest,
     archive::ArchiveWriter,
     file_error,
-    manifest::{ContentRole, FORMAT, MANIFEST_NAME, Manifest, ManifestEntry, ManifestExecution},
+    manifest::{
+        BundleManifest, ContentRole, FORMAT, MANIFEST_NAME, ManifestEntry, ManifestExecution,
+    },
     redact::{NamedValues, to_portable_json},
 };
 use crate::{Engine, server_stopping_error, store::ListQuery};
@@ -128,7 +130,7 @@ impl Exporter {
             let entry = ManifestEntry::journal(position, journal.len() as u64, digest);
             executions.push(ManifestExecution::new(execution, entry));
         }
-        let manifest = Manifest {
+        let manifest = BundleManifest {
             format: FORMAT,
             midex: env!("CARGO_PKG_VERSION").to_owned(),
             created_at: self.engine.shared.clock.now(),

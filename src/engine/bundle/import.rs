@@ -16,7 +16,9 @@ use super::{
     ImportedExecution,
     archive::{ArchiveReader, invalid_data},
     file_error,
-    manifest::{FORMAT, MANIFEST_NAME, Manifest, ManifestEntry, ManifestExecution, ManifestFormat},
+    manifest::{
+        BundleManifest, FORMAT, MANIFEST_NAME, ManifestEntry, ManifestExecution, ManifestFormat,
+    },
     redact::{NamedValues, Redaction},
 };
 use crate::{Engine, server_stopping_error, store::Import};
@@ -34,8 +36,8 @@ pub(super) struct Importer {
     pub(super) path: PathBuf,
 }
 
-/// A part of a bundle.
-enum Part {
+/// A checked entry of a bundle.
+enum BundleEntry {
     /// An execution with all its rows.
     Execution(Box<Execution>, Vec<Row>),
     /// A content.
@@ -75,8 +77,8 @@ impl Importer {
     fn read_bundle(
         &self,
         mut file: &File,
-        visit: &mut dyn FnMut(&str, Part) -> Result<()>,
-    ) -> Result<Manifest> {
+        visit: &mut dyn FnMut(&str, BundleEntry) -> Result<()>,
+    ) -> Result<BundleManifest> {
         let in_manifest = |error: io::Error| self.fault(MANIFEST_NAME, &error);
         file.rewind().map_err(in_manifest)?;
         let mut archive = ArchiveReader::new(BufReader::new(file)).map_err(in_manifest)?;
@@ -98,13 +100,13 @@ impl Importer {
         }
         for entry in &manifest.contents {
             let content = read(entry)?;
-            visit(&entry.path, Part::Content(entry.sha256, content))?;
+            visit(&entry.path, BundleEntry::Content(entry.sha256, content))?;
         }
         archive.finish().map_err(|error| self.fault("the end", &error))?;
         Ok(manifest)
     }
 
-    fn parse_manifest(&self, json: &[u8]) -> Result<Manifest> {
+    fn parse_manifest(&self, json: &[u8]) -> Result<BundleManifest> {
         let invalid = |why: String| self.fault(MANIFEST_NAME, &invalid_data(why));
         let format = serde_json::from_slice(json).map(|ManifestFormat { format }| format);
         let format = format.map_err(|error| invalid(error.to_string()))?;
@@ -117,7 +119,7 @@ impl Importer {
                 .with_context("path", path)
                 .with_action("Use the version of midex that wrote {path}, or a later one"));
         }
-        let manifest = serde_json::from_slice::<Manifest>(json);
+        let manifest = serde_json::from_slice::<BundleManifest>(json);
         let manifest = manifest.map_err(|error| invalid(error.to_string()))?;
         if format != FORMAT || serde_json::to_vec(&manifest).ok().as_deref() != Some(json) {
             return Err(invalid("it is not written as midex writes it".to_owned()));
@@ -127,7 +129,7 @@ impl Importer {
     }
 
     /// Refuses a bundle with an execution that is, or was, in the store.
-    fn check_ids(&self, manifest: &Manifest) -> Result<()> {
+    fn check_ids(&self, manifest: &BundleManifest) -> Result<()> {
         let store = &self.engine.shared.store;
         let mut taken = Vec::new();
         for id in manifest.executions.iter().map(|listed| &listed.execution_id) {
@@ -153,7 +155,7 @@ impl Importer {
     fn store_contents(&self, file: &File) -> Result<()> {
         let (mut import, mut bytes) = (Import::default(), 0);
         self.read_bundle(file, &mut |_, part| {
-            if let Part::Content(digest, content) = part {
+            if let BundleEntry::Content(digest, content) = part {
                 bytes += content.len();
                 import.contents.push((digest, content.into()));
             }
@@ -171,7 +173,7 @@ impl Importer {
         let (mut imported, mut import) = (Vec::new(), Import::default());
         let now = self.engine.shared.clock.now();
         self.read_bundle(file, &mut |_, part| {
-            let Part::Execution(execution, mut rows) = part else {
+            let BundleEntry::Execution(execution, mut rows) = part else {
                 return Ok(());
             };
             imported.push(ImportedExecution {
@@ -200,7 +202,7 @@ impl Importer {
 }
 
 /// Checks the places of the entries that the manifest lists.
-fn check_paths(manifest: &Manifest) -> Result<(), String> {
+fn check_paths(manifest: &BundleManifest) -> Result<(), String> {
     if manifest.executions.is_empty() {
         return Err("it has no executions".to_owned());
     }
@@ -222,7 +224,7 @@ fn check_paths(manifest: &Manifest) -> Result<(), String> {
 }
 
 /// The execution of a journal, whose lines are its rows. An error comes with the number of the line.
-fn parse_journal(journal: &[u8], listed: &ManifestExecution) -> Result<Part, (u64, String)> {
+fn parse_journal(journal: &[u8], listed: &ManifestExecution) -> Result<BundleEntry, (u64, String)> {
     let (mut rows, mut execution, mut number) = (Vec::new(), None, 0);
     for line in journal.split_inclusive(|byte| *byte == b'\n') {
         number += 1;
@@ -245,7 +247,7 @@ fn parse_journal(journal: &[u8], listed: &ManifestExecution) -> Result<Part, (u6
     let entry = listed.journal.clone();
     let execution = execution.filter(|one| ManifestExecution::new(one, entry) == *listed);
     let why = || (number, "it leads to another state than the manifest says".to_owned());
-    Ok(Part::Execution(Box::new(execution.ok_or_else(why)?), rows))
+    Ok(BundleEntry::Execution(Box::new(execution.ok_or_else(why)?), rows))
 }
 
 /// Checks that the parts of a bundle fit together.
@@ -259,9 +261,9 @@ struct BundleCheck {
 }
 
 impl BundleCheck {
-    fn add(&mut self, part: Part) -> Result<(), String> {
+    fn add(&mut self, part: BundleEntry) -> Result<(), String> {
         match part {
-            Part::Execution(execution, rows) => {
+            BundleEntry::Execution(execution, rows) => {
                 for row in rows {
                     let mut row = serde_json::to_value(&row).map_err(|error| error.to_string())?;
                     self.values.collect(&mut row, false, &Redaction::default());
@@ -271,10 +273,10 @@ impl BundleCheck {
                 followed.insert((execution.workflow().clone(), steps));
                 self.add_to_family(&execution)
             }
-            Part::Content(digest, _) if !self.values.roles.contains_key(&digest) => {
+            BundleEntry::Content(digest, _) if !self.values.roles.contains_key(&digest) => {
                 Err("no row names it".to_owned())
             }
-            Part::Content(digest, content) => {
+            BundleEntry::Content(digest, content) => {
                 let followed = self.definitions.remove(&digest).unwrap_or_default();
                 let mut followed = followed.iter();
                 let is_right = followed.all(|(name, steps)| is_definition(&content, name, steps));

@@ -12,7 +12,7 @@ pub(super) const MANIFEST_NAME: &str = "manifest.json";
 /// The manifest of a bundle.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Manifest {
+pub(super) struct BundleManifest {
     pub(super) format: u32,
     /// The version of midex that wrote the bundle.
     pub(super) midex: String,

@@ -149,17 +149,17 @@ pub(super) struct NamedValues {
 impl NamedValues {
     /// Notes the values that a row names. If values have several roles, their replacements are right after a second call.
     pub(super) fn collect(&mut self, row: &mut Value, is_child: bool, redaction: &Redaction) {
-        walk(row, "", &mut |part, key| {
+        visit_values(row, "", &mut |part, key| {
             let digest = match &part {
-                Part::Payload(payload) => parse_digest(&payload["digest"]),
-                Part::Digest(digest) => parse_digest(digest),
-                Part::Text(_) | Part::Document(_) => None,
+                RowValue::Payload(payload) => parse_digest(&payload["digest"]),
+                RowValue::Digest(digest) => parse_digest(digest),
+                RowValue::Text(_) | RowValue::Document(_) => None,
             };
             let Some(digest) = digest else { return };
             let role = ContentRole::from_key(key, is_child);
             let known = self.roles.entry(digest).or_insert(role);
             *known = role.min(*known);
-            if let Part::Payload(payload) = part
+            if let RowValue::Payload(payload) = part
                 && let Some(document) = parse_document(&payload["inline"])
                 && !redaction.is_empty()
             {
@@ -173,8 +173,8 @@ impl NamedValues {
 
     /// Replaces in a row what is to be redacted.
     pub(super) fn redact(&self, row: &mut Value, redaction: &Redaction) {
-        walk(row, "", &mut |part, _| match part {
-            Part::Payload(payload) => {
+        visit_values(row, "", &mut |part, _| match part {
+            RowValue::Payload(payload) => {
                 let Some(digest) = parse_digest(&payload["digest"]) else { return };
                 if let (Some(document), Some(role)) =
                     (parse_document(&payload["inline"]), self.roles.get(&digest))
@@ -185,7 +185,7 @@ impl NamedValues {
                     (payload["digest"], payload["bytes"]) = (json!(digest), json!(bytes));
                 }
             }
-            Part::Digest(text) => {
+            RowValue::Digest(text) => {
                 let Some(digest) = parse_digest(text) else { return };
                 if let Some((digest, _)) = self.replacements.get(&digest) {
                     *text = json!(digest);
@@ -194,9 +194,9 @@ impl NamedValues {
                     *text = json!(Digest::from_bytes([0; 32]));
                 }
             }
-            Part::Text(text) if redaction.hides_derived() => *text = REDACTED.into(),
-            Part::Text(_) => {}
-            Part::Document(value) => {
+            RowValue::Text(text) if redaction.hides_derived() => *text = REDACTED.into(),
+            RowValue::Text(_) => {}
+            RowValue::Document(value) => {
                 if let Some(document) = parse_document(value) {
                     *value = json!(redaction.redact_document(&document, ContentRole::Derived));
                 }
@@ -206,7 +206,7 @@ impl NamedValues {
 }
 
 /// A part of a row that names or holds a value.
-enum Part<'a> {
+enum RowValue<'a> {
     /// A payload, or the description of an artifact: an object with `digest` and `bytes`.
     Payload(&'a mut Value),
     /// A digest.
@@ -218,25 +218,25 @@ enum Part<'a> {
 }
 
 /// Visits the parts of a row, each with its key.
-fn walk(value: &mut Value, key: &str, visit: &mut impl FnMut(Part<'_>, &str)) {
+fn visit_values(value: &mut Value, key: &str, visit: &mut impl FnMut(RowValue<'_>, &str)) {
     if value.get("digest").is_some() && value.get("bytes").is_some() {
         if let Some(metadata) = value.get_mut("metadata") {
-            visit(Part::Document(metadata), key);
+            visit(RowValue::Document(metadata), key);
         }
-        return visit(Part::Payload(value), key);
+        return visit(RowValue::Payload(value), key);
     }
     if key == "response" && value.is_object() {
-        return visit(Part::Document(&mut value["payload"]), key);
+        return visit(RowValue::Document(&mut value["payload"]), key);
     }
     match value {
-        value if matches!(key, "metadata" | "next") => visit(Part::Document(value), key),
+        value if matches!(key, "metadata" | "next") => visit(RowValue::Document(value), key),
         Value::Object(fields) => {
-            fields.iter_mut().for_each(|(key, value)| walk(value, key, visit));
+            fields.iter_mut().for_each(|(key, value)| visit_values(value, key, visit));
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, key, visit)),
+        Value::Array(items) => items.iter_mut().for_each(|item| visit_values(item, key, visit)),
         value if !value.is_string() => {}
-        value if TEXT_KEYS.contains(&key) => visit(Part::Text(value), key),
-        value if DIGEST_KEYS.contains(&key) => visit(Part::Digest(value), key),
+        value if TEXT_KEYS.contains(&key) => visit(RowValue::Text(value), key),
+        value if DIGEST_KEYS.contains(&key) => visit(RowValue::Digest(value), key),
         _ => {}
     }
 }
