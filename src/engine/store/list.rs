@@ -202,10 +202,9 @@ impl<'a> PageScan<'a> {
             if !self.holds_text(transaction, summary, head)? {
                 return Ok(());
             }
-            let execution = match self.wants_executions {
-                true => Some(read_execution(transaction, &position.id, head)?),
-                false => None,
-            };
+            let read = || read_execution(transaction, &position.id, head);
+            let execution = self.wants_executions.then(read);
+            let execution = execution.transpose()?;
             self.matches.push(FoundExecution { last_key, summary: summary.clone(), execution });
             return Ok(());
         }
