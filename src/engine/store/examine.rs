@@ -11,7 +11,10 @@ use super::{
     index, reader,
     record::damaged_database_error,
     shared::SharedStore,
-    tables::{CONTENT_TABLE, EXECUTIONS_TABLE, JOURNAL_TABLE, OPEN_TABLE},
+    tables::{
+        CONTENT_TABLE, EXECUTIONS_TABLE, JOURNAL_TABLE, OPEN_TABLE, SUMMARIES_TABLE,
+        open_if_present,
+    },
 };
 use midex_domain::{Digest, ExecutionId, error::Result, limits};
 
@@ -171,7 +174,7 @@ fn check_summary(transaction: &ReadTransaction, id: &ExecutionId, head: Option<u
     if last_key > index::read_indexed_to(transaction)? {
         return Ok(());
     }
-    let summaries = index::open_summaries(transaction)?;
+    let summaries = open_if_present(transaction, SUMMARIES_TABLE)?;
     let summary = summaries.as_ref().map(|summaries| summaries.get(last_key)).transpose();
     let summary = summary.map_err(redb_error)?.flatten();
     let is_indexed = match summary {

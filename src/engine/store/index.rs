@@ -7,14 +7,16 @@
 
 mod plan;
 
-use redb::{ReadTransaction, ReadableTable as _, TableError, WriteTransaction};
+use redb::{ReadTransaction, WriteTransaction};
 use serde::{Deserialize, Serialize};
 
 pub(super) use self::plan::plan_change;
 use super::{
     fault::redb_error,
-    record::{self, damaged_database_error},
-    tables::{INDEXED_TO_KEY, META_TABLE, SUMMARIES_TABLE, TERMS_TABLE},
+    record,
+    tables::{
+        INDEXED_TO_KEY, META_TABLE, SUMMARIES_TABLE, TERMS_TABLE, open_if_present, read_meta_key,
+    },
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, State, WorkflowName, clock::Timestamp, error::Result,
@@ -64,7 +66,7 @@ impl ExecutionSummary {
             workflow: execution.workflow().clone(),
             state: execution.state(),
             is_over: execution.is_over(),
-            is_imported: execution.imported_at().is_some(),
+            is_imported: execution.is_imported(),
             is_child: execution.parent().is_some(),
             project: execution.project().map(str::to_owned),
             labels: execution.labels().clone(),
@@ -109,7 +111,8 @@ pub(super) fn label_term(name: &str, value: &str) -> u64 {
     term("label", &format!("{name}={value}"))
 }
 
-/// Terms are hashes, which take eight bytes whatever they stand for. What is found by a term is compared with the query.
+/// The first eight bytes of the term's SHA-256. Two terms may share a hash, so every summary that is found is compared with
+/// the query.
 fn term(kind: &str, value: &str) -> u64 {
     let digest = Digest::compute(format!("{kind}\n{value}").as_bytes());
     digest.as_bytes().iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte))
@@ -118,11 +121,7 @@ fn term(kind: &str, value: &str) -> u64 {
 /// The key up to which the journal is indexed; 0 without an index.
 pub(super) fn read_indexed_to(transaction: &ReadTransaction) -> Result<u64> {
     let meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
-    let Some(key) = meta.get(INDEXED_TO_KEY).map_err(redb_error)? else {
-        return Ok(0);
-    };
-    let key = key.value().try_into().map(u64::from_le_bytes);
-    key.map_err(|_| damaged_database_error("the place up to which it is indexed cannot be read"))
+    read_meta_key(&meta, INDEXED_TO_KEY)
 }
 
 /// Decodes a stored summary.
@@ -158,17 +157,6 @@ impl IndexChange {
     }
 }
 
-/// The table of summaries; `None` without an index.
-pub(super) fn open_summaries(
-    transaction: &ReadTransaction,
-) -> Result<Option<redb::ReadOnlyTable<u64, &'static [u8]>>> {
-    match transaction.open_table(SUMMARIES_TABLE) {
-        Ok(table) => Ok(Some(table)),
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(redb_error(error)),
-    }
-}
-
 /// Makes a step of the index. `is_stored` tells whether there is an execution with this id. Does nothing if another step was
 /// made since this one was planned.
 pub(super) fn apply_change(
@@ -177,9 +165,7 @@ pub(super) fn apply_change(
     is_stored: impl Fn(&ExecutionId) -> Result<bool>,
 ) -> Result<()> {
     let mut meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
-    let indexed_to = meta.get(INDEXED_TO_KEY).map_err(redb_error)?;
-    let indexed_to = indexed_to.and_then(|key| key.value().try_into().ok());
-    if indexed_to.map_or(0, u64::from_le_bytes) != change.indexed_from {
+    if read_meta_key(&meta, INDEXED_TO_KEY)? != change.indexed_from {
         return Ok(());
     }
     let mut summaries = transaction.open_table(SUMMARIES_TABLE).map_err(redb_error)?;
@@ -266,7 +252,7 @@ impl TermScan {
         count: usize,
     ) -> Result<Vec<(u64, ExecutionSummary)>> {
         let mut found = Vec::new();
-        let Some(summaries) = open_summaries(transaction)? else {
+        let Some(summaries) = open_if_present(transaction, SUMMARIES_TABLE)? else {
             self.is_exhausted = true;
             return Ok(found);
         };

@@ -6,7 +6,7 @@ use std::{
     vec,
 };
 
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, TableError};
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 
 use super::{
     ContentHolders, LoadedExecution, PlacedEntry, Position, TelemetryEntry, TelemetryQuery,
@@ -17,7 +17,7 @@ use super::{
     shared::SharedStore,
     tables::{
         CONTENT_TABLE, EXECUTIONS_TABLE, FORKS_TABLE, JOURNAL_TABLE, OPEN_TABLE, REFUSALS_TABLE,
-        TOMBSTONES_TABLE,
+        TOMBSTONES_TABLE, open_if_present,
     },
 };
 use midex_domain::{
@@ -91,11 +91,8 @@ pub(super) fn read_forks(
     source: &ExecutionId,
     limit: usize,
 ) -> Result<Vec<ExecutionId>> {
-    let forks = match transaction.open_table(FORKS_TABLE) {
-        Ok(forks) => forks,
-        // Nothing was ever forked here.
-        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-        Err(error) => return Err(redb_error(error)),
+    let Some(forks) = open_if_present(transaction, FORKS_TABLE)? else {
+        return Ok(Vec::new());
     };
     let first = (source.as_str(), "");
     let mut found = Vec::new();
@@ -115,11 +112,8 @@ pub(super) fn read_tombstone(
     transaction: &ReadTransaction,
     id: &ExecutionId,
 ) -> Result<Option<Timestamp>> {
-    let tombstones = match transaction.open_table(TOMBSTONES_TABLE) {
-        Ok(tombstones) => tombstones,
-        // Nothing was ever deleted here.
-        Err(TableError::TableDoesNotExist(_)) => return Ok(None),
-        Err(error) => return Err(redb_error(error)),
+    let Some(tombstones) = open_if_present(transaction, TOMBSTONES_TABLE)? else {
+        return Ok(None);
     };
     let at = tombstones.get(id.as_str()).map_err(redb_error)?;
     Ok(at.map(|at| Timestamp::from_milliseconds(at.value())))
@@ -364,7 +358,7 @@ fn read_link(journal: &JournalTable, key: u64) -> Result<JournalLink> {
     JournalLink::decode(key, bytes.value())
 }
 
-fn missing_row_error() -> Error {
+pub(super) fn missing_row_error() -> Error {
     damaged_database_error("a chain of journal rows has a hole")
 }
 

@@ -13,6 +13,7 @@ use super::{
     record::{self, damaged_database_error},
     tables::{
         EXECUTIONS_TABLE, JOURNAL_TABLE, META_TABLE, NEXT_KEY_KEY, REFUSALS_TABLE, REPLAY_FROM_KEY,
+        read_meta_key,
     },
 };
 use midex_domain::{ExecutionId, error::Result};
@@ -34,12 +35,13 @@ pub(super) fn read_writer_state(database: &Database) -> Result<WriterState> {
         scan_from: 1,
         unfolded_log_bytes: None,
     };
-    let used_before = read_meta_key(&transaction, NEXT_KEY_KEY)?;
+    let meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
+    let used_before = read_meta_key(&meta, NEXT_KEY_KEY)?;
     ledger.next_key = ledger.next_key.max(used_before);
     if let Some((key, bytes)) = journal.last().map_err(redb_error)? {
         let replay_from = record::decode_row_header(bytes.value())?.replay_from;
         ledger.next_key = ledger.next_key.max(key.value().saturating_add(1));
-        ledger.scan_from = replay_from.max(read_meta_key(&transaction, REPLAY_FROM_KEY)?);
+        ledger.scan_from = replay_from.max(read_meta_key(&meta, REPLAY_FROM_KEY)?);
         if ledger.scan_from > ledger.next_key {
             return Err(damaged_database_error(
                 "the place from which to replay lies behind its last row",
@@ -48,16 +50,6 @@ pub(super) fn read_writer_state(database: &Database) -> Result<WriterState> {
         ledger.heads = find_uncovered_heads(&transaction, ledger.scan_from)?;
     }
     Ok(ledger)
-}
-
-/// The journal key in an entry of `meta.v1`; 0 where there is none.
-fn read_meta_key(transaction: &ReadTransaction, entry: &str) -> Result<u64> {
-    let meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
-    let Some(key) = meta.get(entry).map_err(redb_error)? else {
-        return Ok(0);
-    };
-    let key = key.value().try_into().map(u64::from_le_bytes);
-    key.map_err(|_| damaged_database_error("a key of the journal that it names cannot be read"))
 }
 
 /// The disk space that [`checkpoint_all`] may need.

@@ -1,6 +1,6 @@
 //! The sizes of the data file and of its tables.
 
-use redb::{Key, ReadTransaction, ReadableTableMetadata as _, TableDefinition, TableError, Value};
+use redb::{Key, ReadTransaction, ReadableTableMetadata as _, TableDefinition, Value};
 
 use super::{
     fault::{file_unusable_error, redb_error},
@@ -8,7 +8,7 @@ use super::{
     shared::SharedStore,
     tables::{
         CANDIDATES_TABLE, CONTENT_TABLE, EXECUTIONS_TABLE, FORKS_TABLE, JOURNAL_TABLE, OPEN_TABLE,
-        REFUSALS_TABLE, TOMBSTONES_TABLE,
+        REFUSALS_TABLE, TOMBSTONES_TABLE, open_if_present,
     },
     tables::{SUMMARIES_TABLE, TERMS_TABLE},
 };
@@ -72,11 +72,8 @@ fn measure_table<K: Key + 'static, V: Value + 'static>(
     definition: TableDefinition<'_, K, V>,
 ) -> Result<Option<TableSize>> {
     let name = redb::TableHandle::name(&definition).trim_end_matches(".v1").to_owned();
-    let table = match transaction.open_table(definition) {
-        Ok(table) => table,
-        // Nothing was ever stored in it.
-        Err(TableError::TableDoesNotExist(_)) => return Ok(None),
-        Err(error) => return Err(redb_error(error)),
+    let Some(table) = open_if_present(transaction, definition)? else {
+        return Ok(None);
     };
     let entries = table.len().map_err(redb_error)?;
     let stored_bytes = table.stats().map_err(redb_error)?.stored_bytes();

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use redb::{ReadTransaction, ReadableTable as _, TableError};
+use redb::{ReadTransaction, ReadableTable as _};
 
 use super::{
     batch::WriteRequest,
     digest_search::DigestSearch,
     fault::redb_error,
     shared::SharedStore,
-    tables::{CANDIDATES_TABLE, JOURNAL_TABLE, TOMBSTONES_TABLE},
+    tables::{CANDIDATES_TABLE, JOURNAL_TABLE, TOMBSTONES_TABLE, open_if_present},
 };
 use midex_domain::{Digest, clock::Timestamp, error::Result, limits};
 
@@ -113,11 +113,8 @@ fn read_expired_tombstones(
     transaction: &ReadTransaction,
     before: Timestamp,
 ) -> Result<Vec<String>> {
-    let table = match transaction.open_table(TOMBSTONES_TABLE) {
-        Ok(table) => table,
-        // Nothing was ever deleted here.
-        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-        Err(error) => return Err(redb_error(error)),
+    let Some(table) = open_if_present(transaction, TOMBSTONES_TABLE)? else {
+        return Ok(Vec::new());
     };
     let (mut expired, mut kept) = (Vec::new(), Vec::new());
     for entry in table.iter().map_err(redb_error)? {
@@ -135,11 +132,8 @@ fn read_expired_tombstones(
 }
 
 fn read_candidates(transaction: &ReadTransaction) -> Result<BTreeSet<Digest>> {
-    let table = match transaction.open_table(CANDIDATES_TABLE) {
-        Ok(table) => table,
-        // Nothing was ever deleted here.
-        Err(TableError::TableDoesNotExist(_)) => return Ok(BTreeSet::new()),
-        Err(error) => return Err(redb_error(error)),
+    let Some(table) = open_if_present(transaction, CANDIDATES_TABLE)? else {
+        return Ok(BTreeSet::new());
     };
     let candidates = table.iter().map_err(redb_error)?.take(limits::SWEEP_CANDIDATES_MAX);
     candidates.map(|entry| Ok(Digest::from_bytes(*entry.map_err(redb_error)?.0.value()))).collect()

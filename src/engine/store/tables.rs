@@ -1,6 +1,11 @@
 //! The tables of the data file, and the entries of `meta.v1`.
 
-use redb::TableDefinition;
+use redb::{
+    Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, TableError, Value,
+};
+
+use super::{fault::redb_error, record::damaged_database_error};
+use midex_domain::error::Result;
 
 /// Execution id → snapshot.
 pub(super) const EXECUTIONS_TABLE: TableDefinition<'_, &str, &[u8]> =
@@ -52,3 +57,27 @@ pub(super) const TERMS_TABLE: TableDefinition<'_, (u64, u64), ()> =
     TableDefinition::new("terms.v1");
 /// The entry of `meta.v1` with the key up to which the journal is indexed, little-endian. It is missing without an index.
 pub(super) const INDEXED_TO_KEY: &str = "indexed_to";
+
+/// Opens a table that is created with its first entry; `None` if it has had none yet.
+pub(super) fn open_if_present<K: Key + 'static, V: Value + 'static>(
+    transaction: &ReadTransaction,
+    definition: TableDefinition<'_, K, V>,
+) -> Result<Option<ReadOnlyTable<K, V>>> {
+    match transaction.open_table(definition) {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(redb_error(error)),
+    }
+}
+
+/// The journal key in an entry of `meta.v1`; 0 where there is none.
+pub(super) fn read_meta_key(
+    meta: &impl ReadableTable<&'static str, &'static [u8]>,
+    entry: &str,
+) -> Result<u64> {
+    let Some(key) = meta.get(entry).map_err(redb_error)? else {
+        return Ok(0);
+    };
+    let key = key.value().try_into().map(u64::from_le_bytes);
+    key.map_err(|_| damaged_database_error("a key of the journal that it names cannot be read"))
+}

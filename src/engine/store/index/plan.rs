@@ -4,15 +4,12 @@ use std::collections::HashMap;
 
 use redb::{ReadTransaction, ReadableTable as _};
 
-use super::{
-    ExecutionSummary, IndexChange, IndexEntry, decode_summary, open_summaries, read_indexed_to,
-};
+use super::{ExecutionSummary, IndexChange, IndexEntry, decode_summary, read_indexed_to};
 use crate::store::{
     fault::redb_error,
-    reader,
-    record::{self, damaged_database_error},
+    reader, record,
     shared::SharedStore,
-    tables::JOURNAL_TABLE,
+    tables::{JOURNAL_TABLE, SUMMARIES_TABLE, open_if_present},
 };
 use midex_domain::{ExecutionId, error::Result, limits};
 
@@ -82,7 +79,7 @@ fn find_first_key(
     last_key: u64,
 ) -> Result<u64> {
     if let Some(previous) = previous
-        && let Some(summaries) = open_summaries(transaction)?
+        && let Some(summaries) = open_if_present(transaction, SUMMARIES_TABLE)?
         && let Some(bytes) = summaries.get(previous).map_err(redb_error)?
     {
         return Ok(decode_summary(bytes.value())?.first_key);
@@ -90,9 +87,7 @@ fn find_first_key(
     let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
     let mut key = last_key;
     loop {
-        let Some(bytes) = journal.get(key).map_err(redb_error)? else {
-            return Err(damaged_database_error("a chain of journal rows has a hole"));
-        };
+        let bytes = journal.get(key).map_err(redb_error)?.ok_or_else(reader::missing_row_error)?;
         match record::decode_row_header(bytes.value())?.previous {
             Some(previous) => key = previous,
             None => return Ok(key),
