@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::{
     EXIT_OK, Output,
     link::{ServerLink, parse_reply},
+    value::format_number,
     visible::replace_hidden_chars,
 };
 
@@ -48,7 +49,11 @@ pub(super) async fn back_up(args: BackupArgs, config: &Config, mut out: Output<'
     let reply = answer?;
     let BackupReport { path, bytes, executions } = parse_reply(reply.clone())?;
     let size = format_size(bytes);
-    let text = format!("{} has {} in {size}\n", shown(&path), count_executions(executions));
+    let text = format!(
+        "{} has {} in {size}\n",
+        shown(&path),
+        format_number(executions, "execution", "executions")
+    );
     out.print(|| reply, || text)?;
     Ok(EXIT_OK)
 }
@@ -58,7 +63,7 @@ pub(super) fn restore(args: &RestoreArgs, config: &Config, mut out: Output<'_>) 
     let restored = restore_store(config, &args.file, args.replace, now)?;
     let text = || {
         let path = shown(&restored.path);
-        let executions = count_executions(restored.executions);
+        let executions = format_number(restored.executions, "execution", "executions");
         let kept = restored.replaced.as_deref().map(shown);
         let kept = kept.map(|kept| format!("the store that was there is kept as {kept}\n"));
         format!("{path} has {executions} again\n") + &kept.unwrap_or_default()
@@ -80,10 +85,6 @@ pub(super) fn compact(config: &Config, mut out: Output<'_>) -> Result<u8> {
     let json = || -> Value { json!(compaction) };
     out.print(json, text)?;
     Ok(EXIT_OK)
-}
-
-fn count_executions(count: u64) -> String {
-    format!("{count} execution{}", if count == 1 { "" } else { "s" })
 }
 
 fn shown(path: &Path) -> String {

@@ -12,7 +12,7 @@ use super::{
     list::parse_positive_number,
     question::{ask_yes_or_no, can_ask_person},
     screen::Screen,
-    value::format_duration,
+    value::{format_duration, format_number},
     visible::replace_hidden_chars,
 };
 use midex_domain::{
@@ -177,7 +177,7 @@ fn describe_selection(plan: &PruneProgress) -> String {
     format!("{} of {}", plan.selected, format_count(plan.ended, "ended execution"))
 }
 
-/// What is removed, for the question: it says so if nothing is left of what has ended.
+/// The executions of the question, and whether they are all that have ended.
 fn describe_removal(plan: &PruneProgress, is_of_all_projects: bool) -> String {
     if plan.selected < plan.ended {
         return describe_selection(plan);
@@ -257,10 +257,6 @@ fn figures_text(figures: &StoreFigures, age: Option<Duration>) -> String {
 
 fn column_width<'a>(cells: impl Iterator<Item = &'a str>) -> usize {
     cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
-}
-
-fn format_number(count: u64, singular: &str, plural: &str) -> String {
-    format!("{count} {}", if count == 1 { singular } else { plural })
 }
 
 /// A size in the largest unit that leaves a number of at least one.

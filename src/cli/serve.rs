@@ -128,30 +128,25 @@ impl TransportArgs {
     }
 }
 
-/// Which executions the server removes by itself.
+/// The retention of the server.
 #[derive(Debug, Args)]
 pub(super) struct RetentionArgs {
     /// Remove executions that have ended, such as `older-than=30d keep-last=100` (of each workflow), with `state=failed` or
     /// `workflow=NAME` before it for a part of them; may be given several times; without it, nothing is removed
-    #[arg(long = "retention", value_name = "RULE", value_parser = check_retention_rule)]
-    rules: Vec<String>,
+    #[arg(long = "retention", value_name = "RULE", value_parser = parse_retention_rule)]
+    rules: Vec<PruneRule>,
 }
 
 impl RetentionArgs {
     /// The rules, in the order in which they decide.
     pub(super) fn rules(&self) -> Vec<PruneRule> {
-        let rules = self.rules.iter().filter_map(|rule| parse_retention_rule(rule).ok());
-        let mut rules: Vec<_> = rules.collect();
+        let mut rules = self.rules.clone();
         sort_retention_rules(&mut rules);
         rules
     }
 }
 
-fn check_retention_rule(text: &str) -> Result<String, String> {
-    parse_retention_rule(text).map(|_| text.to_owned())
-}
-
-/// When the server makes backups by itself.
+/// The schedule of backups.
 #[derive(Debug, Args)]
 pub(super) struct BackupScheduleArgs {
     /// Make a backup whenever the last one is this old, such as 12h or 1d; without it, none is made

@@ -63,6 +63,11 @@ pub(super) fn final_output_faults(status: &StatusView) -> Vec<String> {
     status.final_output_error.iter().map(line).collect()
 }
 
+/// A number with its noun.
+pub(super) fn format_number(count: u64, singular: &str, plural: &str) -> String {
+    format!("{count} {}", if count == 1 { singular } else { plural })
+}
+
 /// A duration in milliseconds, for people.
 pub(super) fn format_duration(milliseconds: u64) -> String {
     let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);

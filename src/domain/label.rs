@@ -13,7 +13,7 @@ pub type Labels = BTreeMap<String, String>;
 /// Parses a label as it is written on a command line: `NAME=VALUE`.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// The rule that the label breaks, as a sentence.
 pub fn parse_label(text: &str) -> std::result::Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("a label is NAME=VALUE, as pr=123")?;
     check_label(name, value)?;
@@ -58,7 +58,7 @@ pub fn check_labels(labels: &Labels) -> Result<()> {
 /// Checks one label.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// The rule that the label breaks, as a sentence.
 pub fn check_label(name: &str, value: &str) -> std::result::Result<(), String> {
     let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
     if name.is_empty()

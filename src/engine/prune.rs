@@ -77,37 +77,30 @@ impl Engine {
         // For each rule the executions seen so far, by workflow and in all.
         let mut seen_by_workflow = HashMap::<(usize, WorkflowName), usize>::new();
         let mut seen = vec![0; rules.len()];
-        let mut query = ListQuery {
-            roots_only: true,
-            limit: limits::SUMMARIES_LISTED_MAX,
-            ..ListQuery::default()
-        };
-        loop {
-            let page = self.shared.store.list_summaries(query.clone()).await?;
-            for summary in page.summaries.into_iter().filter(|summary| summary.is_over) {
-                plan.ended += usize::from(rules.iter().any(|rule| rule.is_of_project(&summary)));
-                let rule = rules.iter().position(|rule| rule.is_about(&summary));
-                let Some((index, rule)) = rule.map(|index| (index, &rules[index])) else {
-                    continue;
-                };
-                let place = seen_by_workflow.entry((index, summary.workflow)).or_default();
-                let (place_in_workflow, place_in_all) = (*place, seen[index]);
-                *place += 1;
-                seen[index] += 1;
-                let ended_at = summary.completed_at.unwrap_or(summary.updated_at);
-                let is_removed = rule.has_condition()
-                    && rule.older_than.is_none_or(|age| now.since(ended_at) > age)
-                    && rule.keep_last.is_none_or(|kept| place_in_workflow >= kept)
-                    && rule.keep_total.is_none_or(|kept| place_in_all >= kept);
-                if is_removed {
-                    plan.ids.push(summary.id);
-                }
+        let query = ListQuery { roots_only: true, ..ListQuery::default() };
+        self.visit_summaries(query, |summary| {
+            if !summary.is_over {
+                return;
             }
-            query.before = page.next_key;
-            if query.before.is_none() {
-                break;
+            plan.ended += usize::from(rules.iter().any(|rule| rule.is_of_project(&summary)));
+            let rule = rules.iter().enumerate().find(|(_, rule)| rule.is_about(&summary));
+            let Some((index, rule)) = rule else {
+                return;
+            };
+            let place = seen_by_workflow.entry((index, summary.workflow)).or_default();
+            let (place_in_workflow, place_in_all) = (*place, seen[index]);
+            *place += 1;
+            seen[index] += 1;
+            let ended_at = summary.completed_at.unwrap_or(summary.updated_at);
+            let is_removed = rule.has_condition()
+                && rule.older_than.is_none_or(|age| now.since(ended_at) > age)
+                && rule.keep_last.is_none_or(|kept| place_in_workflow >= kept)
+                && rule.keep_total.is_none_or(|kept| place_in_all >= kept);
+            if is_removed {
+                plan.ids.push(summary.id);
             }
-        }
+        })
+        .await?;
         plan.ids.reverse();
         Ok(plan)
     }
@@ -119,9 +112,7 @@ impl Engine {
     pub async fn prune(&self, ids: Vec<ExecutionId>) -> Result<PruneReport> {
         let mut report = PruneReport::default();
         for ids in ids.chunks(limits::PRUNED_TOGETHER_MAX) {
-            if self.shared.stopping.is_cancelled() {
-                return Err(super::server_stopping_error());
-            }
+            self.shared.check_running()?;
             let _turn = self.shared.lock_removals().await;
             let mut deletions = JoinSet::new();
             for id in ids {

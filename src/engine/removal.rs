@@ -53,7 +53,7 @@ impl Retention {
     }
 }
 
-/// What the background work on removals is notified of.
+/// What removals, imports and exports wait for, and what the background work on removals is notified of.
 #[derive(Debug, Default)]
 pub(super) struct RemovalSignals {
     /// The executions that ended since the retention was last applied.
@@ -114,18 +114,27 @@ impl Engine {
     /// # Errors
     /// As [`Engine::delete`].
     pub async fn load_deletable_family(&self, id: &ExecutionId) -> Result<Vec<DurableExecution>> {
-        let mut family = vec![self.read_execution(id).await?];
+        let family = self.read_family(id).await?;
         if let Some(parent) = family[0].execution.parent() {
             let parent = self.shared.find_durable_execution(&parent.execution_id).await?;
             check_ended(id, parent.as_deref(), "its parent")?;
         }
-        let mut next = 0;
-        while let Some(DurableExecution { execution, definition }) = family.get(next).cloned() {
-            check_ended(id, Some(&execution), if next == 0 { "it" } else { "its child" })?;
+        for (position, DurableExecution { execution, .. }) in family.iter().enumerate() {
+            let role = if position == 0 { "it" } else { "its child" };
+            check_ended(id, Some(execution), role)?;
             for fork in self.shared.store.load_forks(execution.id(), usize::MAX).await? {
                 let fork = self.shared.find_durable_execution(&fork).await?;
                 check_ended(id, fork.as_deref(), "its fork")?;
             }
+        }
+        Ok(family)
+    }
+
+    /// The execution and all that are below it, each after its parent.
+    pub(super) async fn read_family(&self, id: &ExecutionId) -> Result<Vec<DurableExecution>> {
+        let mut family = vec![self.read_execution(id).await?];
+        let mut next = 0;
+        while let Some(DurableExecution { execution, definition }) = family.get(next).cloned() {
             for child in execution.child_ids(&definition) {
                 if let Some(child) = self.shared.find_durable_execution(&child).await? {
                     family.push(self.shared.add_definition(child).await?);
@@ -280,6 +289,14 @@ async fn sweep_contents(shared: &Arc<Shared>) -> Result<()> {
 }
 
 impl Shared {
+    /// Refuses to go on with long work while the engine stops.
+    ///
+    /// # Errors
+    /// `SERVER_STOPPING`.
+    pub(super) fn check_running(&self) -> Result<()> {
+        if self.stopping.is_cancelled() { Err(super::server_stopping_error()) } else { Ok(()) }
+    }
+
     /// The turn of a deletion or a purge. It waits for exports and imports before it asks for the turn that forks need too, so
     /// that they do not wait for an export.
     pub(super) async fn lock_removals(

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::Engine;
-use crate::store::{ListQuery, StoreSizes};
+use crate::store::{ExecutionSummary, ListQuery, StoreSizes};
 use midex_domain::{ExecutionId, State, WorkflowName, error::Result, limits};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -67,34 +67,44 @@ impl Engine {
         let mut stats = StoreStats::default();
         let mut durations = BTreeMap::<WorkflowName, Vec<u64>>::new();
         let growth_since = self.shared.clock.now().minus(DAY * limits::GROWTH_DAYS);
-        let mut query = ListQuery { limit: limits::SUMMARIES_LISTED_MAX, ..ListQuery::default() };
-        loop {
-            let page = self.shared.store.list_summaries(query.clone()).await?;
-            for summary in page.summaries {
-                stats.started_lately += u64::from(summary.started_at >= growth_since);
-                let has_room = stats.long_executions.len() < limits::LIST_LIMIT_DEFAULT;
-                if summary.revision >= limits::EVENTS_WARNED && has_room {
-                    stats.long_executions.push((summary.id, summary.revision));
-                }
-                let ended_at = summary.completed_at.filter(|_| summary.state == State::Completed);
-                if let Some(ended_at) = ended_at {
-                    let durations = durations.entry(summary.workflow.clone()).or_default();
-                    if durations.len() < limits::DURATIONS_MAX {
-                        let duration = ended_at.since(summary.started_at).as_millis();
-                        durations.push(u64::try_from(duration).unwrap_or(u64::MAX));
-                    }
-                }
-                *stats.executions.entry((summary.workflow, summary.state)).or_default() += 1;
+        self.visit_summaries(ListQuery::default(), |summary| {
+            stats.started_lately += u64::from(summary.started_at >= growth_since);
+            let has_room = stats.long_executions.len() < limits::LIST_LIMIT_DEFAULT;
+            if summary.revision >= limits::EVENTS_WARNED && has_room {
+                stats.long_executions.push((summary.id, summary.revision));
             }
-            query.before = page.next_key;
-            if query.before.is_none() {
-                break;
+            let ended_at = summary.completed_at.filter(|_| summary.state == State::Completed);
+            if let Some(ended_at) = ended_at {
+                let durations = durations.entry(summary.workflow.clone()).or_default();
+                if durations.len() < limits::DURATIONS_MAX {
+                    let duration = ended_at.since(summary.started_at).as_millis();
+                    durations.push(u64::try_from(duration).unwrap_or(u64::MAX));
+                }
             }
-        }
+            *stats.executions.entry((summary.workflow, summary.state)).or_default() += 1;
+        })
+        .await?;
         let durations = durations.into_iter();
         stats.durations =
             durations.map(|(name, all)| (name, DurationStats::from_durations(all))).collect();
         stats.sizes = self.shared.store.sizes().await?;
         Ok(stats)
+    }
+
+    /// Visits the summaries of all executions that the query admits, page by page. Its limit and `before` are not used.
+    pub(super) async fn visit_summaries(
+        &self,
+        query: ListQuery,
+        mut visit: impl FnMut(ExecutionSummary),
+    ) -> Result<()> {
+        let mut query = ListQuery { limit: limits::SUMMARIES_LISTED_MAX, before: None, ..query };
+        loop {
+            let page = self.shared.store.list_summaries(query.clone()).await?;
+            page.summaries.into_iter().for_each(&mut visit);
+            query.before = page.next_key;
+            if query.before.is_none() {
+                return Ok(());
+            }
+        }
     }
 }

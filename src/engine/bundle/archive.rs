@@ -11,7 +11,7 @@ use midex_domain::{Digest, limits};
 
 const BLOCK_BYTES: usize = 512;
 
-/// The header of an entry: a regular file that its owner may read and write, of nobody, from 1970.
+/// The header of an entry: a regular file with the mode 0600, without an owner and a time.
 fn build_header(name: &str, bytes: u64) -> io::Result<Header> {
     let mut header = Header::new_ustar();
     header.set_path(name)?;

@@ -22,7 +22,7 @@ use super::{
     },
     redact::{NamedValues, to_portable_json},
 };
-use crate::{Engine, server_stopping_error, store::ListQuery};
+use crate::{Engine, store::ListQuery};
 use midex_domain::{
     Digest, Execution, ExecutionId,
     clock::Timestamp,
@@ -52,38 +52,25 @@ impl Engine {
     }
 
     async fn find_changed_roots(&self, since: Option<Timestamp>) -> Result<Vec<ExecutionId>> {
-        let limit = limits::LIST_LIMIT_MAX;
-        let mut query = ListQuery { roots_only: true, limit, ..ListQuery::default() };
+        let query = ListQuery { roots_only: true, ..ListQuery::default() };
         let mut roots = Vec::new();
-        loop {
-            let page = self.shared.store.list(query.clone()).await?;
-            let executions = page.executions.iter().map(|(_, execution)| execution);
-            let changed = executions.filter(|one| since.is_none_or(|at| one.updated_at() >= at));
-            roots.extend(changed.map(|execution| execution.id().clone()));
-            query.before = page.next_key;
-            if query.before.is_none() {
-                return Ok(roots);
+        self.visit_summaries(query, |summary| {
+            if since.is_none_or(|at| summary.updated_at >= at) {
+                roots.push(summary.id);
             }
-        }
+        })
+        .await?;
+        Ok(roots)
     }
 
     async fn find_family(&self, root: &ExecutionId) -> Result<Vec<Arc<Execution>>> {
-        let mut family = vec![self.read_execution(root).await?];
+        let family = self.read_family(root).await?;
         if let Some(parent) = family[0].execution.parent() {
             let message = format!("execution '{root}' is a child of '{}'", parent.root);
             let error = Error::new(Code::StateTransitionRefused, message);
             return Err(error
                 .with_context("root", parent.root.as_str())
                 .with_action("Run `midex export {root}`: it takes the whole family"));
-        }
-        let mut next = 0;
-        while let Some(one) = family.get(next).cloned() {
-            for child in one.execution.child_ids(&one.definition) {
-                if let Some(child) = self.shared.find_durable_execution(&child).await? {
-                    family.push(self.shared.add_definition(child).await?);
-                }
-            }
-            next += 1;
         }
         Ok(family.into_iter().rev().map(|durable| durable.execution).collect())
     }
@@ -210,7 +197,7 @@ impl Exporter {
         execution: &Execution,
         mut visit: impl FnMut(serde_json::Value),
     ) -> Result<()> {
-        self.check_running()?;
+        self.engine.shared.check_running()?;
         let rows = self.runtime.block_on(self.engine.shared.store.load_history(execution.id()))?;
         // The execution may have moved since.
         for row in rows.into_iter().filter(|row| row.revision <= execution.revision()) {
@@ -220,13 +207,8 @@ impl Exporter {
     }
 
     fn load_content(&self, digest: Digest) -> Result<Option<Arc<[u8]>>> {
-        self.check_running()?;
+        self.engine.shared.check_running()?;
         self.runtime.block_on(self.engine.shared.store.load_content(digest))
-    }
-
-    fn check_running(&self) -> Result<()> {
-        let is_stopping = self.engine.shared.stopping.is_cancelled();
-        if is_stopping { Err(server_stopping_error()) } else { Ok(()) }
     }
 
     /// Gives the draft its name. Unless a file is to be replaced, one that came meanwhile stays.

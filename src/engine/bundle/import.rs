@@ -21,7 +21,7 @@ use super::{
     },
     redact::{NamedValues, Redaction},
 };
-use crate::{Engine, server_stopping_error, store::Import};
+use crate::{Engine, store::Import};
 use midex_domain::{
     Definition, Digest, Event, Execution, ExecutionId, Row, StepId, WorkflowName,
     error::{Code, Error, Result, describe_io_error},
@@ -85,7 +85,7 @@ impl Importer {
         let json = archive.read_entry(MANIFEST_NAME, None).map_err(in_manifest)?;
         let manifest = self.parse_manifest(&json)?;
         let mut read = |entry: &ManifestEntry| {
-            self.check_running()?;
+            self.engine.shared.check_running()?;
             let content = archive.read_entry(&entry.path, Some((entry.bytes, entry.sha256)));
             content.map_err(|error| self.fault(&entry.path, &error))
         };
@@ -193,11 +193,6 @@ impl Importer {
 
     fn store(&self, import: Import) -> Result<()> {
         self.runtime.block_on(self.engine.shared.store.import(import))
-    }
-
-    fn check_running(&self) -> Result<()> {
-        let is_stopping = self.engine.shared.stopping.is_cancelled();
-        if is_stopping { Err(server_stopping_error()) } else { Ok(()) }
     }
 }
 

@@ -9,7 +9,7 @@ use midex_engine::PruneRule;
 /// part of the executions.
 ///
 /// # Errors
-/// A sentence that says what is wrong. A rule that keeps nothing is refused.
+/// The rule that the text breaks, as a sentence. A rule that keeps nothing is refused.
 pub fn parse_retention_rule(text: &str) -> Result<PruneRule, String> {
     let mut rule = PruneRule::default();
     for part in text.split_whitespace() {
