@@ -296,12 +296,24 @@ fn store_options(config: &Config) -> Options {
     Options::new(config.clone(), clock, Arc::new(SystemIds))
 }
 
-/// The greeting of the process that owns the directory, if one answers.
+/// The greeting of the process that owns the directory, if one listens.
 async fn find_owner(config: &Config) -> Result<Option<(Greeting, Preamble)>> {
+    let data_dir = &config.data_dir;
     let preamble =
         Preamble::from_options(&store_options(config), ClientRole::Command, ToolProfile::default());
-    let owner = control::connect_to_owner(&config.data_dir, &preamble).await?;
-    Ok(owner.map(|owner| (owner.greeting, preamble)))
+    let mut pause = limits::OWNER_LOOK_EVERY_MIN;
+    for _ in 0..limits::OWNER_LOOKS_MAX {
+        if let Some(owner) = control::connect_to_owner(data_dir, &preamble).await? {
+            return Ok(Some((owner.greeting, preamble)));
+        }
+        // An owner that has just started answers calls before it has bound its socket, so look again.
+        if app::lock_holder_pid(data_dir).is_none() {
+            break;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(limits::OWNER_LOOK_EVERY_MAX);
+    }
+    Ok(None)
 }
 
 fn owner_findings(
