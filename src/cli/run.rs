@@ -431,7 +431,7 @@ impl WorkflowRunner<'_> {
     /// Continues an existing execution.
     ///
     /// # Errors
-    /// `EXECUTION_ID_TAKEN` if its workflow or its inputs differ from those that were given.
+    /// `EXECUTION_ID_TAKEN` if its workflow, its inputs or its labels differ from those that were given.
     async fn continue_execution(&mut self, reply: Value, status: StatusView) -> Result<()> {
         let id_taken_error = |message: String| {
             Error::new(Code::ExecutionIdTaken, message)
@@ -455,6 +455,10 @@ impl WorkflowRunner<'_> {
         );
         if !is_same {
             let message = format!("execution '{}' was started with other inputs", self.id);
+            return Err(id_taken_error(message));
+        }
+        if self.labels.iter().any(|(name, value)| status.labels.get(name) != Some(value)) {
+            let message = format!("execution '{}' was started with other labels", self.id);
             return Err(id_taken_error(message));
         }
         let reply = if has_ended { &reply } else { &current_reply };

@@ -1,6 +1,7 @@
 //! `midex show`: prints the state of an execution, the visits of its steps and their results, and its final output.
 
 mod next;
+mod status;
 mod steps;
 mod watch;
 mod workflow;
@@ -16,13 +17,10 @@ use super::{
     link::ServerLink,
     screen::{Screen, TextStyle, one_line, table_row, truncate_text},
     serve::{subscribe_to_signals, wait_for_signal},
-    value::{
-        field_lines, final_output_faults, format_duration, one_line_summary,
-        optional_text_line as in_line,
-    },
+    value::{field_lines, final_output_faults, format_duration, one_line_summary},
     visible::replace_hidden_chars,
     waits::{self, item_number, title_suffix},
-    when::{format_local_time, format_time_ago, parse_past_point},
+    when::parse_past_point,
 };
 use midex_domain::{
     clock::{Clock, SystemClock, Timestamp},
@@ -31,7 +29,7 @@ use midex_domain::{
     id::StepId,
     view::{
         ArtifactView, ExecutionView, FailureView, HistoryRow, PastPoint, ReadyStep, StatusView,
-        StepCounts, WaitView,
+        WaitView,
     },
 };
 use midex_server::config::Config;
@@ -42,8 +40,6 @@ const RESULT_COLUMNS_MIN: usize = 40;
 const CONTINUED_LINE_PREFIX: &str = "  └ ";
 /// The prefix of the lines of a section.
 const SECTION_INDENT: &str = "  ";
-/// The width of the field names.
-const FIELD_NAME_COLUMNS: usize = 8;
 
 /// Which execution.
 #[derive(Clone, Debug, clap::Args)]
@@ -170,7 +166,7 @@ fn execution_page(execution: &ExecutionView, options: &DisplayOptions<'_>) -> St
         _ => visits_section(&execution.history, screen),
     };
     let parts = [
-        status_fields(status, options),
+        status::status_fields(status, options),
         inputs_section(execution.current_step.inputs.as_ref(), screen),
         steps,
         open_steps_section(&execution.current_step.open_steps(), screen),
@@ -186,61 +182,6 @@ fn execution_page(execution: &ExecutionView, options: &DisplayOptions<'_>) -> St
     parts.join("\n")
 }
 
-/// The fields of the execution as a whole, one a line.
-fn status_fields(status: &StatusView, options: &DisplayOptions<'_>) -> String {
-    let screen = options.screen;
-    let title = screen.paint(TextStyle::Bold, &one_line(&status.execution_id));
-    let mut text = format!("{title}  {}\n", one_line(&status.workflow_name));
-    let pauses = status.pause_reasons.iter().map(|reason| reason.as_str());
-    let pauses: Vec<_> = pauses.collect();
-    let mut state = screen.paint_state(&status.state);
-    if !pauses.is_empty() {
-        let _ = write!(state, " ({})", pauses.join(", "));
-    }
-    let end_text = match status.duration_ms {
-        Some(duration) => {
-            let end_time = format_local_time(&in_line(status.completed_at.as_deref()));
-            format!("{end_time}, took {}", format_duration(duration))
-        }
-        None => String::new(),
-    };
-    let updated = if end_text.is_empty() && options.latest_revision.is_none() {
-        format_time_ago(&one_line(&status.updated_at), options.now)
-    } else {
-        String::new()
-    };
-    let name = screen.paint(TextStyle::Dim, &format!("{:<FIELD_NAME_COLUMNS$}", "state"));
-    if let Some(latest) = options.latest_revision {
-        let time = format_local_time(&one_line(&status.updated_at));
-        let past = format!(
-            "a past state: revision {}, of {time}; the execution is at revision {latest} now",
-            status.revision
-        );
-        text += &screen.named_value("as of", FIELD_NAME_COLUMNS, &past);
-    }
-    // The state is colored already, and `named` would strip its escape sequences.
-    let _ = writeln!(text, "{SECTION_INDENT}{name} {state}");
-    for (name, value) in [
-        ("ending", in_line(status.ending.as_deref())),
-        ("reason", in_line(status.reason.as_deref())),
-        ("steps", step_counts_text(&status.steps)),
-        ("started", format_local_time(&one_line(&status.started_at))),
-        ("updated", updated),
-        ("ended", end_text),
-        ("project", in_line(status.project.as_deref())),
-        ("parent", parent_line(status)),
-        ("from", origin_line(status)),
-        ("forks", one_line(&status.forks.join(", "))),
-        ("file", newer_definition_line(status)),
-        ("purged", one_line(&status.purged.join(", "))),
-    ] {
-        if !value.is_empty() {
-            text += &screen.named_value(name, FIELD_NAME_COLUMNS, &value);
-        }
-    }
-    text
-}
-
 /// The inputs of the execution, one value a line.
 fn inputs_section(inputs: Option<&Value>, screen: &Screen) -> String {
     let Some(inputs) = inputs.filter(|inputs| inputs.is_object()) else {
@@ -254,33 +195,6 @@ fn inputs_section(inputs: Option<&Value>, screen: &Screen) -> String {
     let lines =
         lines.iter().map(|line| format!("{SECTION_INDENT}{}\n", truncate_text(line, columns)));
     section_title("inputs", screen) + &lines.collect::<String>()
-}
-
-/// The execution that this one continues; empty unless it is a fork.
-fn origin_line(status: &StatusView) -> String {
-    let origin = status.forked_from.as_ref();
-    origin.map_or_else(String::new, |origin| {
-        format!("{}, as it was at revision {}", one_line(&origin.execution_id), origin.revision)
-    })
-}
-
-/// A note that the workflow's file has changed since the start; empty if it has not.
-fn newer_definition_line(status: &StatusView) -> String {
-    let Some(newer) = &status.definition.newer else {
-        return String::new();
-    };
-    let version =
-        newer.version.as_deref().map(|version| format!(" (version {})", one_line(version)));
-    format!("has changed since the start{}", version.unwrap_or_default())
-}
-
-/// The parent execution, and the root of the tree if that is another one.
-fn parent_line(status: &StatusView) -> String {
-    let [parent, root] = [&status.parent, &status.root].map(|id| in_line(id.as_deref()));
-    if root == parent || root.is_empty() {
-        return parent;
-    }
-    format!("{parent}, below {root}")
 }
 
 /// The child executions, each with the step that started it.
@@ -365,19 +279,6 @@ fn waits_section(status: &StatusView, options: &DisplayOptions<'_>) -> String {
             options.screen.indent_block(None, SECTION_INDENT, &words)
         })
         .collect()
-}
-
-/// `1 of 3 done, 2 open`.
-fn step_counts_text(steps: &StepCounts) -> String {
-    let mut text = format!("{} of {} done", steps.completed, steps.total);
-    for (count, word) in
-        [(steps.running, "open"), (steps.failed, "failed"), (steps.skipped, "skipped")]
-    {
-        if count > 0 {
-            let _ = write!(text, ", {count} {word}");
-        }
-    }
-    text
 }
 
 /// The visits with their results: in the last column if it is wide enough, else each on the line below.

@@ -51,6 +51,13 @@ fn a_start_adds_labels_to_those_of_its_workflow_and_wins() {
     assert_eq!(labels(&place, "empty"), json!({ "a.b/c-d_e": "" }));
     place.with_stdin("run bug-fix --id none", "");
     assert_eq!(labels(&place, "none"), Value::Null);
+    place.done("show plain").shows("labels…answer=yes, build=7, ratio=1.50, team=red, urgent=true");
+    assert!(!place.done("show none").contains("labels"));
+    // Labels that are given again must be those that it has.
+    let again = place.with_stdin("run labeled --id plain --label build=7", "");
+    assert!(!again.err.contains("EXECUTION_ID_TAKEN"), "{again:?}");
+    let other = place.with_stdin("run labeled --id plain --label build=8", "");
+    other.says("error[EXECUTION_ID_TAKEN]: execution 'plain' was started with other labels…Choose another --id");
 }
 
 #[test]

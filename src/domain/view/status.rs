@@ -24,6 +24,7 @@ use crate::{
     event::{BodyKind, OutputFailure, PauseReason, VisitId},
     execution::{Execution, StepStatus, UncompensatedVisit},
     id::ExecutionId,
+    label::Labels,
     limits,
     offer::StepOption,
     truncate::{truncate_to_chars, truncate_value},
@@ -328,14 +329,17 @@ pub struct StatusView {
     pub revision: u64,
     /// The definition that it keeps.
     pub definition: DefinitionView,
+    /// Its labels. `tools/list` leaves these, and what an import adds, out of output schemas, whose size has a limit.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    #[schemars(skip)]
+    pub labels: Labels,
     /// The execution that it continues, if it is a fork or a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOriginView>,
     /// The forks and retries of it, at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forks: Vec<String>,
-    /// Whether it was imported: it is then read-only. `tools/list` leaves this and the next field out of output schemas, whose
-    /// size has a limit.
+    /// Whether it was imported: it is then read-only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(skip)]
     pub imported: bool,
@@ -541,6 +545,7 @@ pub fn build_status(context: &ViewContext<'_>) -> StatusView {
         steps: count_steps(execution),
         revision: execution.revision(),
         definition: DefinitionView::new(context.definition),
+        labels: execution.labels().clone(),
         forked_from: ForkOriginView::from_execution(execution),
         forks: Vec::new(),
         imported: execution.is_imported(),
