@@ -271,11 +271,11 @@ impl ListLayout {
     }
 
     /// The state, as a symbol if there is no room for the word.
-    fn format_state(self, state: &str) -> String {
+    fn format_state(self, row: &ExecutionRow) -> String {
         if self.columns >= STATE_WORD_COLUMNS_MIN {
-            return state.to_owned();
+            return format!("{}{}", row.state, if row.imported { " (imported)" } else { "" });
         }
-        match state {
+        match row.state.as_str() {
             "completed" => "✓",
             "running" => "●",
             "paused" => "‖",
@@ -312,7 +312,7 @@ fn execution_table(rows: &[ExecutionRow], args: &ListArgs) -> String {
         table.add_row([
             row.execution_id.clone(),
             row.workflow_name.clone(),
-            layout.format_state(&row.state),
+            layout.format_state(row),
             row.current_step.clone().unwrap_or_else(|| "-".to_owned()),
             layout.format_time(&row.updated_at),
         ]);

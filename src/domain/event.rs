@@ -525,7 +525,10 @@ pub enum Event {
         labels: Labels,
     },
     /// The execution was imported from a bundle, and is read-only from now on.
-    Imported,
+    Imported {
+        /// The project it was imported into.
+        project: String,
+    },
 }
 
 impl Row {

@@ -160,7 +160,7 @@ fn push_event_telemetry(
         | Event::InputsForgotten { .. }
         | Event::MetadataReported { .. }
         | Event::PaceSet
-        | Event::Imported
+        | Event::Imported { .. }
         | Event::VisitTitled { .. }
         | Event::ItemsCounted { .. }
         | Event::PollKept { .. }

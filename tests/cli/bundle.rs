@@ -34,8 +34,9 @@ fn an_execution_goes_on_elsewhere_as_a_fork() {
     let shown = there.done("show first");
     shown.shows(&["it is read-only", "midex fork first"][..]);
     assert!(!shown.contains("midex run"), "{shown}");
-    there.done("list executions --all-projects").shows("first");
-    assert_eq!(there.done("list executions --all-projects --state open --json"), "");
+    there.done("list executions").shows("first");
+    there.done("list executions --state running").shows("first…running (imported)");
+    assert_eq!(there.done("list executions --state open --json"), "");
     for command in
         ["resume first", "pause first", "abandon first", "rewind first build", "run --id first"]
     {

@@ -144,7 +144,10 @@ impl Execution {
             Event::RewindCompensated => self.rewinding = None,
             Event::PaceSet => self.is_paced = true,
             Event::Labeled { labels } => self.labels.clone_from(labels),
-            Event::Imported => self.imported_at = Some(row.at),
+            Event::Imported { project } => {
+                self.imported_at = Some(row.at);
+                self.project = Some(project.as_str().into());
+            }
             Event::InputsForgotten { keys } => self.purged_inputs.extend(keys.iter().cloned()),
             Event::VisitOpened(opened) => self.open_visit(row, opened),
             Event::StepDone { visit_id, outcome } => {

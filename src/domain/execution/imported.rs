@@ -30,13 +30,13 @@ impl Execution {
         self.state.is_final() || self.is_imported()
     }
 
-    /// The row that records the import of this execution.
-    pub fn import_row(&self, now: Timestamp) -> Row {
+    /// The row that records the import of this execution into a project.
+    pub fn import_row(&self, now: Timestamp, project: &str) -> Row {
         Row {
             execution_id: self.id.clone(),
             revision: self.revision + 1,
             at: self.compute_transition_time(now),
-            events: vec![Event::Imported],
+            events: vec![Event::Imported { project: project.to_owned() }],
         }
     }
 

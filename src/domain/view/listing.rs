@@ -43,6 +43,10 @@ pub struct ExecutionRow {
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+    /// Whether it was imported: it is then read-only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
+    pub imported: bool,
 }
 
 /// A page of executions, the one that moved last first.
@@ -67,6 +71,7 @@ pub fn execution_row(execution: &Execution) -> ExecutionRow {
         project: execution.project().map(str::to_owned),
         parent: execution.parent().map(|above| above.execution_id.to_string()),
         labels: execution.labels().clone(),
+        imported: execution.is_imported(),
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Importer {
     pub(super) engine: Engine,
     pub(super) runtime: Handle,
     pub(super) path: PathBuf,
+    /// The project that the executions will belong to.
+    pub(super) project: String,
 }
 
 /// A checked entry of a bundle.
@@ -184,7 +186,7 @@ impl Importer {
                 effects: Vec::new(),
             });
             let is_root = execution.parent().is_none();
-            rows.push(execution.import_row(now));
+            rows.push(execution.import_row(now, &self.project));
             import.executions.push(rows);
             if is_root { self.store(std::mem::take(&mut import)) } else { Ok(()) }
         })?;
@@ -229,8 +231,10 @@ fn parse_journal(journal: &[u8], listed: &ManifestExecution) -> Result<BundleEnt
             let why = format!("it is revision {} of '{}'", row.revision, row.execution_id);
             return Err(in_line(why));
         }
-        let has_directories = row.events.iter().any(|event| {
-            matches!(event, Event::Created(it) if it.project.is_some() || it.lookup.is_some())
+        let has_directories = row.events.iter().any(|event| match event {
+            Event::Created(created) => created.project.is_some() || created.lookup.is_some(),
+            Event::Imported { project } => !project.is_empty(),
+            _ => false,
         });
         if has_directories || row.events.len() > limits::EVENTS_PER_ROW_MAX {
             return Err(in_line("it has directories or too many events".to_owned()));

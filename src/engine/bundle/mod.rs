@@ -79,18 +79,18 @@ impl Engine {
         run_blocking(move || exporter.run()).await
     }
 
-    /// Stores the executions of a bundle, which are read-only from then on. The whole bundle is checked before anything is
+    /// Stores the executions of a bundle in a project; they are read-only from then on. The whole bundle is checked before anything is
     /// stored. Returns them in the order of the bundle: each after its children.
     ///
     /// # Errors
     /// `FILE_UNUSABLE` with the place where the bundle is not as it must be; `STORE_TOO_NEW` for a later format;
     /// `EXECUTION_ID_TAKEN` if there is, or was, an execution with one of the ids; those of the store. Unless the store
     /// fails, nothing is then stored. If it fails, each family is stored whole or not at all.
-    pub async fn import(&self, path: PathBuf) -> Result<Vec<ImportedExecution>> {
+    pub async fn import(&self, path: PathBuf, project: String) -> Result<Vec<ImportedExecution>> {
         // No purge or sweep removes a content before the rows that name it are stored.
         let _turn = self.shared.removal_signals.bundles.read().await;
         let _sweeps = self.shared.removal_signals.sweeps.lock().await;
-        let importer = Importer { engine: self.clone(), runtime: Handle::current(), path };
+        let importer = Importer { engine: self.clone(), runtime: Handle::current(), path, project };
         let imported = run_blocking(move || importer.run()).await;
         self.shared.removal_signals.request_sweep();
         imported

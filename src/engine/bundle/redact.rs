@@ -126,8 +126,10 @@ impl ContentRole {
 /// The JSON form of a row without paths of this machine. JSON leaves nonces out by itself.
 pub(super) fn to_portable_json(mut row: Row) -> Result<Value> {
     for event in &mut row.events {
-        if let Event::Created(created) = event {
-            (created.project, created.lookup) = (None, None);
+        match event {
+            Event::Created(created) => (created.project, created.lookup) = (None, None),
+            Event::Imported { project } => project.clear(),
+            _ => {}
         }
     }
     serde_json::to_value(&row)

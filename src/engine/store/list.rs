@@ -377,7 +377,7 @@ impl OpenIndexSource {
     /// `None` if the query is not limited to open executions, or if the index has so many entries that a walk through
     /// the journal is faster: every entry must be read to find the newest ones.
     fn from_query(shared: &SharedStore, query: &ListQuery) -> Result<Option<Self>> {
-        if !query.selects_only_open() {
+        if !query.open_only {
             return Ok(None);
         }
         let max_entries = shared.options.list_scanned_max;

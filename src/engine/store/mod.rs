@@ -450,11 +450,6 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// Whether the query selects only open executions.
-    fn selects_only_open(&self) -> bool {
-        self.open_only || self.state.is_some_and(|state| !state.is_final())
-    }
-
     /// Whether the query admits an execution whose last transition has this key.
     pub fn admits_last_key(&self, last: Sequence) -> bool {
         self.before.is_none_or(|before| last < before)
@@ -465,7 +460,7 @@ impl ListQuery {
         let is_of_project = |project| summary.project.as_deref() == Some(project);
         let has_label = |(name, value): (&String, &String)| summary.labels.get(name) == Some(value);
         self.state.is_none_or(|state| summary.state == state)
-            && !(self.selects_only_open() && summary.has_ended())
+            && !(self.open_only && summary.has_ended())
             && !(self.roots_only && summary.is_child)
             && (self.workflow.as_ref()).is_none_or(|name| summary.workflow == *name)
             && self.project.as_deref().is_none_or(is_of_project)

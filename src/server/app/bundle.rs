@@ -15,12 +15,12 @@ impl App {
         self.engine().await?.export(request).await
     }
 
-    /// Stores the executions of a bundle: see [`Engine::import`](midex_engine::Engine::import).
+    /// Stores the executions of a bundle in the caller's project: see [`Engine::import`](midex_engine::Engine::import).
     ///
     /// # Errors
     /// As [`Engine::import`](midex_engine::Engine::import).
     pub async fn import(&self, path: PathBuf) -> Result<Vec<ImportedExecution>> {
-        let mut imported = self.engine().await?.import(path).await?;
+        let mut imported = self.engine().await?.import(path, self.caller_project()).await?;
         for execution in &mut imported {
             let id = ExecutionId::parse(&execution.execution_id)?;
             execution.effects = self.execution_effects(&id).await?;

@@ -127,11 +127,11 @@ impl Machine {
     }
 
     async fn import(&self, path: &Path) -> Vec<ImportedExecution> {
-        self.engine.import(path.to_owned()).await.expect("an import")
+        self.engine.import(path.to_owned(), "/home/b".to_owned()).await.expect("an import")
     }
 
     async fn not_imported(&self, path: &Path) -> Error {
-        self.engine.import(path.to_owned()).await.expect_err("a refusal")
+        self.engine.import(path.to_owned(), "/home/b".to_owned()).await.expect_err("a refusal")
     }
 
     async fn rows(&self, id: &ExecutionId) -> Vec<Row> {
@@ -200,7 +200,7 @@ async fn a_family_comes_as_it_was_and_goes_on_as_a_fork() {
     }
     let status = there.engine.status_now("e").await;
     assert!(status.imported && status.imported_at.is_some());
-    assert_eq!((status.state.as_str(), status.project), ("running", None));
+    assert_eq!((status.state.as_str(), status.project.as_deref()), ("running", Some("/home/b")));
     assert_eq!(status.children[0].execution_id, imported[0].execution_id);
     assert_eq!(here.engine.history_now("e").await.len(), there.engine.history_now("e").await.len());
     let artifact = there.engine.artifact(&id(), "a", 0, 1000).await.expect("an artifact");

@@ -32,7 +32,7 @@ async fn build_rows(name: &str) -> Vec<Row> {
     execution = Execution::apply_row(Some(execution), &naming).unwrap();
     let now = Timestamp::from_milliseconds(1_800_000_000_000);
     let mut rows = script.rows;
-    rows.extend([naming, execution.import_row(now)]);
+    rows.extend([naming, execution.import_row(now, "/home/b")]);
     rows
 }
 

@@ -92,7 +92,7 @@ async fn a_single_change_of_the_tar_is_found() {
         changed[at] ^= 1 << dice.roll(8);
         let path = there.path("damaged.midex");
         fs::write(&path, zstd::encode_all(&changed[..], 1).expect("a frame")).expect("a file");
-        match there.engine.import(path).await {
+        match there.engine.import(path, "/home/b".to_owned()).await {
             Err(error) if error.code() == Code::StoreTooNew => {}
             Err(error) => assert_placed(&error),
             Ok(_) => {
