@@ -25,29 +25,22 @@ fn build_header(name: &str, bytes: u64) -> io::Result<Header> {
     Ok(header)
 }
 
-const fn padding_bytes(bytes: usize) -> usize {
-    bytes.wrapping_neg() % BLOCK_BYTES
-}
-
 /// Writes the entries of a bundle.
-pub(super) struct ArchiveWriter<W: Write>(zstd::Encoder<'static, W>);
+pub(super) struct ArchiveWriter<W: Write>(tar::Builder<zstd::Encoder<'static, W>>);
 
 impl<W: Write> ArchiveWriter<W> {
     pub(super) fn new(file: W) -> io::Result<Self> {
         let mut encoder = zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?;
         encoder.include_checksum(true)?;
-        Ok(Self(encoder))
+        Ok(Self(tar::Builder::new(encoder)))
     }
 
     pub(super) fn write_entry(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
-        self.0.write_all(build_header(name, content.len() as u64)?.as_bytes())?;
-        self.0.write_all(content)?;
-        self.0.write_all(&[0; BLOCK_BYTES][..padding_bytes(content.len())])
+        self.0.append(&build_header(name, content.len() as u64)?, content)
     }
 
-    pub(super) fn finish(mut self) -> io::Result<W> {
-        self.0.write_all(&[0; 2 * BLOCK_BYTES])?;
-        self.0.finish()
+    pub(super) fn finish(self) -> io::Result<W> {
+        self.0.into_inner()?.finish()
     }
 }
 
@@ -65,8 +58,9 @@ impl<R: BufRead> ArchiveReader<R> {
         name: &str,
         expected: Option<(u64, Digest)>,
     ) -> io::Result<Vec<u8>> {
-        let header = self.read_block()?;
-        let header = Header::from_byte_slice(&header);
+        let mut block = [0; BLOCK_BYTES];
+        self.0.read_exact(&mut block)?;
+        let header = Header::from_byte_slice(&block);
         let bytes = expected.map_or_else(|| header.size().unwrap_or_default(), |(bytes, _)| bytes);
         if header.as_bytes() != build_header(name, bytes)?.as_bytes() {
             let found = String::from_utf8_lossy(&header.path_bytes()).into_owned();
@@ -85,7 +79,7 @@ impl<R: BufRead> ArchiveReader<R> {
         if expected.is_some_and(|(_, digest)| Digest::compute(&content) != digest) {
             return Err(invalid_data("its content has another SHA-256 than the manifest says"));
         }
-        self.read_zeros(padding_bytes(content.len()))?;
+        self.read_zeros(content.len().wrapping_neg() % BLOCK_BYTES)?;
         Ok(content)
     }
 
@@ -99,12 +93,6 @@ impl<R: BufRead> ArchiveReader<R> {
             return Err(invalid_data("something follows it"));
         }
         Ok(())
-    }
-
-    fn read_block(&mut self) -> io::Result<[u8; BLOCK_BYTES]> {
-        let mut block = [0; BLOCK_BYTES];
-        self.0.read_exact(&mut block)?;
-        Ok(block)
     }
 
     fn read_zeros(&mut self, count: usize) -> io::Result<()> {

@@ -3,14 +3,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File, OpenOptions},
+    fs,
     io::{self, BufWriter},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tokio::runtime::Handle;
 
 use super::{
@@ -22,7 +20,10 @@ use super::{
     },
     redact::{NamedValues, to_portable_json},
 };
-use crate::{Engine, store::ListQuery};
+use crate::{
+    Engine,
+    store::{ListQuery, paths},
+};
 use midex_domain::{
     Digest, Execution, ExecutionId,
     clock::Timestamp,
@@ -95,10 +96,12 @@ impl Exporter {
         if !self.request.replaces_file && fs::symlink_metadata(path).is_ok() {
             return Err(file_exists_error(path));
         }
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let draft = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
+        let draft = paths::draft_path(path);
         let written = self.write_draft(&draft).and_then(|report| {
-            self.place_draft(&draft)?;
+            self.place_draft(&draft).map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => file_exists_error(path),
+                _ => file_error(path, "written", &error),
+            })?;
             Ok(report)
         });
         if written.is_err() {
@@ -128,8 +131,7 @@ impl Exporter {
         let json = serde_json::to_vec(&manifest)
             .map_err(|error| Error::internal("a manifest cannot be written").with_source(error))?;
         let to_error = |error| file_error(draft, "written", &error);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft);
-        let file = BufWriter::new(file.map_err(to_error)?);
+        let file = BufWriter::new(paths::create_new_file(draft).map_err(to_error)?);
         let mut archive = ArchiveWriter::new(file).map_err(to_error)?;
         let mut write = |name: &str, content: &[u8]| {
             check_size(name, content)?;
@@ -167,12 +169,11 @@ impl Exporter {
             let Some(stored) = self.load_content(source)? else {
                 continue;
             };
-            values.values.insert(source);
             let (mut digest, mut bytes) = (source, stored.len() as u64);
             if let Some(redacted) = redaction.redact_content(&stored, role) {
                 (digest, bytes) = (Digest::compute(&redacted), redacted.len() as u64);
-                values.replacements.insert(source, (digest, bytes));
             }
+            values.values.insert(source, (digest, bytes));
             let entry = ManifestEntry::content(bytes, digest, Some(role));
             contents.insert(digest, (entry, source, role));
         }
@@ -212,19 +213,14 @@ impl Exporter {
     }
 
     /// Gives the draft its name. Unless a file is to be replaced, one that came meanwhile stays.
-    fn place_draft(&self, draft: &Path) -> Result<()> {
+    fn place_draft(&self, draft: &Path) -> io::Result<()> {
         let path = &self.request.path;
-        let is_kept = !self.request.replaces_file;
-        let flags = if is_kept { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
-        let placed = renameat_with(CWD, draft, CWD, path, flags).map_err(io::Error::from);
-        placed.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => file_exists_error(path),
-            _ => file_error(path, "written", &error),
-        })?;
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let directory = directory.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
-        let synced = File::open(directory).and_then(|directory| directory.sync_all());
-        synced.map_err(|error| file_error(path, "made durable", &error))
+        if self.request.replaces_file {
+            fs::rename(draft, path)?;
+        } else {
+            paths::move_to_new_name(draft, path)?;
+        }
+        paths::sync_directory(path.parent().unwrap_or(path))
     }
 }
 

@@ -19,9 +19,11 @@ use super::{
     manifest::{
         BundleManifest, FORMAT, MANIFEST_NAME, ManifestEntry, ManifestExecution, ManifestFormat,
     },
-    redact::{NamedValues, Redaction},
 };
-use crate::{Engine, store::Import};
+use crate::{
+    Engine,
+    store::{Import, find_row_contents},
+};
 use midex_domain::{
     Definition, Digest, Event, Execution, ExecutionId, Row, StepId, WorkflowName,
     error::{Code, Error, Result, describe_io_error},
@@ -252,7 +254,8 @@ fn parse_journal(journal: &[u8], listed: &ManifestExecution) -> Result<BundleEnt
 /// Checks that the parts of a bundle fit together.
 #[derive(Default)]
 struct BundleCheck {
-    values: NamedValues,
+    /// The contents that rows name.
+    named: BTreeSet<Digest>,
     /// The executions since the last root, which comes after all executions below it.
     family: BTreeMap<ExecutionId, Parent>,
     /// The workflows and steps of the executions that follow a definition, until it is read.
@@ -263,16 +266,14 @@ impl BundleCheck {
     fn add(&mut self, part: BundleEntry) -> Result<(), String> {
         match part {
             BundleEntry::Execution(execution, rows) => {
-                for row in rows {
-                    let mut row = serde_json::to_value(&row).map_err(|error| error.to_string())?;
-                    self.values.collect(&mut row, false, &Redaction::default());
-                }
+                let named = find_row_contents(&rows).map_err(|error| error.to_string())?;
+                self.named.extend(named);
                 let steps = execution.steps().iter().map(|step| step.id.clone()).collect();
                 let followed = self.definitions.entry(execution.definition()).or_default();
                 followed.insert((execution.workflow().clone(), steps));
                 self.add_to_family(&execution)
             }
-            BundleEntry::Content(digest, _) if !self.values.roles.contains_key(&digest) => {
+            BundleEntry::Content(digest, _) if !self.named.contains(&digest) => {
                 Err("no row names it".to_owned())
             }
             BundleEntry::Content(digest, content) => {

@@ -142,10 +142,8 @@ pub(super) struct NamedValues {
     /// The role of everything that a row names by a digest; the first one counts if there are several. Digests of calls are
     /// among them.
     pub(super) roles: BTreeMap<Digest, ContentRole>,
-    /// Those that are values: inline, or contents of the store.
-    pub(super) values: BTreeSet<Digest>,
-    /// The digests and sizes of the values in place of others.
-    pub(super) replacements: BTreeMap<Digest, (Digest, u64)>,
+    /// Those that are values, inline or contents of the store: the digest and size of what stands in place of each.
+    pub(super) values: BTreeMap<Digest, (Digest, u64)>,
 }
 
 impl NamedValues {
@@ -165,10 +163,8 @@ impl NamedValues {
                 && let Some(document) = parse_document(&payload["inline"])
                 && !redaction.is_empty()
             {
-                self.values.insert(digest);
                 let text = redaction.redact_document(&document, *known);
-                let bytes = text.as_str().len() as u64;
-                self.replacements.insert(digest, (text.digest(), bytes));
+                self.values.insert(digest, (text.digest(), text.as_str().len() as u64));
             }
         });
     }
@@ -183,18 +179,15 @@ impl NamedValues {
                 {
                     payload["inline"] = json!(redaction.redact_document(&document, *role));
                 }
-                if let Some((digest, bytes)) = self.replacements.get(&digest) {
+                if let Some((digest, bytes)) = self.values.get(&digest) {
                     (payload["digest"], payload["bytes"]) = (json!(digest), json!(bytes));
                 }
             }
             RowValue::Digest(text) => {
                 let Some(digest) = parse_digest(text) else { return };
-                if let Some((digest, _)) = self.replacements.get(&digest) {
-                    *text = json!(digest);
-                } else if !self.values.contains(&digest) {
-                    // With the digest of a call, values that were redacted could be found out by trying.
-                    *text = json!(Digest::from_bytes([0; 32]));
-                }
+                // With the digest of a call, values that were redacted could be found out by trying.
+                let hidden = Digest::from_bytes([0; 32]);
+                *text = json!(self.values.get(&digest).map_or(hidden, |(digest, _)| *digest));
             }
             RowValue::Text(text) if redaction.hides_derived() => *text = REDACTED.into(),
             RowValue::Text(_) => {}

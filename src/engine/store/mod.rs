@@ -29,7 +29,7 @@ mod memory;
 mod merge;
 mod offline;
 mod options;
-mod paths;
+pub(crate) mod paths;
 mod reader;
 mod record;
 mod recovery;

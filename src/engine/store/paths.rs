@@ -53,7 +53,7 @@ pub(super) fn make_directory(directory: &Path) -> io::Result<()> {
 }
 
 /// Makes the names in `directory` durable, where the system supports it.
-pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     let here = Path::new(".");
     let has_name = !directory.as_os_str().is_empty();
     let synced =
@@ -96,7 +96,7 @@ pub(super) fn open_read_write(path: &Path) -> Result<File> {
 }
 
 /// Creates a new file at `path`. Fails if it exists.
-pub(super) fn create_new_file(path: &Path) -> io::Result<File> {
+pub(crate) fn create_new_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
@@ -160,8 +160,8 @@ pub(super) fn redo_log_path(path: &Path) -> PathBuf {
     file.as_deref().unwrap_or(path).with_file_name(REDO_NAME)
 }
 
-/// The path of a draft that is to replace the file at `path`.
-pub(super) fn draft_path(path: &Path) -> PathBuf {
+/// The path of a draft that is to become the file at `path`, or to replace it.
+pub(crate) fn draft_path(path: &Path) -> PathBuf {
     sibling_path(path, DRAFT_SUFFIX, &unique_suffix())
 }
 
@@ -237,6 +237,6 @@ pub(super) fn keep_aside(path: &Path, kept: &Path) -> io::Result<()> {
 }
 
 /// Renames a file. Fails if there is a file of the new name.
-pub(super) fn move_to_new_name(path: &Path, new: &Path) -> io::Result<()> {
+pub(crate) fn move_to_new_name(path: &Path, new: &Path) -> io::Result<()> {
     Ok(renameat_with(CWD, path, CWD, new, RenameFlags::NOREPLACE)?)
 }

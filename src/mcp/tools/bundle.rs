@@ -6,20 +6,17 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::parse_id_argument;
-use midex_domain::{
-    clock::Timestamp,
-    error::{Error, Result},
-    limits,
-};
+use midex_domain::{ExecutionId, clock::Timestamp, error::Result, limits};
 use midex_server::app::{App, ExportReport, ExportRequest, ImportedExecution, Redaction};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ExportArguments {
     /// Without it all executions
-    execution_ids: Option<Vec<String>>,
+    #[schemars(with = "Option<Vec<String>>")]
+    execution_ids: Option<Vec<ExecutionId>>,
     /// Only those that moved since this instant
-    since: Option<String>,
+    #[schemars(with = "Option<String>")]
+    since: Option<Timestamp>,
     /// `inputs`, `outputs`, `artifacts` and keys
     #[serde(default)]
     redact: Vec<String>,
@@ -44,22 +41,9 @@ pub(super) struct ImportReport {
 
 pub(super) async fn export(app: &App, arguments: ExportArguments) -> Result<ExportReport> {
     let ExportArguments { execution_ids, since, redact, path, force } = arguments;
-    let parse_ids = |ids: Vec<String>| {
-        ids.iter().map(|id| parse_id_argument("/execution_ids", id)).collect::<Result<_>>()
-    };
-    let parse_since = |text: String| {
-        text.parse::<Timestamp>().map_err(|error| {
-            Error::argument_rule("/since", "format", "`since` is no instant").with_source(error)
-        })
-    };
-    let request = ExportRequest {
-        ids: execution_ids.map(parse_ids).transpose()?,
-        since: since.map(parse_since).transpose()?,
-        redaction: Redaction::new(&redact)?,
-        path,
-        replaces_file: force,
-    };
-    app.export(request).await
+    let redaction = Redaction::new(&redact)?;
+    app.export(ExportRequest { ids: execution_ids, since, redaction, path, replaces_file: force })
+        .await
 }
 
 pub(super) async fn import(app: &App, arguments: ImportArguments) -> Result<ImportReport> {
