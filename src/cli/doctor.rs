@@ -30,7 +30,7 @@ use super::{
     screen::{Screen, TextStyle},
     serve::is_open_to_others,
     validate::format_count,
-    value::text_field,
+    value::{format_number, text_field},
     visible::replace_hidden_chars,
 };
 use midex_domain::{
@@ -497,9 +497,19 @@ fn authoring_finding(config: &Config) -> CheckResult {
 async fn open_store_findings(config: &Config) -> Vec<CheckResult> {
     let mut link = ServerLink::new(config);
     let examination = async {
-        let (entries, stuck) = examine_store(&mut link).await?;
+        let (entries, misindexed, stuck) = examine_store(&mut link).await?;
         let message = format!("{entries} entries hold together");
-        let records = CheckResult::ok("records", message);
+        let records = match misindexed {
+            0 => CheckResult::ok("records", message),
+            count => CheckResult::warn(
+                "records",
+                format!(
+                    "{message}, but lists leave out {}",
+                    format_number(count, "execution", "executions")
+                ),
+                "stop the midex that uses the data directory, and run `midex compact`: it makes the index anew",
+            ),
+        };
         let mut findings = vec![
             records,
             executions::check_executions(&list_open_executions(&mut link).await?, &stuck),
@@ -518,20 +528,22 @@ async fn open_store_findings(config: &Config) -> Vec<CheckResult> {
     })
 }
 
-/// Reads the whole store, in portions so that other calls do not wait long. Returns the number of entries, and the
-/// executions that are stuck.
-async fn examine_store(link: &mut ServerLink<'_>) -> Result<(u64, Vec<Value>)> {
-    let (mut entries, mut stuck, mut cursor) = (0, Vec::new(), Value::Null);
+/// Reads the whole store, in portions so that other calls do not wait long. Returns the number of entries, the number of
+/// executions to which the index does not lead, and the executions that are stuck.
+async fn examine_store(link: &mut ServerLink<'_>) -> Result<(u64, u64, Vec<Value>)> {
+    let (mut entries, mut misindexed, mut stuck) = (0, 0, Vec::new());
+    let mut cursor = Value::Null;
     loop {
         let arguments = remove_nulls(json!({ "from": cursor }));
         let mut portion = link.call("store.examine", arguments).await?;
         entries += portion["entries"].as_u64().unwrap_or_default();
+        misindexed += portion["misindexed"].as_u64().unwrap_or_default();
         if let Value::Array(executions) = portion["stuck"].take() {
             stuck.extend(executions);
         }
         cursor = portion["next"].take();
         if cursor.is_null() {
-            return Ok((entries, stuck));
+            return Ok((entries, misindexed, stuck));
         }
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Engine;
-use crate::store::ExaminationProgress;
+use crate::store::{ExaminationProgress, ExaminedPortion};
 use midex_domain::{Execution, clock::Timestamp, error::Result, limits};
 
 /// A portion of what is stored that was examined and holds together.
@@ -14,6 +14,8 @@ pub struct Examination {
     pub entries: u64,
     /// The open executions among them for which nothing happens.
     pub stuck: Vec<StuckExecution>,
+    /// To how many of the executions the index does not lead.
+    pub misindexed: u64,
     /// Where the next portion begins; null at the end.
     #[schemars(with = "Option<serde_json::Value>")]
     pub next: Option<ExaminationProgress>,
@@ -43,7 +45,8 @@ impl Engine {
         for execution in &examined.open {
             stuck.extend(self.find_stuck(execution).await?);
         }
-        Ok(Examination { entries: examined.entries, stuck, next: examined.next_progress })
+        let ExaminedPortion { entries, misindexed, next_progress: next, .. } = examined;
+        Ok(Examination { entries, stuck, misindexed, next })
     }
 
     async fn find_stuck(&self, execution: &Execution) -> Result<Option<StuckExecution>> {

@@ -7,7 +7,7 @@ use midex_domain::{
     error::{Code, Result},
     limits,
 };
-use midex_engine::store::{ExaminationProgress, Options, RedbStore, Store};
+use midex_engine::store::{ExaminationProgress, Options, OwnedDirectory, RedbStore, Store};
 use redb::{Database, Key, ReadableTable, Table, TableDefinition};
 
 use super::{index::open_ids, pages::start_scripts, script::Script};
@@ -143,4 +143,44 @@ async fn what_does_not_hold_together_is_found() {
         assert!(error.message().contains(says), "{error}");
         store.close().await.unwrap();
     }
+}
+
+/// To how many executions the index does not lead.
+async fn count_misindexed(store: &dyn Store) -> u64 {
+    let (mut count, mut next) = (0, Some(ExaminationProgress::default()));
+    while let Some(from) = next {
+        let slice = store.examine(from).await.unwrap();
+        count += slice.misindexed;
+        next = slice.next_progress;
+    }
+    count
+}
+
+#[tokio::test]
+async fn a_compaction_mends_the_index() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path(), 1);
+    let mut tales = tales(&store, 6).await;
+    while store.update_index(1).await.unwrap() {}
+    assert_eq!(count_misindexed(&store).await, 0);
+    store.close().await.unwrap();
+    change::<u64, &[u8]>(directory.path(), "summaries.v1", |summaries| {
+        drop(summaries.pop_first().unwrap());
+        let (key, other) =
+            summaries.pop_last().unwrap().map(|(key, _)| (key.value(), [7; 9])).unwrap();
+        summaries.insert(key, &other[..]).unwrap();
+    });
+    let store = open(directory.path(), 1);
+    assert_eq!(count_misindexed(&store).await, 2);
+    // One that has moved since is found by its rows.
+    tales[1].commit_step(&store).await.unwrap();
+    assert_eq!(count_misindexed(&store).await, 1);
+    store.close().await.unwrap();
+    let owned = OwnedDirectory::take_ownership(directory.path()).unwrap();
+    owned.compact(&Options::default()).unwrap();
+    let store = open(directory.path(), 1);
+    assert_eq!(count_misindexed(&store).await, 0, "there is no index yet");
+    while store.update_index(1).await.unwrap() {}
+    assert_eq!(count_misindexed(&store).await, 0);
+    store.close().await.unwrap();
 }

@@ -24,14 +24,17 @@ use super::{
     paths, redo,
     tables::{
         CANDIDATES_TABLE, CONTENT_TABLE, EXECUTIONS_TABLE, FILE_FORMAT, FORKS_TABLE, FORMAT_KEY,
-        JOURNAL_TABLE, META_TABLE, OPEN_TABLE, REFUSALS_TABLE, SUMMARIES_TABLE, TERMS_TABLE,
-        TOMBSTONES_TABLE,
+        INDEXED_TO_KEY, JOURNAL_TABLE, META_TABLE, OPEN_TABLE, REFUSALS_TABLE, SUMMARIES_TABLE,
+        TERMS_TABLE, TOMBSTONES_TABLE,
     },
 };
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
+
+/// The entries of `meta.v1` that a copy leaves out: the log, the index, and the format, which comes last.
+const LEFT_OUT_KEYS: [&str; 3] = [redo::LOG_KEY, INDEXED_TO_KEY, FORMAT_KEY];
 
 type CopyTable = fn(&ReadTransaction, &Database) -> Result<()>;
 
@@ -55,8 +58,6 @@ fn find_copier(name: &str) -> Option<CopyTable> {
         CONTENT_TABLE,
         REFUSALS_TABLE,
         META_TABLE,
-        SUMMARIES_TABLE,
-        TERMS_TABLE,
     );
     None
 }
@@ -79,7 +80,7 @@ pub(super) fn copy_database(
     let counts = count_entries(source)?;
     let verified = draft.verify(&draft.path, options, |copy| {
         let copied = count_entries(copy)?;
-        // `meta.v1` describes the file, and lacks what it said of the log.
+        // `meta.v1` lacks what it said of the log and of the index.
         let is_counted = |(name, _): &&(String, u64)| name != META_TABLE.name();
         let missing = counts.iter().filter(is_counted).find(|count| !copied.contains(count));
         missing.map_or(Ok(()), |(name, count)| {
@@ -143,7 +144,7 @@ fn copy_table<K: Key + 'static, V: Value + 'static>(
             let (key, value) = (key.value(), value.value());
             let key_bytes = K::as_bytes(&key);
             let is_excluded = definition.name() == META_TABLE.name()
-                && [redo::LOG_KEY, FORMAT_KEY].map(str::as_bytes).contains(&key_bytes.as_ref());
+                && LEFT_OUT_KEYS.map(str::as_bytes).contains(&key_bytes.as_ref());
             if !is_excluded {
                 bytes += key_bytes.as_ref().len() + V::as_bytes(&value).as_ref().len();
                 copy.insert(&key, &value).map_err(redb_error)?;
@@ -155,11 +156,16 @@ fn copy_table<K: Key + 'static, V: Value + 'static>(
     Ok(())
 }
 
+/// The tables that are copied: all but the index. The index is made anew from the journal, so a copy has none that is damaged.
 fn list_tables(transaction: &ReadTransaction) -> Result<Vec<UntypedTableHandle>> {
     if let Some(table) = transaction.list_multimap_tables().map_err(redb_error)?.next() {
         return Err(unknown_table_error(table.name()));
     }
-    Ok(transaction.list_tables().map_err(redb_error)?.collect())
+    let is_index = |table: &UntypedTableHandle| {
+        [SUMMARIES_TABLE.name(), TERMS_TABLE.name()].contains(&table.name())
+    };
+    let tables = transaction.list_tables().map_err(redb_error)?;
+    Ok(tables.filter(|table| !is_index(table)).collect())
 }
 
 fn unknown_table_error(name: &str) -> Error {

@@ -25,6 +25,7 @@ pub(super) fn examine_portion(
 ) -> Result<ExaminedPortion> {
     let mut slice = ExamineSlice {
         bytes_left: limits::EXAMINED_BYTES_MAX,
+        misplaced: Vec::new(),
         portion: ExaminedPortion::default(),
     };
     let next = match from {
@@ -39,11 +40,14 @@ pub(super) fn examine_portion(
         ExaminationProgress::Open(id) => slice.examine_open_index(shared, id.as_ref())?,
     };
     slice.portion.next_progress = next;
+    slice.portion.misindexed = slice.count_misindexed(shared)?;
     Ok(slice.portion)
 }
 
 struct ExamineSlice {
     bytes_left: usize,
+    /// The executions to which the index does not lead, each with the key of its last row.
+    misplaced: Vec<(ExecutionId, u64)>,
     portion: ExaminedPortion,
 }
 
@@ -130,12 +134,25 @@ impl ExamineSlice {
                 "the index of open executions does not say what an execution does",
             ));
         }
-        check_summary(transaction, id, head)?;
+        let misplaced = find_misplaced_key(transaction, id, head)?;
+        self.misplaced.extend(misplaced.map(|key| (id.clone(), key)));
         if is_open {
             self.portion.open.push(execution);
         }
         let bytes = position.snapshot_bytes + position.bytes_since_snapshot;
         Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Looks again for those to which the index did not lead. One that moved meanwhile has another last row now.
+    fn count_misindexed(&self, shared: &SharedStore) -> Result<u64> {
+        let heads = shared.uncovered_heads(self.misplaced.iter().map(|(id, _)| id));
+        shared.read(|transaction| {
+            let mut count = 0;
+            for ((id, key), head) in self.misplaced.iter().zip(heads) {
+                count += u64::from(find_misplaced_key(transaction, id, head)? == Some(*key));
+            }
+            Ok(count)
+        })
     }
 
     fn examine_open_index(
@@ -168,22 +185,21 @@ impl ExamineSlice {
     }
 }
 
-/// Checks that the index leads to an execution whose last row it covers.
-fn check_summary(transaction: &ReadTransaction, id: &ExecutionId, head: Option<u64>) -> Result<()> {
+/// The key of an execution's last row if the index covers the row and does not lead to the execution.
+fn find_misplaced_key(
+    transaction: &ReadTransaction,
+    id: &ExecutionId,
+    head: Option<u64>,
+) -> Result<Option<u64>> {
     let last_key = reader::read_last_row_key(transaction, id, head)?.unwrap_or_default();
     if last_key > index::read_indexed_to(transaction)? {
-        return Ok(());
+        return Ok(None);
     }
     let summaries = open_if_present(transaction, SUMMARIES_TABLE)?;
     let summary = summaries.as_ref().map(|summaries| summaries.get(last_key)).transpose();
     let summary = summary.map_err(redb_error)?.flatten();
-    let is_indexed = match summary {
-        Some(bytes) => index::decode_summary(bytes.value())?.id == *id,
-        None => false,
-    };
-    is_indexed
-        .then_some(())
-        .ok_or_else(|| damaged_database_error("the index of executions does not lead to one"))
+    let summary = summary.and_then(|bytes| index::decode_summary(bytes.value()).ok());
+    Ok(summary.is_none_or(|summary| summary.id != *id).then_some(last_key))
 }
 
 /// The next ids of a table, at most [`limits::EXAMINED_IDS_MAX`].

@@ -380,6 +380,8 @@ pub struct ExaminedPortion {
     pub entries: u64,
     /// The open executions among them.
     pub open: Vec<Execution>,
+    /// To how many of the executions the index does not lead. A compaction makes the index anew.
+    pub misindexed: u64,
     /// Where to continue; `None` at the end.
     pub next_progress: Option<ExaminationProgress>,
 }

@@ -58,7 +58,8 @@ pub struct Restoration {
 }
 
 impl OwnedDirectory {
-    /// Writes the content of the data file into a smaller one in its place. If it would not be smaller, nothing changes.
+    /// Writes the content of the data file, apart from the index, into a new one in its place. If that would be larger,
+    /// nothing changes.
     ///
     /// # Errors
     /// As [`RedbStore::open_owned`](super::RedbStore::open_owned); `STORE_FULL` where there is no room for the copy.
@@ -79,7 +80,7 @@ impl OwnedDirectory {
         let size =
             copy().map_err(|error| error.with_context("path", path.display().to_string()))?;
         close(opened, &path)?;
-        if size.bytes < read_length()? {
+        if size.bytes <= read_length()? {
             put_in_place(draft, &path, &self.lock, options).map_err(to_error)?;
         }
         let bytes_after = read_length()?;
