@@ -15,7 +15,7 @@ use etcetera::BaseStrategy;
 pub use self::trust::TRUST_KEY;
 pub use self::{
     authoring::{AuthorTarget, AuthoringDirectory, RegistryDir},
-    retention::{parse_retention_rule, sort_retention_rules},
+    retention::{parse_backup_interval, parse_retention_rule, sort_retention_rules},
     trust::TrustedProjects,
 };
 #[cfg(feature = "catalog")]
@@ -25,7 +25,6 @@ use midex_domain::{
     check::ServerCapabilities,
     error::{Code, Error, Result},
     limits,
-    span::HumanDuration,
 };
 use midex_engine::{PruneRule, Secrets};
 use midex_registry::{DefinitionPlaces, LiveDefinitions, Registry, WorkflowBuilder, find_user_dir};
@@ -286,16 +285,6 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|_| format!("`{text}` is not a duration: write 250ms, 10s, 5m or 24h"))?;
     Duration::try_from(duration).map_err(|_| format!("`{text}` is negative"))
-}
-
-/// Parses how often a backup is made: as in a definition, so also in days.
-pub fn parse_backup_interval(text: &str) -> Result<Duration, String> {
-    let every = text.parse::<HumanDuration>().map(HumanDuration::duration);
-    let every = every.map_err(|_| format!("`{text}` is not a duration: write 12h, 1d or 7d"))?;
-    if every >= limits::BACKUP_EVERY_MIN {
-        return Ok(every);
-    }
-    Err(format!("the time between two backups is at least {:?}", limits::BACKUP_EVERY_MIN))
 }
 
 /// Parses the lifetime of tokens, and checks that it is within its limits.

@@ -146,8 +146,8 @@ pub const EVENTS_WARNED: u64 = 10_000;
 pub const FILE_BYTES_WARNED: u64 = 10 << 30;
 /// Time for which one call removes executions; further calls remove the rest.
 pub const PRUNE_CALL_MAX: Duration = Duration::from_secs(5);
-/// Smallest age at which a retention removes executions.
-pub const RETENTION_AGE_MIN: Duration = Duration::from_secs(60);
+/// Smallest age at which a retention removes executions, and smallest value of `--backup-every`.
+pub const AGE_MIN: Duration = Duration::from_secs(60);
 /// How often the retention is applied.
 pub const RETENTION_EVERY: Duration = Duration::from_secs(60);
 /// How long a deleted execution is known as deleted, and its id cannot be used again.
@@ -164,8 +164,6 @@ pub const BACKUP_SLICE: Duration = Duration::from_millis(10);
 pub const BACKUP_PAUSE_FACTOR: u32 = 4;
 /// Longest pause of a backup.
 pub const BACKUP_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Smallest value of `--backup-every`.
-pub const BACKUP_EVERY_MIN: Duration = Duration::from_secs(60);
 /// How often a server looks whether a backup is due.
 pub const BACKUP_LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Default number of backups that are kept, as set by `--backup-keep`.

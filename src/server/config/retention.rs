@@ -13,25 +13,27 @@ use midex_engine::PruneRule;
 pub fn parse_retention_rule(text: &str) -> Result<PruneRule, String> {
     let mut rule = PruneRule::default();
     for part in text.split_whitespace() {
-        let (name, value) = part.split_once('=').ok_or_else(|| expected_rule(part))?;
-        match name {
-            "state" => {
+        match part.split_once('=').unwrap_or_default() {
+            ("state", value) => {
                 let state = State::parse(value).filter(|state| state.is_final());
-                rule.state = Some(state.ok_or_else(|| {
-                    format!("`{value}` is no state in which an execution has ended")
-                })?);
+                let unknown = || format!("`{value}` is no state in which an execution has ended");
+                rule.state = Some(state.ok_or_else(unknown)?);
             }
-            "workflow" => {
+            ("workflow", value) => {
                 let name = WorkflowName::parse(value).map_err(|error| error.to_string())?;
                 rule.workflow = Some(name);
             }
-            "older-than" => rule.older_than = Some(parse_age(value)?),
-            "keep-last" => {
+            ("older-than", value) => rule.older_than = Some(parse_age("older-than", value)?),
+            ("keep-last", value) => {
                 let kept = value.parse().ok().filter(|kept| *kept > 0);
                 let kept = kept.ok_or_else(|| format!("`{value}` is no whole number from 1 on"))?;
                 rule.keep_last = Some(kept);
             }
-            _ => return Err(expected_rule(part)),
+            _ => {
+                return Err(format!(
+                    "`{part}` is no part of a rule: write older-than=30d, keep-last=100, state=failed or workflow=NAME"
+                ));
+            }
         }
     }
     if rule.older_than.is_none() && rule.keep_last.is_none() {
@@ -40,18 +42,19 @@ pub fn parse_retention_rule(text: &str) -> Result<PruneRule, String> {
     Ok(rule)
 }
 
-fn parse_age(value: &str) -> Result<Duration, String> {
-    let age = value.parse::<HumanDuration>()?.duration();
-    if age < limits::RETENTION_AGE_MIN {
-        return Err(format!("older-than is at least {:?}", limits::RETENTION_AGE_MIN));
-    }
-    Ok(age)
+/// Parses how often a backup is made.
+///
+/// # Errors
+/// The rule that the text breaks, as a sentence.
+pub fn parse_backup_interval(text: &str) -> Result<Duration, String> {
+    parse_age("backup-every", text)
 }
 
-fn expected_rule(part: &str) -> String {
-    format!(
-        "`{part}` is no part of a rule: write older-than=30d, keep-last=100, state=failed or workflow=NAME"
-    )
+/// Parses a duration as in a definition, so also in days, of at least [`limits::AGE_MIN`].
+fn parse_age(name: &str, text: &str) -> Result<Duration, String> {
+    let age = text.parse::<HumanDuration>()?.duration();
+    let is_long = age >= limits::AGE_MIN;
+    is_long.then_some(age).ok_or_else(|| format!("{name} is at least {:?}", limits::AGE_MIN))
 }
 
 /// Puts the rules in the order in which they decide: one about a workflow before one about a state, and the general one last.
