@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 
 use midex_domain::{
     clock::{Clock as _, SteadyClock},
-    error::{Code, Error, Result},
+    error::Result,
 };
 use midex_server::{
     app::{BackupReport, compact_store, restore_store},
     config::Config,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     EXIT_OK, Output,
+    bundle::absolute_path,
     link::{ServerLink, parse_reply},
-    value::format_number,
+    value::{format_bytes, format_number},
     visible::replace_hidden_chars,
 };
 
@@ -40,22 +41,19 @@ pub(super) struct RestoreArgs {
 }
 
 pub(super) async fn back_up(args: BackupArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
-    let file = std::path::absolute(&args.file).map_err(|error| {
-        Error::new(Code::FileUnusable, "the working directory cannot be used").with_source(error)
-    })?;
+    let file = absolute_path(&args.file)?;
     let mut link = ServerLink::new(config);
     let answer = link.call_once("store.back_up", json!({ "file": file })).await;
     link.close_and_log().await;
     let reply = answer?;
     let BackupReport { path, bytes, executions } = parse_reply(reply.clone())?;
-    let size = format_size(bytes);
+    let size = format_bytes(bytes);
     let text = format!(
         "{} has {} in {size}\n",
         shown(&path),
         format_number(executions, "execution", "executions")
     );
-    out.print(|| reply, || text)?;
-    Ok(EXIT_OK)
+    out.print(|| reply, || text).map(|()| EXIT_OK)
 }
 
 pub(super) fn restore(args: &RestoreArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
@@ -68,8 +66,7 @@ pub(super) fn restore(args: &RestoreArgs, config: &Config, mut out: Output<'_>) 
         let kept = kept.map(|kept| format!("the store that was there is kept as {kept}\n"));
         format!("{path} has {executions} again\n") + &kept.unwrap_or_default()
     };
-    out.print(|| json!(restored), text)?;
-    Ok(EXIT_OK)
+    out.print(|| json!(restored), text).map(|()| EXIT_OK)
 }
 
 pub(super) fn compact(config: &Config, mut out: Output<'_>) -> Result<u8> {
@@ -78,25 +75,13 @@ pub(super) fn compact(config: &Config, mut out: Output<'_>) -> Result<u8> {
     let text = || {
         let path = shown(&compaction.path);
         if after >= before {
-            return format!("{path} has {}, and cannot be made smaller\n", format_size(after));
+            return format!("{path} has {}, and cannot be made smaller\n", format_bytes(after));
         }
-        format!("{path} has {} instead of {}\n", format_size(after), format_size(before))
+        format!("{path} has {} instead of {}\n", format_bytes(after), format_bytes(before))
     };
-    let json = || -> Value { json!(compaction) };
-    out.print(json, text)?;
-    Ok(EXIT_OK)
+    out.print(|| json!(compaction), text).map(|()| EXIT_OK)
 }
 
 fn shown(path: &Path) -> String {
     replace_hidden_chars(&path.display().to_string())
-}
-
-/// A size for people, in the largest unit of which it has at least ten.
-fn format_size(bytes: u64) -> String {
-    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let unit = units.iter().find(|(_, shift)| bytes >> shift >= 10);
-    unit.map_or_else(
-        || format!("{bytes} bytes"),
-        |(name, shift)| format!("{} {name}", bytes >> shift),
-    )
 }

@@ -14,7 +14,7 @@ use super::{
     execution_id::run_with_execution,
     link::{ServerLink, remove_nulls},
     screen::one_line,
-    value::list_items,
+    value::{format_number, list_items, text_field},
     visible::replace_hidden_chars,
 };
 use midex_domain::{
@@ -63,8 +63,8 @@ pub(super) async fn export(args: ExportArgs, config: &Config, mut out: Output<'_
     link.close_and_log().await;
     let mut reply = reply?;
     reply["path"] = json!(path);
-    let count = reply["executions"].as_u64().and_then(|count| usize::try_from(count).ok());
-    let count = format_count(count.unwrap_or_default(), "execution");
+    let count = reply["executions"].as_u64().unwrap_or_default();
+    let count = format_number(count, "execution", "executions");
     let path = replace_hidden_chars(&args.output.to_string_lossy());
     out.print(|| reply, || format!("Exported {count} to {path}\n")).map(|()| EXIT_OK)
 }
@@ -103,7 +103,7 @@ pub(super) async fn import(
 }
 
 /// The absolute path, because the process that owns the store may have another working directory.
-fn absolute_path(path: &Path) -> Result<PathBuf> {
+pub(super) fn absolute_path(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|error| {
         let name = path.display().to_string();
         let message = format!("`{name}` cannot be used: {}", describe_io_error(&error));
@@ -115,8 +115,8 @@ fn describe_import(reply: &Value, flags: &str) -> String {
     let rows = list_items(&reply["imported"]);
     let mut text = format!("Imported {}, read-only:\n", format_count(rows.len(), "execution"));
     for row in rows {
-        let field = |name: &str| one_line(row[name].as_str().unwrap_or_default());
-        let (id, workflow, state) = (field("execution_id"), field("workflow"), field("state"));
+        let [id, workflow, state] =
+            ["execution_id", "workflow", "state"].map(|name| text_field(row, name));
         let _ = writeln!(text, "  {id} ({workflow}, {state})");
         for effect in list_items(&row["effects"]).iter().filter_map(Value::as_str) {
             let _ = writeln!(text, "    a fork of it {}", one_line(effect));

@@ -1,6 +1,6 @@
 //! `midex delete`, `prune` and `stats`.
 
-use std::{fmt::Write as _, time::Duration};
+use std::fmt::Write as _;
 
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::{
     list::parse_positive_number,
     question::{ask_yes_or_no, can_ask_person},
     screen::Screen,
-    value::{format_duration, format_number},
+    value::{format_bytes, format_duration, format_number},
     visible::replace_hidden_chars,
 };
 use midex_domain::{
@@ -22,7 +22,7 @@ use midex_domain::{
     span::HumanDuration,
 };
 use midex_server::{
-    app::{PruneProgress, StoreFigures},
+    app::{PruneProgress, StoreStats},
     config::Config,
 };
 
@@ -38,8 +38,8 @@ pub(super) struct DeleteArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct PruneArgs {
     /// Only executions that ended longer ago than this, as 30d or 12h
-    #[arg(long, value_name = "DURATION", value_parser = parse_age)]
-    older_than: Option<Duration>,
+    #[arg(long, value_name = "DURATION")]
+    older_than: Option<HumanDuration>,
     /// Only executions in this state
     #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(final_states()))]
     state: Option<String>,
@@ -64,17 +64,12 @@ pub(super) struct PruneArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct StatsArgs {
     /// Also estimate what removing executions that ended longer ago than this would free
-    #[arg(long, value_name = "DURATION", value_parser = parse_age)]
-    older_than: Option<Duration>,
+    #[arg(long, value_name = "DURATION")]
+    older_than: Option<HumanDuration>,
 }
 
 fn final_states() -> Vec<&'static str> {
     State::ALL.iter().filter(|state| state.is_final()).map(|state| state.as_str()).collect()
-}
-
-/// Parses an age: `30d`, `12h`.
-fn parse_age(text: &str) -> std::result::Result<Duration, String> {
-    text.parse::<HumanDuration>().map(HumanDuration::duration)
 }
 
 /// Deletes executions that have ended, one after the other, and says which.
@@ -120,7 +115,7 @@ pub(super) async fn prune(args: PruneArgs, config: &Config, mut out: Output<'_>)
         "project": args.all_projects.then_some("*"),
         "state": args.state,
         "workflow_name": args.workflow,
-        "older_than_s": args.older_than.map(|age| age.as_secs()),
+        "older_than_s": args.older_than.map(|age| age.duration().as_secs()),
         "keep_last": args.keep_last,
     }));
     let mut plan_call = rule.clone();
@@ -189,18 +184,19 @@ fn describe_removal(plan: &PruneProgress, is_of_all_projects: bool) -> String {
 /// Prints the figures of the store.
 pub(super) async fn stats(args: StatsArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let mut link = ServerLink::new(config);
-    let arguments =
-        remove_nulls(json!({ "older_than_s": args.older_than.map(|age| age.as_secs()) }));
+    let arguments = remove_nulls(
+        json!({ "older_than_s": args.older_than.map(|age| age.duration().as_secs()) }),
+    );
     let reply = link.call("store.stats", arguments).await;
     link.close_and_log().await;
     let reply = reply?;
-    let figures: StoreFigures = parse_reply(reply.clone())?;
+    let figures: StoreStats = parse_reply(reply.clone())?;
     out.print(|| reply, || figures_text(&figures, args.older_than)).map(|()| EXIT_OK)
 }
 
-fn figures_text(figures: &StoreFigures, age: Option<Duration>) -> String {
+fn figures_text(figures: &StoreStats, age: Option<HumanDuration>) -> String {
     let mut text = String::new();
-    let file_bytes = format_bytes(figures.file_bytes);
+    let file_bytes = format_bytes(figures.sizes.file_bytes);
     let _ = writeln!(
         text,
         "{}, {file_bytes} on disk",
@@ -226,19 +222,18 @@ fn figures_text(figures: &StoreFigures, age: Option<Duration>) -> String {
         text.push('\n');
     }
     text.push('\n');
-    let table_width = column_width(figures.tables.iter().map(|table| table.name.as_str()));
-    for table in &figures.tables {
+    let table_width = column_width(figures.sizes.tables.iter().map(|table| table.name.as_str()));
+    for table in &figures.sizes.tables {
         let bytes = format_bytes(table.bytes);
         let entries = format_number(table.entries, "entry", "entries");
         let _ = writeln!(text, "{:<table_width$}  {bytes:>10}  {entries}", table.name);
     }
     if let (Some(age), Some(older), Some(bytes)) = (age, figures.older, figures.older_bytes) {
-        let age = HumanDuration::from_duration(age);
         let bytes = format_bytes(bytes);
         let _ = writeln!(
             text,
             "\n{} ended more than {age} ago: `midex prune --all-projects --older-than {age}` would free about {bytes}",
-            format_count(older, "execution"),
+            format_number(older, "execution", "executions"),
         );
     }
     for long in &figures.long_executions {
@@ -249,7 +244,7 @@ fn figures_text(figures: &StoreFigures, age: Option<Duration>) -> String {
             long.revision
         );
     }
-    if figures.file_bytes >= limits::FILE_BYTES_WARNED {
+    if figures.sizes.file_bytes >= limits::FILE_BYTES_WARNED {
         text.push_str("\nThe store is large: `midex prune` removes executions, and `midex compact` gives the room back\n");
     }
     Screen::stdout().indent_block(None, "", text.trim_end())
@@ -257,16 +252,4 @@ fn figures_text(figures: &StoreFigures, age: Option<Duration>) -> String {
 
 fn column_width<'a>(cells: impl Iterator<Item = &'a str>) -> usize {
     cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
-}
-
-/// A size in the largest unit that leaves a number of at least one.
-pub(super) fn format_bytes(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    match UNITS.iter().find(|(_, size)| bytes >= *size) {
-        Some((unit, size)) => {
-            let tenths = bytes.saturating_mul(10) / size;
-            format!("{}.{} {unit}", tenths / 10, tenths % 10)
-        }
-        None => format!("{bytes} B"),
-    }
 }

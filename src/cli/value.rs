@@ -7,6 +7,18 @@ use serde_json::Value;
 use super::{screen::one_line, visible::is_hidden};
 use midex_domain::{event::OutputFailure, view::StatusView};
 
+/// A size in the largest unit that leaves a number of at least one.
+pub(super) fn format_bytes(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match UNITS.iter().find(|(_, size)| bytes >= *size) {
+        Some((unit, size)) => {
+            let tenths = bytes.saturating_mul(10) / size;
+            format!("{}.{} {unit}", tenths / 10, tenths % 10)
+        }
+        None => format!("{bytes} B"),
+    }
+}
+
 /// A value in one line: only its summary, if it has one.
 pub(super) fn one_line_summary(value: &Value) -> String {
     match value {

@@ -74,7 +74,7 @@ pub use self::{
     removal::{Cleanup, Retention},
     secrets::Secrets,
     start::StartRequest,
-    stats::{DurationStats, StoreStats},
+    stats::{LongExecution, StoreStats, WorkflowStats},
     turn::{LastTransition, TurnState},
 };
 use crate::{

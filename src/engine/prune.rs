@@ -87,11 +87,11 @@ impl Engine {
             let Some((index, rule)) = rule else {
                 return;
             };
+            let ended_at = summary.ended_at();
             let place = seen_by_workflow.entry((index, summary.workflow)).or_default();
             let (place_in_workflow, place_in_all) = (*place, seen[index]);
             *place += 1;
             seen[index] += 1;
-            let ended_at = summary.completed_at.unwrap_or(summary.updated_at);
             let is_removed = rule.has_condition()
                 && rule.older_than.is_none_or(|age| now.since(ended_at) > age)
                 && rule.keep_last.is_none_or(|kept| place_in_workflow >= kept)

@@ -2,92 +2,118 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::Engine;
 use crate::store::{ExecutionSummary, ListQuery, StoreSizes};
-use midex_domain::{ExecutionId, State, WorkflowName, error::Result, limits};
+use midex_domain::{State, WorkflowName, error::Result, limits};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// The figures of a store.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StoreStats {
-    /// The number of executions by workflow and state, children included.
-    pub executions: BTreeMap<(WorkflowName, State), u64>,
-    /// How long the latest completed executions took, by workflow.
-    pub durations: BTreeMap<WorkflowName, DurationStats>,
+    /// The sizes of the files and tables.
+    #[serde(flatten)]
+    pub sizes: StoreSizes,
+    /// The number of executions, children included.
+    pub executions: u64,
+    /// By workflow.
+    pub workflows: Vec<WorkflowStats>,
     /// The number of executions that were started in the last [`limits::GROWTH_DAYS`] days, and are still there.
     pub started_lately: u64,
-    /// The executions with [`limits::EVENTS_WARNED`] transitions or more, each with their number; the first ones found.
-    pub long_executions: Vec<(ExecutionId, u64)>,
-    /// The sizes of the tables.
-    pub sizes: StoreSizes,
+    /// By how many bytes they let the store grow in a day, with the average size of an execution.
+    pub growth_bytes_a_day: u64,
+    /// The executions that ended longer ago than was asked for, without their children.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub older: Option<u64>,
+    /// What removing them would free, with the average size of an execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub older_bytes: Option<u64>,
+    /// The executions with [`limits::EVENTS_WARNED`] transitions or more; the first ones found.
+    pub long_executions: Vec<LongExecution>,
 }
 
-/// How long executions of a workflow took, in milliseconds: of the latest [`limits::DURATIONS_MAX`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DurationStats {
-    /// The number of executions that are counted.
-    pub executions: u64,
-    /// Half of them took at most this long.
-    pub p50_ms: u64,
-    /// 95 in 100 of them took at most this long.
-    pub p95_ms: u64,
+/// The figures of a workflow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkflowStats {
+    /// Its name.
+    pub workflow_name: String,
+    /// The number of its executions by state.
+    pub states: BTreeMap<String, u64>,
+    /// How long half of the latest completed ones took at most: of [`limits::DURATIONS_MAX`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50_ms: Option<u64>,
+    /// How long 95 in 100 of them took at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95_ms: Option<u64>,
 }
 
-impl StoreStats {
-    /// The number of all executions.
-    pub fn total(&self) -> u64 {
-        self.executions.values().sum()
-    }
-
-    /// The average size of an execution in bytes, with everything that is stored for it.
-    pub fn bytes_per_execution(&self) -> u64 {
-        self.sizes.stored_bytes().checked_div(self.total()).unwrap_or_default()
-    }
+/// An execution with so many transitions that it is slow to read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LongExecution {
+    /// The execution.
+    pub execution_id: String,
+    /// The number of its transitions.
+    pub revision: u64,
 }
 
-impl DurationStats {
-    fn from_durations(mut durations: Vec<u64>) -> Self {
+impl WorkflowStats {
+    fn new(name: &WorkflowName, states: BTreeMap<String, u64>, mut durations: Vec<u64>) -> Self {
         durations.sort_unstable();
         let percentile = |share: usize| {
             let rank = (durations.len() * share).div_ceil(100).max(1) - 1;
-            durations.get(rank).copied().unwrap_or_default()
+            durations.get(rank).copied()
         };
-        Self { executions: durations.len() as u64, p50_ms: percentile(50), p95_ms: percentile(95) }
+        let (p50_ms, p95_ms) = (percentile(50), percentile(95));
+        Self { workflow_name: name.to_string(), states, p50_ms, p95_ms }
     }
 }
 
 impl Engine {
-    /// Counts the executions, and measures the tables. Reads much of a large store. An execution that moves during the count
-    /// may be counted twice or not at all.
+    /// Counts the executions, also those that ended longer ago than `age`, and measures the tables. Reads much of a large
+    /// store. An execution that moves during the count may be counted twice or not at all.
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn stats(&self) -> Result<StoreStats> {
-        let mut stats = StoreStats::default();
-        let mut durations = BTreeMap::<WorkflowName, Vec<u64>>::new();
-        let growth_since = self.shared.clock.now().minus(DAY * limits::GROWTH_DAYS);
+    pub async fn stats(&self, age: Option<Duration>) -> Result<StoreStats> {
+        let now = self.shared.clock.now();
+        let growth_since = now.minus(DAY * limits::GROWTH_DAYS);
+        let mut stats = StoreStats { older: age.map(|_| 0), ..StoreStats::default() };
+        let mut workflows = BTreeMap::<WorkflowName, (BTreeMap<String, u64>, Vec<u64>)>::new();
         self.visit_summaries(ListQuery::default(), |summary| {
+            stats.executions += 1;
             stats.started_lately += u64::from(summary.started_at >= growth_since);
-            let has_room = stats.long_executions.len() < limits::LIST_LIMIT_DEFAULT;
-            if summary.revision >= limits::EVENTS_WARNED && has_room {
-                stats.long_executions.push((summary.id, summary.revision));
+            if let (Some(age), Some(older)) = (age, &mut stats.older) {
+                let is_older = summary.is_over && now.since(summary.ended_at()) > age;
+                *older += u64::from(is_older && !summary.is_child);
+            }
+            if summary.revision >= limits::EVENTS_WARNED
+                && stats.long_executions.len() < limits::LIST_LIMIT_DEFAULT
+            {
+                let execution_id = summary.id.to_string();
+                let revision = summary.revision;
+                stats.long_executions.push(LongExecution { execution_id, revision });
             }
             let ended_at = summary.completed_at.filter(|_| summary.state == State::Completed);
-            if let Some(ended_at) = ended_at {
-                let durations = durations.entry(summary.workflow.clone()).or_default();
-                if durations.len() < limits::DURATIONS_MAX {
-                    let duration = ended_at.since(summary.started_at).as_millis();
-                    durations.push(u64::try_from(duration).unwrap_or(u64::MAX));
-                }
+            let (states, durations) = workflows.entry(summary.workflow).or_default();
+            *states.entry(summary.state.to_string()).or_default() += 1;
+            if let Some(ended_at) = ended_at.filter(|_| durations.len() < limits::DURATIONS_MAX) {
+                let duration = ended_at.since(summary.started_at).as_millis();
+                durations.push(u64::try_from(duration).unwrap_or(u64::MAX));
             }
-            *stats.executions.entry((summary.workflow, summary.state)).or_default() += 1;
         })
         .await?;
-        let durations = durations.into_iter();
-        stats.durations =
-            durations.map(|(name, all)| (name, DurationStats::from_durations(all))).collect();
+        let workflows = workflows.into_iter();
+        stats.workflows = workflows
+            .map(|(name, (states, durations))| WorkflowStats::new(&name, states, durations))
+            .collect();
         stats.sizes = self.shared.store.sizes().await?;
+        let bytes: u64 = stats.sizes.tables.iter().map(|table| table.bytes).sum();
+        let average = bytes.checked_div(stats.executions).unwrap_or_default();
+        stats.growth_bytes_a_day = stats.started_lately * average / u64::from(limits::GROWTH_DAYS);
+        stats.older_bytes = stats.older.map(|count| count * average);
         Ok(stats)
     }
 

@@ -49,7 +49,7 @@ pub use self::{
     options::{Environment, Options},
     orchestrator::ThreadPrompt,
     question::UserQuestion,
-    records::{PruneProgress, StoreFigures},
+    records::PruneProgress,
     turn::{ExecutionTurn, Turn},
     write::{WithReferences, WorkflowReference},
 };

@@ -115,10 +115,9 @@ async fn an_execution_goes_with_what_it_alone_named(store: Arc<dyn Store>, sweep
     let_the_sweep_run(limits::TOMBSTONE_KEPT).await;
     assert_eq!(store.load_tombstone(&id("one")).await.expect("a read"), None);
     engine.start(again()).await.expect("a start under an id that is free again");
-    let stats = engine.stats().await.expect("figures");
-    let counts: Vec<_> =
-        stats.executions.iter().map(|((_, state), count)| (*state, *count)).collect();
-    assert_eq!(counts, [(State::Running, 1), (State::Completed, 1)]);
+    let stats = engine.stats(None).await.expect("figures");
+    let counts: Vec<_> = stats.workflows.iter().flat_map(|workflow| &workflow.states).collect();
+    assert_eq!(counts, [(&"completed".to_owned(), &1), (&"running".to_owned(), &1)]);
     engine.stop().await.expect("a stop");
 }
 

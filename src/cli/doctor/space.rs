@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::CheckResult;
-use crate::records::format_bytes;
+use crate::value::format_bytes;
 use midex_domain::limits;
 use midex_server::{app::STORE_FILE, config::Config};
 

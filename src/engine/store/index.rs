@@ -84,6 +84,11 @@ impl ExecutionSummary {
         self.state.is_final() || self.is_imported
     }
 
+    /// When it ended, if it has.
+    pub fn ended_at(&self) -> Timestamp {
+        self.completed_at.unwrap_or(self.updated_at)
+    }
+
     /// The terms under which it is found. Only roots have the term of their project, since lists of a project show roots.
     fn terms(&self) -> Vec<u64> {
         let project = self.project.as_deref().filter(|_| !self.is_child);

@@ -12,7 +12,7 @@ use midex_domain::{
     error::{Error, Result, format_count},
     limits,
 };
-use midex_server::app::{App, PruneProgress, PruneRule, StoreFigures, parse_workflow};
+use midex_server::app::{App, PruneProgress, PruneRule, StoreStats, parse_workflow};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct DeleteArguments {
@@ -37,8 +37,9 @@ pub(super) async fn confirm_delete(
         return Ok(None);
     }
     let id = parse_execution_id(&arguments.execution_id)?;
-    let execution = app.preview_deletion(&id).await?;
-    let children = match execution.child_count {
+    let family = app.load_deletable_family(&id).await?;
+    let execution = &family[0].execution;
+    let children = match family.len() - 1 {
         0 => String::new(),
         count => format!(" and {}", format_count(count, "child execution")),
     };
@@ -46,7 +47,8 @@ pub(super) async fn confirm_delete(
         key: format!("execution.delete:{id}"),
         message: format!(
             "Delete the execution `{id}` of `{}`, which is {}, with its history and artifacts{children} for good?",
-            execution.workflow_name, execution.state
+            execution.workflow(),
+            execution.state()
         ),
         error_context: vec![("execution_id", id.to_string())],
         fallback: ConfirmationFallback::Refuse,
@@ -97,6 +99,6 @@ pub(super) struct StatsArguments {
     older_than_s: Option<u64>,
 }
 
-pub(super) async fn stats(app: &App, arguments: StatsArguments) -> Result<StoreFigures> {
-    app.figures(arguments.older_than_s.map(Duration::from_secs)).await
+pub(super) async fn stats(app: &App, arguments: StatsArguments) -> Result<StoreStats> {
+    app.stats(arguments.older_than_s.map(Duration::from_secs)).await
 }
