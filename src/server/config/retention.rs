@@ -61,38 +61,3 @@ fn parse_age(name: &str, text: &str) -> Result<Duration, String> {
 pub fn sort_retention_rules(rules: &mut [PruneRule]) {
     rules.sort_by_key(|rule| (rule.workflow.is_none(), rule.state.is_none()));
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules_are_parsed_with_their_limits() {
-        let rule =
-            parse_retention_rule("state=failed  older-than=90d keep-last=5").expect("a rule");
-        assert_eq!(rule.state, Some(State::Failed));
-        assert_eq!(rule.older_than, Some(Duration::from_secs(90 * 86_400)));
-        assert_eq!((rule.keep_last, rule.workflow), (Some(5), None));
-        for wrong in [
-            "",
-            "state=failed",
-            "state=running keep-last=1",
-            "keep-last=0",
-            "older-than=59s",
-            "older-than=soon",
-            "workflow= keep-last=1",
-            "keep=1",
-        ] {
-            assert!(parse_retention_rule(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn the_rule_about_the_smallest_part_decides() {
-        let parse = |text| parse_retention_rule(text).expect("a rule");
-        let mut rules =
-            ["keep-last=1", "state=failed keep-last=2", "workflow=w keep-last=3"].map(parse);
-        sort_retention_rules(&mut rules);
-        assert_eq!(rules.map(|rule| rule.keep_last), [Some(3), Some(2), Some(1)]);
-    }
-}
