@@ -9,7 +9,7 @@ use super::parse_execution_id;
 use crate::elicitation::{Confirmation, ConfirmationFallback};
 use midex_domain::{
     State,
-    error::{Error, Result, format_count},
+    error::{Result, format_count},
     limits,
 };
 use midex_server::app::{App, PruneProgress, PruneRule, StoreStats, parse_workflow};
@@ -67,7 +67,8 @@ pub(super) async fn delete(app: &App, arguments: DeleteArguments) -> Result<Exec
 pub(super) struct PruneArguments {
     /// Directory of another, or *
     project: Option<String>,
-    state: Option<String>,
+    #[schemars(with = "Option<String>")]
+    state: Option<State>,
     workflow_name: Option<String>,
     /// Only what ended longer ago than so many seconds
     older_than_s: Option<u64>,
@@ -78,13 +79,9 @@ pub(super) struct PruneArguments {
 }
 
 pub(super) async fn prune(app: &App, arguments: PruneArguments) -> Result<PruneProgress> {
-    let state = arguments.state.map(|text| {
-        let unknown = || Error::argument_rule("/state", "enum", "there is no such state");
-        State::parse(&text).ok_or_else(unknown)
-    });
     let rule = PruneRule {
         project: app.project_filter(arguments.project),
-        state: state.transpose()?,
+        state: arguments.state,
         workflow: arguments.workflow_name.map(|name| parse_workflow(&name)).transpose()?,
         older_than: Some(Duration::from_secs(arguments.older_than_s.unwrap_or_default())),
         keep_last: arguments.keep_last,

@@ -107,14 +107,15 @@ async fn back_up_if_due(
     now: Timestamp,
     schedule: &BackupSchedule,
 ) -> Result<Option<BackupReport>> {
-    let made = list_backups(schedule, now).await?;
-    let is_due = made.last().is_none_or(|(last, _)| now.since(*last) >= schedule.every);
+    let list = || list_backups(&schedule.directory, now);
+    let to_error = |error: io::Error| unusable_file_error(&schedule.directory, &error);
+    let last = list().map_err(to_error)?.pop();
     let mut backup = None;
-    if is_due {
+    if last.is_none_or(|(last, _)| now.since(last) >= schedule.every) {
         let name = format!("{BACKUP_PREFIX}{}{BACKUP_SUFFIX}", now.to_file_name());
         backup = Some(engine.back_up(schedule.directory.join(name)).await?);
     }
-    let made = list_backups(schedule, now).await?;
+    let made = list().map_err(to_error)?;
     let superseded = made.len().saturating_sub(schedule.keep);
     for (_, path) in &made[..superseded] {
         fs::remove_file(path).map_err(|error| unusable_file_error(path, &error))?;
@@ -127,27 +128,17 @@ const BACKUP_SUFFIX: &str = ".redb";
 
 /// The backups of the schedule up to now, the oldest first. Other files are ignored. The directory is created if it is
 /// missing.
-async fn list_backups(
-    schedule: &BackupSchedule,
-    now: Timestamp,
-) -> Result<Vec<(Timestamp, PathBuf)>> {
-    let directory = schedule.directory.clone();
-    let list = move || {
-        DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-        let mut backups = Vec::new();
-        for entry in fs::read_dir(&directory)? {
-            let name = entry?.file_name();
-            let made_at = name.to_str().and_then(|name| {
-                let time = name.strip_prefix(BACKUP_PREFIX)?.strip_suffix(BACKUP_SUFFIX)?;
-                Timestamp::parse_file_name(time).filter(|made_at| *made_at <= now)
-            });
-            backups.extend(made_at.map(|made_at| (made_at, directory.join(name))));
-        }
-        backups.sort_unstable();
-        Ok(backups)
-    };
-    let listed = tokio::task::spawn_blocking(list).await;
-    let to_error = |error| Error::internal("listing the backups panicked").with_source(error);
-    let listed: io::Result<_> = listed.map_err(to_error)?;
-    listed.map_err(|error| unusable_file_error(&schedule.directory, &error))
+fn list_backups(directory: &Path, now: Timestamp) -> io::Result<Vec<(Timestamp, PathBuf)>> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let mut backups = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let made_at = name.to_str().and_then(|name| {
+            let time = name.strip_prefix(BACKUP_PREFIX)?.strip_suffix(BACKUP_SUFFIX)?;
+            Timestamp::parse_file_name(time).filter(|made_at| *made_at <= now)
+        });
+        backups.extend(made_at.map(|made_at| (made_at, directory.join(name))));
+    }
+    backups.sort_unstable();
+    Ok(backups)
 }
