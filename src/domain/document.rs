@@ -3,10 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, SeqAccess, Visitor},
-};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -63,32 +60,23 @@ impl Serialize for Digest {
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        if deserializer.is_human_readable() {
-            deserializer.deserialize_any(DigestVisitor)
-        } else {
-            <[u8; 32]>::deserialize(deserializer).map(Self)
+        if !deserializer.is_human_readable() {
+            return <[u8; 32]>::deserialize(deserializer).map(Self);
+        }
+        match DigestJson::deserialize(deserializer)? {
+            DigestJson::Numbers(bytes) => Ok(Self(bytes)),
+            DigestJson::Digits(text) => Self::parse(&text)
+                .ok_or_else(|| de::Error::custom("a digest has 64 hexadecimal digits")),
         }
     }
 }
 
-/// Reads a digest of a JSON text. Contents that earlier versions stored have lists of 32 numbers.
-struct DigestVisitor;
-
-impl<'de> Visitor<'de> for DigestVisitor {
-    type Value = Digest;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("64 hexadecimal digits")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Digest, E> {
-        Digest::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, sequence: A) -> Result<Digest, A::Error> {
-        let bytes = <[u8; 32]>::deserialize(de::value::SeqAccessDeserializer::new(sequence));
-        bytes.map(Digest)
-    }
+/// A digest in a JSON text. Contents that earlier versions stored have lists of 32 numbers.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum DigestJson {
+    Digits(String),
+    Numbers([u8; 32]),
 }
 
 /// Writes at most 32 bytes as two hexadecimal digits each, in one piece.
