@@ -6,10 +6,10 @@ use std::ops::Bound;
 use redb::{ReadOnlyTable, ReadTransaction, Value};
 
 use super::{
-    ExaminationProgress, ExaminedPortion, LoadedExecution,
+    ExaminationProgress, ExaminedPortion, ExecutionSummary, LoadedExecution,
     fault::redb_error,
     index, reader,
-    record::damaged_database_error,
+    record::{self, damaged_database_error},
     shared::SharedStore,
     tables::{
         CONTENT_TABLE, EXECUTIONS_TABLE, JOURNAL_TABLE, OPEN_TABLE, SUMMARIES_TABLE,
@@ -198,7 +198,7 @@ fn find_misplaced_key(
     let summaries = open_if_present(transaction, SUMMARIES_TABLE)?;
     let summary = summaries.as_ref().map(|summaries| summaries.get(last_key)).transpose();
     let summary = summary.map_err(redb_error)?.flatten();
-    let summary = summary.and_then(|bytes| index::decode_summary(bytes.value()).ok());
+    let summary = summary.and_then(|bytes| record::decode::<ExecutionSummary>(bytes.value()).ok());
     Ok(summary.is_none_or(|summary| summary.id != *id).then_some(last_key))
 }
 
@@ -210,7 +210,7 @@ fn read_ids_after<V: Value + 'static>(
     let lower_bound = after.map_or(Bound::Unbounded, |id| Bound::Excluded(id.as_str()));
     let range = table.range::<&str>((lower_bound, Bound::Unbounded)).map_err(redb_error)?;
     let ids = range.take(limits::EXAMINED_IDS_MAX);
-    ids.map(|entry| super::record::parse_indexed_id(entry.map_err(redb_error)?.0.value())).collect()
+    ids.map(|entry| record::parse_indexed_id(entry.map_err(redb_error)?.0.value())).collect()
 }
 
 /// The last of the ids, if more may follow.

@@ -92,33 +92,27 @@ impl ExecutionSummary {
     /// The terms under which it is found. Only roots have the term of their project, since lists of a project show roots.
     fn terms(&self) -> Vec<u64> {
         let project = self.project.as_deref().filter(|_| !self.is_child);
-        let labels = self.labels.iter().map(|(name, value)| label_term(name, value));
-        let mut terms = vec![state_term(self.state), workflow_term(&self.workflow)];
-        terms.extend(project.map(project_term));
-        terms.extend(labels);
-        terms
+        build_terms(Some(self.state), Some(&self.workflow), project, &self.labels)
     }
 }
 
-pub(super) fn state_term(state: State) -> u64 {
-    term("state", state.as_str())
-}
-
-pub(super) fn workflow_term(workflow: &WorkflowName) -> u64 {
-    term("workflow", workflow.as_str())
-}
-
-pub(super) fn project_term(project: &str) -> u64 {
-    term("project", project)
-}
-
-pub(super) fn label_term(name: &str, value: &str) -> u64 {
-    term("label", &format!("{name}={value}"))
+/// The terms of all that is given.
+pub(super) fn build_terms(
+    state: Option<State>,
+    workflow: Option<&WorkflowName>,
+    project: Option<&str>,
+    labels: &Labels,
+) -> Vec<u64> {
+    let labels = labels.iter().map(|(name, value)| hash_term("label", &format!("{name}={value}")));
+    let state = state.map(|state| hash_term("state", state.as_str()));
+    let workflow = workflow.map(|workflow| hash_term("workflow", workflow.as_str()));
+    let project = project.map(|project| hash_term("project", project));
+    labels.chain(state).chain(workflow).chain(project).collect()
 }
 
 /// The first eight bytes of the term's SHA-256. Two terms may share a hash, so every summary that is found is compared with
 /// the query.
-fn term(kind: &str, value: &str) -> u64 {
+fn hash_term(kind: &str, value: &str) -> u64 {
     let digest = Digest::compute(format!("{kind}\n{value}").as_bytes());
     digest.as_bytes().iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte))
 }
@@ -127,11 +121,6 @@ fn term(kind: &str, value: &str) -> u64 {
 pub(super) fn read_indexed_to(transaction: &ReadTransaction) -> Result<u64> {
     let meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
     read_meta_key(&meta, INDEXED_TO_KEY)
-}
-
-/// Decodes a stored summary.
-pub(super) fn decode_summary(bytes: &[u8]) -> Result<ExecutionSummary> {
-    record::decode(bytes)
 }
 
 /// A step of the index: the summaries that follow from the next rows of the journal.
@@ -186,7 +175,7 @@ pub(super) fn apply_change(
         if !is_stored(id)? {
             continue;
         }
-        for term in decode_summary(bytes)?.terms() {
+        for term in record::decode::<ExecutionSummary>(bytes)?.terms() {
             terms.insert((term, *key), ()).map_err(redb_error)?;
         }
         summaries.insert(key, bytes.as_slice()).map_err(redb_error)?;
@@ -218,7 +207,7 @@ fn remove_entry(
     let Some(bytes) = summaries.remove(key).map_err(redb_error)? else {
         return Ok(false);
     };
-    for term in decode_summary(bytes.value())?.terms() {
+    for term in record::decode::<ExecutionSummary>(bytes.value())?.terms() {
         terms.remove((term, key)).map_err(redb_error)?;
     }
     Ok(true)
@@ -265,7 +254,7 @@ impl TermScan {
             let count = count.min(self.reads_left);
             for entry in summaries.range(..self.before).map_err(redb_error)?.rev().take(count) {
                 let (key, bytes) = entry.map_err(redb_error)?;
-                found.push((key.value(), decode_summary(bytes.value())?));
+                found.push((key.value(), record::decode(bytes.value())?));
             }
             self.is_exhausted |= found.len() < count;
             self.reads_left -= found.len();
@@ -278,7 +267,7 @@ impl TermScan {
                 break;
             };
             if let Some(bytes) = summaries.get(key).map_err(redb_error)? {
-                found.push((key, decode_summary(bytes.value())?));
+                found.push((key, record::decode(bytes.value())?));
             }
             self.reads_left = self.reads_left.saturating_sub(1);
         }

@@ -36,10 +36,7 @@ const ROWS_PER_READ: usize = 256;
 
 /// The page that `query` asks for. It is read in portions: between two portions the database may be shut and reopened.
 pub(super) fn list_page(shared: &SharedStore, query: &ListQuery) -> Result<ListPage> {
-    if query.limit == 0 {
-        return shared.read(|_| Ok(ListPage::default()));
-    }
-    let (matches, next_key) = PageScan::new(shared, query, true).find_matches()?;
+    let (matches, next_key) = find_matches(shared, query, true)?;
     let executions = matches.into_iter();
     let executions =
         executions.filter_map(|found| Some((Sequence(found.last_key), found.execution?)));
@@ -48,14 +45,35 @@ pub(super) fn list_page(shared: &SharedStore, query: &ListQuery) -> Result<ListP
 
 /// Like [`list_page`], with summaries. The execution itself is read only if it moved since it was indexed.
 pub(super) fn list_summaries(shared: &SharedStore, query: &ListQuery) -> Result<SummaryPage> {
+    let (matches, next_key) = find_matches(shared, query, false)?;
+    let summaries = matches.into_iter().map(|found| found.summary).collect();
+    Ok(SummaryPage { summaries, next_key })
+}
+
+/// The executions of a page, newest first, and where the next page begins.
+fn find_matches(
+    shared: &SharedStore,
+    query: &ListQuery,
+    wants_executions: bool,
+) -> Result<(Vec<FoundExecution>, Option<Sequence>)> {
     if query.limit == 0 {
-        return shared.read(|_| Ok(SummaryPage::default()));
+        return shared.read(|_| Ok((Vec::new(), None)));
     }
-    let (matches, next_key) = PageScan::new(shared, query, false).find_matches()?;
-    Ok(SummaryPage {
-        summaries: matches.into_iter().map(|found| found.summary).collect(),
-        next_key,
-    })
+    let mut scan = PageScan {
+        shared,
+        query,
+        visited_ids: HashSet::new(),
+        matches: Vec::new(),
+        wants_executions,
+        texts_left: limits::LIST_TEXTS_SEARCHED_MAX,
+    };
+    let next_key = match OpenIndexSource::from_query(shared, query)? {
+        Some(open) => scan.fill_page(open)?,
+        None => scan.fill_page(JournalAndIndexSource::from_query(shared, query)?)?,
+    };
+    // An execution that moved meanwhile was found at an older place.
+    scan.matches.sort_by_key(|found| Reverse(found.last_key));
+    Ok((scan.matches, next_key))
 }
 
 /// The open executions with a deadline before an instant, earliest first.
@@ -118,30 +136,7 @@ struct PageScan<'a> {
     texts_left: usize,
 }
 
-impl<'a> PageScan<'a> {
-    fn new(shared: &'a SharedStore, query: &'a ListQuery, wants_executions: bool) -> Self {
-        Self {
-            shared,
-            query,
-            visited_ids: HashSet::new(),
-            matches: Vec::new(),
-            wants_executions,
-            texts_left: limits::LIST_TEXTS_SEARCHED_MAX,
-        }
-    }
-
-    /// The executions of the page, newest first, and where the next page begins.
-    fn find_matches(mut self) -> Result<(Vec<FoundExecution>, Option<Sequence>)> {
-        let (shared, query) = (self.shared, self.query);
-        let next_key = match OpenIndexSource::from_query(shared, query)? {
-            Some(open) => self.fill_page(open)?,
-            None => self.fill_page(JournalAndIndexSource::from_query(shared, query)?)?,
-        };
-        // An execution that moved meanwhile was found at an older place.
-        self.matches.sort_by_key(|found| Reverse(found.last_key));
-        Ok((self.matches, next_key))
-    }
-
+impl PageScan<'_> {
     /// Fills the page, and returns the key before which the next page begins. All newer places have been looked at.
     fn fill_page(&mut self, mut source: impl PositionSource) -> Result<Option<Sequence>> {
         loop {
@@ -180,11 +175,8 @@ impl<'a> PageScan<'a> {
         position: &RowPosition,
         head: Option<u64>,
     ) -> Result<()> {
-        let is_refused = |summary: &ExecutionSummary| !self.query.admits_summary(summary);
         // If the execution moved since, a later row of it was visited before.
-        if position.summary.as_ref().is_some_and(is_refused)
-            || self.visited_ids.contains(&position.id)
-        {
+        if self.visited_ids.contains(&position.id) {
             return Ok(());
         }
         let last_key = read_last_row_key(transaction, &position.id, head)?;
@@ -198,20 +190,18 @@ impl<'a> PageScan<'a> {
         }
         let indexed = position.summary.as_ref().filter(|_| last_key == position.key);
         // The summary is that of the execution as it is, and its text is searched before the execution is read.
-        if let Some(summary) = indexed {
-            if !self.holds_text(transaction, summary, head)? {
-                return Ok(());
+        let (summary, mut execution) = match indexed {
+            Some(summary) => (summary.clone(), None),
+            None => {
+                let execution = read_execution(transaction, &position.id, head)?;
+                (ExecutionSummary::new(&execution), Some(execution))
             }
-            let read = || read_execution(transaction, &position.id, head);
-            let execution = self.wants_executions.then(read);
-            let execution = execution.transpose()?;
-            self.matches.push(FoundExecution { last_key, summary: summary.clone(), execution });
-            return Ok(());
-        }
-        let execution = read_execution(transaction, &position.id, head)?;
-        let summary = ExecutionSummary::new(&execution);
+        };
         if self.query.admits_summary(&summary) && self.holds_text(transaction, &summary, head)? {
-            self.matches.push(FoundExecution { last_key, summary, execution: Some(execution) });
+            if self.wants_executions && execution.is_none() {
+                execution = Some(read_execution(transaction, &position.id, head)?);
+            }
+            self.matches.push(FoundExecution { last_key, summary, execution });
         }
         Ok(())
     }
@@ -250,8 +240,13 @@ struct JournalAndIndexSource<'a> {
 impl<'a> JournalAndIndexSource<'a> {
     fn from_query(shared: &'a SharedStore, query: &'a ListQuery) -> Result<Self> {
         let indexed_to = shared.read(index::read_indexed_to)?;
-        let journal =
-            JournalSource { after: indexed_to, ..JournalSource::from_query(shared, query) };
+        let journal = JournalSource {
+            shared,
+            after: indexed_to,
+            before: query.before.map_or(u64::MAX, |before| before.0),
+            rows_left: shared.options.list_scanned_max,
+            is_exhausted: false,
+        };
         let end = journal.before.min(indexed_to.saturating_add(1));
         Ok(Self { journal, index: IndexSource::from_query(shared, query, end) })
     }
@@ -286,11 +281,8 @@ struct IndexSource<'a> {
 impl<'a> IndexSource<'a> {
     fn from_query(shared: &'a SharedStore, query: &'a ListQuery, end: u64) -> Self {
         let project = query.project.as_deref().filter(|_| query.roots_only);
-        let labels = query.labels.iter().map(|(name, value)| index::label_term(name, value));
-        let mut terms: Vec<_> = labels.collect();
-        terms.extend(query.state.map(index::state_term));
-        terms.extend(query.workflow.as_ref().map(index::workflow_term));
-        terms.extend(project.map(index::project_term));
+        let terms =
+            index::build_terms(query.state, query.workflow.as_ref(), project, &query.labels);
         let since = query.since.map(|since| since.minus(limits::LIST_CLOCK_SLACK));
         let mut scan = TermScan::new(terms, end, limits::LIST_INDEX_READS_MAX);
         if end <= 1 {
@@ -339,18 +331,6 @@ struct JournalSource<'a> {
     before: u64,
     rows_left: usize,
     is_exhausted: bool,
-}
-
-impl<'a> JournalSource<'a> {
-    fn from_query(shared: &'a SharedStore, query: &ListQuery) -> Self {
-        Self {
-            shared,
-            after: 0,
-            before: query.before.map_or(u64::MAX, |before| before.0),
-            rows_left: shared.options.list_scanned_max,
-            is_exhausted: false,
-        }
-    }
 }
 
 impl PositionSource for JournalSource<'_> {

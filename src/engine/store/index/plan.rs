@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use redb::{ReadTransaction, ReadableTable as _};
 
-use super::{ExecutionSummary, IndexChange, IndexEntry, decode_summary, read_indexed_to};
+use super::{ExecutionSummary, IndexChange, IndexEntry, read_indexed_to};
 use crate::store::{
     fault::redb_error,
     reader, record,
@@ -82,7 +82,7 @@ fn find_first_key(
         && let Some(summaries) = open_if_present(transaction, SUMMARIES_TABLE)?
         && let Some(bytes) = summaries.get(previous).map_err(redb_error)?
     {
-        return Ok(decode_summary(bytes.value())?.first_key);
+        return Ok(record::decode::<ExecutionSummary>(bytes.value())?.first_key);
     }
     let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
     let mut key = last_key;
