@@ -12,7 +12,7 @@ use super::{
     list::parse_positive_number,
     question::{ask_yes_or_no, can_ask_person},
     screen::Screen,
-    value::{format_bytes, format_duration, format_number},
+    value::{format_bytes, format_duration, format_number, list_items},
     visible::replace_hidden_chars,
 };
 use midex_domain::{
@@ -82,10 +82,7 @@ pub(super) async fn delete(args: DeleteArgs, config: &Config, mut out: Output<'_
             link.call("execution.delete", json!({ "execution_id": id, "confirm": true })).await
         };
         match run_with_execution(&mut link, execution_arg, call).await {
-            Ok(mut reply) => match reply["deleted"].take() {
-                Value::Array(ids) => deleted.extend(ids),
-                _ => return Err(Error::internal("the reply names no deleted execution")),
-            },
+            Ok(reply) => deleted.extend_from_slice(list_items(&reply["deleted"])),
             Err(error) => {
                 result = Err(error);
                 break;
@@ -94,12 +91,8 @@ pub(super) async fn delete(args: DeleteArgs, config: &Config, mut out: Output<'_
     }
     if result.is_ok() || !deleted.is_empty() {
         let lines = || {
-            let ids = deleted.iter().filter_map(Value::as_str);
-            let mut lines = String::new();
-            for id in ids {
-                let _ = writeln!(lines, "deleted {}", replace_hidden_chars(id));
-            }
-            lines
+            let ids = deleted.iter().filter_map(Value::as_str).map(replace_hidden_chars);
+            ids.fold(String::new(), |lines, id| lines + "deleted " + &id + "\n")
         };
         out.print(|| json!({ "success": result.is_ok(), "deleted": deleted }), lines)?;
     }

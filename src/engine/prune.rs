@@ -42,7 +42,7 @@ impl PruneRule {
     }
 
     /// Whether the rule has a condition. Without one it removes nothing.
-    fn has_condition(&self) -> bool {
+    pub(super) fn has_condition(&self) -> bool {
         self.older_than.is_some() || self.keep_last.is_some() || self.keep_total.is_some()
     }
 }

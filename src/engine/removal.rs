@@ -171,13 +171,12 @@ impl Engine {
     /// # Errors
     /// Those of the store.
     pub async fn clean_up(&self, cleanup: Cleanup) -> Result<usize> {
-        let older = cleanup
-            .older_than
-            .map(|age| PruneRule { older_than: Some(age), ..PruneRule::default() });
-        let excess =
-            cleanup.keep.map(|kept| PruneRule { keep_total: Some(kept), ..PruneRule::default() });
+        let rules = [
+            PruneRule { older_than: cleanup.older_than, ..PruneRule::default() },
+            PruneRule { keep_total: cleanup.keep, ..PruneRule::default() },
+        ];
         let mut removed = 0;
-        for rule in older.into_iter().chain(excess) {
+        for rule in rules.into_iter().filter(PruneRule::has_condition) {
             removed += self.apply_rules(&[rule]).await?.removed;
         }
         Ok(removed)

@@ -26,7 +26,6 @@ use crate::{
 };
 use midex_domain::{
     Digest, Execution, ExecutionId,
-    clock::Timestamp,
     error::{Code, Error, Result},
     limits,
 };
@@ -37,12 +36,16 @@ impl Engine {
         &self,
         request: &ExportRequest,
     ) -> Result<Vec<Arc<Execution>>> {
-        let roots = match &request.ids {
-            Some(ids) => ids.clone(),
-            None => self.find_changed_roots(request.since).await?,
-        };
+        let mut roots = BTreeSet::new();
+        if let Some(ids) = &request.ids {
+            roots.extend(ids.iter().cloned());
+        } else {
+            let query =
+                ListQuery { roots_only: true, since: request.since, ..ListQuery::default() };
+            self.visit_summaries(query, |summary| roots.extend([summary.id])).await?;
+        }
         let mut exported = Vec::new();
-        for id in BTreeSet::from_iter(roots) {
+        for id in roots {
             exported.extend(self.find_family(&id).await?);
         }
         if exported.is_empty() {
@@ -50,18 +53,6 @@ impl Engine {
             return Err(error.with_action("Run `midex list executions`: it lists the executions"));
         }
         Ok(exported)
-    }
-
-    async fn find_changed_roots(&self, since: Option<Timestamp>) -> Result<Vec<ExecutionId>> {
-        let query = ListQuery { roots_only: true, ..ListQuery::default() };
-        let mut roots = Vec::new();
-        self.visit_summaries(query, |summary| {
-            if since.is_none_or(|at| summary.updated_at >= at) {
-                roots.push(summary.id);
-            }
-        })
-        .await?;
-        Ok(roots)
     }
 
     async fn find_family(&self, root: &ExecutionId) -> Result<Vec<Arc<Execution>>> {

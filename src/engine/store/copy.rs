@@ -12,8 +12,8 @@ use std::{
 };
 
 use redb::{
-    Database, Key, MultimapTableHandle, ReadTransaction, ReadableTableMetadata, TableDefinition,
-    TableHandle, UntypedTableHandle, Value,
+    Database, Key, MultimapTableHandle, ReadTransaction, ReadableDatabase, ReadableTableMetadata,
+    TableDefinition, TableHandle, UntypedTableHandle, Value,
 };
 
 use super::{
@@ -25,7 +25,7 @@ use super::{
     tables::{
         CANDIDATES_TABLE, CONTENT_TABLE, EXECUTIONS_TABLE, FILE_FORMAT, FORKS_TABLE, FORMAT_KEY,
         INDEXED_TO_KEY, JOURNAL_TABLE, META_TABLE, OPEN_TABLE, REFUSALS_TABLE, SUMMARIES_TABLE,
-        TERMS_TABLE, TOMBSTONES_TABLE,
+        TERMS_TABLE, TOMBSTONES_TABLE, open_if_present,
     },
 };
 use midex_domain::{
@@ -35,32 +35,6 @@ use midex_domain::{
 
 /// The entries of `meta.v1` that a copy leaves out: the log, the index, and the format, which comes last.
 const LEFT_OUT_KEYS: [&str; 3] = [redo::LOG_KEY, INDEXED_TO_KEY, FORMAT_KEY];
-
-type CopyTable = fn(&ReadTransaction, &Database) -> Result<()>;
-
-/// The function that copies the table of this name. A database with any other table is not copied, because its copy would
-/// lack that table.
-fn find_copier(name: &str) -> Option<CopyTable> {
-    macro_rules! copiers {
-        ($($table:ident,)+) => {
-            $(if name == $table.name() {
-                return Some(|source, target| copy_table(source, target, $table));
-            })+
-        };
-    }
-    copiers!(
-        EXECUTIONS_TABLE,
-        JOURNAL_TABLE,
-        OPEN_TABLE,
-        FORKS_TABLE,
-        TOMBSTONES_TABLE,
-        CANDIDATES_TABLE,
-        CONTENT_TABLE,
-        REFUSALS_TABLE,
-        META_TABLE,
-    );
-    None
-}
 
 /// The size of a finished copy.
 #[derive(Clone, Copy, Debug)]
@@ -105,10 +79,21 @@ fn write_copy(
     copy.keep_changes();
     copy.reserve(reserved_bytes).map_err(to_error)?;
     let opened = database::open_database(copy, &draft.path, options, 0)?;
-    for table in list_tables(source)? {
-        let copy_table =
-            find_copier(table.name()).ok_or_else(|| unknown_table_error(table.name()))?;
-        copy_table(source, &opened.database)?;
+    let target = &opened.database;
+    copy_table(source, target, EXECUTIONS_TABLE)?;
+    copy_table(source, target, JOURNAL_TABLE)?;
+    copy_table(source, target, OPEN_TABLE)?;
+    copy_table(source, target, FORKS_TABLE)?;
+    copy_table(source, target, TOMBSTONES_TABLE)?;
+    copy_table(source, target, CANDIDATES_TABLE)?;
+    copy_table(source, target, CONTENT_TABLE)?;
+    copy_table(source, target, REFUSALS_TABLE)?;
+    copy_table(source, target, META_TABLE)?;
+    // A copy would lack any other table.
+    let copied = list_tables(&target.begin_read().map_err(redb_error)?)?;
+    let is_copied = |name: &str| copied.iter().any(|table| table.name() == name);
+    if let Some(table) = list_tables(source)?.iter().find(|table| !is_copied(table.name())) {
+        return Err(unknown_table_error(table.name()));
     }
     // A draft that is not complete has no format, so it is never mistaken for a database.
     let mut transaction = opened.database.begin_write().map_err(redb_error)?;
@@ -122,13 +107,15 @@ fn write_copy(
     opened.data_file.sync().map_err(to_error)
 }
 
-/// Copies a table in portions, each of them one durable transaction.
+/// Copies a table, if there is one, in portions, each of them one durable transaction.
 fn copy_table<K: Key + 'static, V: Value + 'static>(
     source: &ReadTransaction,
     target: &Database,
     definition: TableDefinition<'static, K, V>,
 ) -> Result<()> {
-    let table = source.open_table(definition).map_err(redb_error)?;
+    let Some(table) = open_if_present(source, definition)? else {
+        return Ok(());
+    };
     let mut entries = table.range::<K::SelfType<'_>>(..).map_err(redb_error)?;
     let mut is_complete = false;
     while !is_complete {
