@@ -113,11 +113,14 @@ pub(super) fn absolute_path(path: &Path) -> Result<PathBuf> {
 
 fn describe_import(reply: &Value, flags: &str) -> String {
     let rows = list_items(&reply["imported"]);
-    let mut text = format!("Imported {}, read-only:\n", format_count(rows.len(), "execution"));
+    let is_old = |row: &Value| row["already_imported"] == true;
+    let new = rows.iter().filter(|row| !is_old(row)).count();
+    let mut text = format!("Imported {}, read-only:\n", format_count(new, "execution"));
     for row in rows {
         let [id, workflow, state] =
             ["execution_id", "workflow", "state"].map(|name| text_field(row, name));
-        let _ = writeln!(text, "  {id} ({workflow}, {state})");
+        let already = if is_old(row) { ", already imported" } else { "" };
+        let _ = writeln!(text, "  {id} ({workflow}, {state}){already}");
         for effect in list_items(&row["effects"]).iter().filter_map(Value::as_str) {
             let _ = writeln!(text, "    a fork of it {}", one_line(effect));
         }

@@ -43,10 +43,14 @@ fn an_execution_goes_on_elsewhere_as_a_fork() {
         let refused = there.midex(command).ends(1);
         refused.says(&["'first' was imported and is read-only", "midex fork first"][..]);
     }
-    there
-        .midex(&["import", path][..])
+    // The same again stores nothing, and the source, which is no import, is not imported over.
+    let again = there.done(&["import", path][..]);
+    again.shows(
+        &["Imported 0 executions, read-only:", "first (ship, running), already imported"][..],
+    );
+    here.midex(&["import", path][..])
         .ends(1)
-        .says("1 of the 1 executions of the bundle exist here");
+        .says("1 of the 1 executions of the bundle exist here with another history");
     there.done("fork first --id second").shows("kept: build");
     there.file("publish.jsonl", "{\"step_name\":\"publish\",\"output\":{\"url\":\"x\"}}\n");
     there.done("run --id second --outputs publish.jsonl");

@@ -48,6 +48,16 @@ enum BundleEntry {
     Content(Digest, Vec<u8>),
 }
 
+/// What has the id of an execution of a bundle in the store.
+enum IdUse {
+    /// Nothing.
+    Free,
+    /// The same execution, which an earlier import stored.
+    Imported,
+    /// Another execution, or one that was deleted.
+    Taken,
+}
+
 impl Importer {
     pub(super) fn run(&self) -> Result<Vec<ImportedExecution>> {
         let to_error = |error: io::Error| file_error(&self.path, "read", &error);
@@ -58,12 +68,17 @@ impl Importer {
         if !file.metadata().map_err(to_error)?.is_file() {
             return Err(to_error(io::Error::other("it is not a regular file")));
         }
-        let mut check = BundleCheck::default();
+        let (mut check, mut taken) = (BundleCheck::default(), Vec::new());
         let manifest = self.read_bundle(&file, &mut |place, part| {
+            if let BundleEntry::Execution(execution, rows) = &part
+                && matches!(self.find_id_use(execution.id(), rows)?, IdUse::Taken)
+            {
+                taken.push(execution.id().clone());
+            }
             check.add(part).map_err(|why| self.fault(place, &invalid_data(why)))
         })?;
         check.check_complete().map_err(|why| self.fault(MANIFEST_NAME, &invalid_data(why)))?;
-        self.check_ids(&manifest)?;
+        check_ids(&taken, manifest.executions.len())?;
         self.store_contents(&file)?;
         self.store_executions(&file)
     }
@@ -132,28 +147,20 @@ impl Importer {
         Ok(manifest)
     }
 
-    /// Refuses a bundle with an execution that is, or was, in the store.
-    fn check_ids(&self, manifest: &BundleManifest) -> Result<()> {
+    /// What has this id in the store. An import that was cut off has stored some families, and the next import of the same
+    /// bundle finds them there, with the rows of the bundle.
+    fn find_id_use(&self, id: &ExecutionId, rows: &[Row]) -> Result<IdUse> {
         let store = &self.engine.shared.store;
-        let mut taken = Vec::new();
-        for id in manifest.executions.iter().map(|listed| &listed.execution_id) {
-            let is_stored = self.runtime.block_on(store.load(id))?.is_some();
-            if is_stored || self.runtime.block_on(store.load_tombstone(id))?.is_some() {
-                taken.push(id.as_str());
+        let stored = self.runtime.block_on(store.load_history(id))?;
+        Ok(match stored.split_last() {
+            Some((last, before))
+                if before == rows && matches!(last.events[..], [Event::Imported { .. }]) =>
+            {
+                IdUse::Imported
             }
-        }
-        let Some(first) = taken.first() else {
-            return Ok(());
-        };
-        let message = format!(
-            "{} of the {} executions of the bundle exist here, or were deleted less than seven days ago: {}; nothing was imported",
-            taken.len(),
-            manifest.executions.len(),
-            taken[..taken.len().min(limits::FORKS_SHOWN_MAX)].join(", ")
-        );
-        Err(Error::new(Code::ExecutionIdTaken, message)
-            .with_context("execution_id", *first)
-            .with_action("Run `midex show {execution_id}`, which is here already"))
+            None if self.runtime.block_on(store.load_tombstone(id))?.is_none() => IdUse::Free,
+            _ => IdUse::Taken,
+        })
     }
 
     fn store_contents(&self, file: &File) -> Result<()> {
@@ -180,24 +187,49 @@ impl Importer {
             let BundleEntry::Execution(execution, mut rows) = part else {
                 return Ok(());
             };
+            let already_imported =
+                matches!(self.find_id_use(execution.id(), &rows)?, IdUse::Imported);
             imported.push(ImportedExecution {
                 execution_id: execution.id().to_string(),
                 workflow: execution.workflow().to_string(),
                 state: execution.state().to_string(),
                 parent: execution.parent().map(|parent| parent.execution_id.to_string()),
+                already_imported,
                 effects: Vec::new(),
             });
+            if !already_imported {
+                rows.push(execution.import_row(now, &self.project));
+                import.executions.push(rows);
+            }
             let is_root = execution.parent().is_none();
-            rows.push(execution.import_row(now, &self.project));
-            import.executions.push(rows);
             if is_root { self.store(std::mem::take(&mut import)) } else { Ok(()) }
         })?;
         Ok(imported)
     }
 
     fn store(&self, import: Import) -> Result<()> {
+        if import.contents.is_empty() && import.executions.is_empty() {
+            return Ok(());
+        }
         self.runtime.block_on(self.engine.shared.store.import(import))
     }
+}
+
+/// Refuses a bundle of so many executions if other executions have, or had, these ids.
+fn check_ids(taken: &[ExecutionId], executions: usize) -> Result<()> {
+    let Some(first) = taken.first() else {
+        return Ok(());
+    };
+    let shown: Vec<_> =
+        taken.iter().take(limits::FORKS_SHOWN_MAX).map(ExecutionId::as_str).collect();
+    let message = format!(
+        "{} of the {executions} executions of the bundle exist here with another history, or were deleted less than seven days ago: {}; nothing was imported",
+        taken.len(),
+        shown.join(", ")
+    );
+    Err(Error::new(Code::ExecutionIdTaken, message)
+        .with_context("execution_id", first.as_str())
+        .with_action("Run `midex show {execution_id}`, which is here already"))
 }
 
 /// Checks the places of the entries that the manifest lists.

@@ -50,7 +50,7 @@ pub struct ExportReport {
     pub bytes: u64,
 }
 
-/// An execution that was imported.
+/// An execution of a bundle that was imported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ImportedExecution {
     /// Its id.
@@ -61,6 +61,8 @@ pub struct ImportedExecution {
     pub state: String,
     /// Its parent, if it is a child.
     pub parent: Option<String>,
+    /// Whether an earlier import stored it, so that nothing was left to store.
+    pub already_imported: bool,
     /// What a fork of it would do outside of midex, in words. Empty until somebody looks it up.
     pub effects: Vec<String>,
 }
@@ -79,12 +81,13 @@ impl Engine {
         run_blocking(move || exporter.run()).await
     }
 
-    /// Stores the executions of a bundle in a project; they are read-only from then on. The whole bundle is checked before anything is
-    /// stored. Returns them in the order of the bundle: each after its children.
+    /// Stores the executions of a bundle in a project; they are read-only from then on. The whole bundle is checked before
+    /// anything is stored. Those that an import of the same bundle stored before stay as they are, so that an import that was
+    /// cut off can be repeated. Returns all in the order of the bundle: each after its children.
     ///
     /// # Errors
     /// `FILE_UNUSABLE` with the place where the bundle is not as it must be; `STORE_TOO_NEW` for a later format;
-    /// `EXECUTION_ID_TAKEN` if there is, or was, an execution with one of the ids; those of the store. Unless the store
+    /// `EXECUTION_ID_TAKEN` if there is, or was, another execution with one of the ids; those of the store. Unless the store
     /// fails, nothing is then stored. If it fails, each family is stored whole or not at all.
     pub async fn import(&self, path: PathBuf, project: String) -> Result<Vec<ImportedExecution>> {
         // No purge or sweep removes a content before the rows that name it are stored.

@@ -264,10 +264,16 @@ async fn an_imported_execution_is_read_only() {
     let query = ListQuery { open_only: true, limit: 9, ..ListQuery::default() };
     assert!(there.engine.list(query).await.expect("a list").executions.is_empty());
     assert!(there.engine.only_open_execution(None).await.expect("a list").is_none());
-    // What has its id is not imported over, and it can be deleted with its child.
-    let error = there.not_imported(&path).await;
-    assert_eq!(error.code(), Code::ExecutionIdTaken);
-    assert_has(error.message(), &["2 of the 2 executions", "nothing was imported"]);
+    // The same import again stores nothing. What has its id and is no import of it is not imported over.
+    assert!(imported.iter().all(|one| !one.already_imported));
+    assert!(there.import(&path).await.iter().all(|one| one.already_imported));
+    assert_eq!(there.rows(&id()).await, before);
+    let redacted = here.export(&["inputs"]).await;
+    for error in [there.not_imported(&redacted).await, here.not_imported(&path).await] {
+        assert_eq!(error.code(), Code::ExecutionIdTaken);
+        assert_has(error.message(), &["2 of the 2 executions", "nothing was imported"]);
+    }
+    // It can be deleted with its child.
     assert_eq!(there.engine.delete(&id()).await.expect("a deletion").len(), 2);
     assert!(there.executions().await.is_empty());
     assert_eq!(there.not_imported(&path).await.code(), Code::ExecutionIdTaken, "a tombstone");
