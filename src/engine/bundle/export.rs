@@ -121,7 +121,7 @@ impl Exporter {
         };
         let json = serde_json::to_vec(&manifest)
             .map_err(|error| Error::internal("a manifest cannot be written").with_source(error))?;
-        let to_error = |error| file_error(draft, "written", &error);
+        let to_error = |error| file_error(&self.request.path, "written", &error);
         let file = BufWriter::new(paths::create_new_file(draft).map_err(to_error)?);
         let mut archive = ArchiveWriter::new(file).map_err(to_error)?;
         let mut write = |name: &str, content: &[u8]| {

@@ -120,5 +120,11 @@ async fn run_blocking<T: Send + 'static>(
 fn file_error(path: &Path, done: &str, error: &io::Error) -> Error {
     let path = path.display().to_string();
     let message = format!("`{path}` cannot be {done}: {}", describe_io_error(error));
-    Error::new(Code::FileUnusable, message).with_context("path", path)
+    let refusal = Error::new(Code::FileUnusable, message).with_context("path", path);
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            refusal.with_action("Free room on the file system of {path}, or choose another FILE")
+        }
+        _ => refusal,
+    }
 }
