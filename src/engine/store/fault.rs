@@ -28,10 +28,14 @@ pub(super) fn redb_error(error: impl Into<redb::Error>) -> Error {
         redb::Error::Io(error) if is_full(error) => return disk_full_error(error),
         _ => Code::StoreUnavailable,
     };
+    let reason = match &error {
+        redb::Error::Io(error) => describe_io_error(error),
+        error => error.to_string(),
+    };
     let message = if code == Code::StoreCorrupt {
-        format!("the database is damaged: {error}")
+        format!("the database is damaged: {reason}")
     } else {
-        format!("the database cannot be used just now: {error}")
+        format!("the database cannot be used just now: {reason}")
     };
     Error::new(code, message).with_source(error)
 }
