@@ -5,7 +5,9 @@ mod bomb;
 mod copies;
 mod effects;
 mod forks;
+mod full_disk;
 mod purge;
+mod records;
 mod tasks;
 
 use std::{collections::HashMap, time::Duration};

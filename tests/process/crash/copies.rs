@@ -47,12 +47,12 @@ async fn check(data: &Path, scripts: &[Script]) {
     store.close().await.unwrap();
 }
 
-fn listed(directory: &Path) -> Vec<String> {
+pub(super) fn listed(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-fn midex(home: &Path, arguments: &[&str]) -> Command {
+pub(super) fn midex(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(midex_test::binary());
     command.args(arguments).args(["--json", "--data-dir"]).arg(home.join("data"));
     command.current_dir(home).env("HOME", home).env("XDG_CONFIG_HOME", home.join("config"));
