@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use midex_domain::{
-    Digest, LifecycleAction, State,
+    Digest, LifecycleAction,
     clock::{Clock, SeededIds, Timestamp},
     error::{Code, Error},
     limits,
