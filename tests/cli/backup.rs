@@ -131,6 +131,28 @@ async fn a_compaction_makes_the_store_smaller() {
     place.done("doctor");
 }
 
+#[tokio::test]
+async fn a_wrong_index_is_a_warning_until_it_is_made_anew() {
+    let place = Place::new();
+    place.begun("one");
+    let store = RedbStore::open(&place.data, Options::default()).unwrap();
+    while store.update_index(1).await.unwrap() {}
+    store.close().await.unwrap();
+    place.done("doctor").lacks("leave out");
+    let database = redb::Database::open(place.data.join("executions.redb")).unwrap();
+    let writing = database.begin_write().unwrap();
+    let summaries = redb::TableDefinition::<u64, &[u8]>::new("summaries.v1");
+    let mut table = writing.open_table(summaries).unwrap();
+    drop(table.pop_first().unwrap().unwrap());
+    drop(table);
+    writing.commit().unwrap();
+    drop(database);
+    place.done("doctor").shows("lists leave out 1 execution…`midex compact`");
+    place.done("compact");
+    place.done("doctor").lacks("leave out");
+    assert_eq!(ids(&place), ["one"]);
+}
+
 #[test]
 fn a_server_makes_backups_as_its_users_file_says() {
     let place = Place::new();

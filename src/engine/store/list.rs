@@ -231,69 +231,52 @@ impl PageScan<'_> {
     }
 }
 
-/// The rows that are not indexed yet, and then the index.
+/// The rows that are not indexed yet, up to the limit for one page, and then the summaries that have the terms of the query.
 struct JournalAndIndexSource<'a> {
-    journal: JournalSource<'a>,
-    index: IndexSource<'a>,
+    shared: &'a SharedStore,
+    query: &'a ListQuery,
+    /// The keys of the rows that are still to be read.
+    rows: Range<u64>,
+    rows_left: usize,
+    is_journal_exhausted: bool,
+    scan: TermScan,
+    /// A summary that last moved before this time ends the scan.
+    since: Option<Timestamp>,
 }
 
 impl<'a> JournalAndIndexSource<'a> {
     fn from_query(shared: &'a SharedStore, query: &'a ListQuery) -> Result<Self> {
-        let indexed_to = shared.read(index::read_indexed_to)?;
-        let journal = JournalSource {
-            shared,
-            after: indexed_to,
-            before: query.before.map_or(u64::MAX, |before| before.0),
-            rows_left: shared.options.list_scanned_max,
-            is_exhausted: false,
-        };
-        let end = journal.before.min(indexed_to.saturating_add(1));
-        Ok(Self { journal, index: IndexSource::from_query(shared, query, end) })
-    }
-}
-
-impl PositionSource for JournalAndIndexSource<'_> {
-    fn read_next_portion(&mut self) -> Result<Vec<RowPosition>> {
-        if !self.journal.is_exhausted {
-            let positions = self.journal.read_next_portion()?;
-            // An empty portion before the end of the rows means that the limit for one page is reached.
-            if !positions.is_empty() || !self.journal.is_exhausted {
-                return Ok(positions);
-            }
-        }
-        self.index.read_next_portion()
-    }
-
-    fn next_key(&self) -> Option<u64> {
-        self.journal.next_key().or_else(|| self.index.next_key())
-    }
-}
-
-/// The summaries that have the terms of a query.
-struct IndexSource<'a> {
-    shared: &'a SharedStore,
-    scan: TermScan,
-    /// A summary that last moved before this time ends the scan.
-    since: Option<Timestamp>,
-    query: &'a ListQuery,
-}
-
-impl<'a> IndexSource<'a> {
-    fn from_query(shared: &'a SharedStore, query: &'a ListQuery, end: u64) -> Self {
+        let unindexed_from = shared.read(index::read_indexed_to)?.saturating_add(1);
+        let before = query.before.map_or(u64::MAX, |before| before.0);
+        let index_end = before.min(unindexed_from);
         let project = query.project.as_deref().filter(|_| query.roots_only);
         let terms =
             index::build_terms(query.state, query.workflow.as_ref(), project, &query.labels);
-        let since = query.since.map(|since| since.minus(limits::LIST_CLOCK_SLACK));
-        let mut scan = TermScan::new(terms, end, limits::LIST_INDEX_READS_MAX);
-        if end <= 1 {
+        let mut scan = TermScan::new(terms, index_end, limits::LIST_INDEX_READS_MAX);
+        if index_end <= 1 {
             scan.finish();
         }
-        Self { shared, scan, since, query }
+        Ok(Self {
+            shared,
+            query,
+            rows: index_end..before,
+            rows_left: shared.options.list_scanned_max,
+            is_journal_exhausted: false,
+            scan,
+            since: query.since.map(|since| since.minus(limits::LIST_CLOCK_SLACK)),
+        })
     }
-}
 
-impl PositionSource for IndexSource<'_> {
-    fn read_next_portion(&mut self) -> Result<Vec<RowPosition>> {
+    fn read_next_rows(&mut self) -> Result<Vec<RowPosition>> {
+        let (keys, max_rows) = (self.rows.clone(), self.rows_left.min(ROWS_PER_READ));
+        let positions = self.shared.read(|read| read_newest_rows(read, keys, max_rows))?;
+        self.is_journal_exhausted = positions.len() < max_rows;
+        self.rows_left -= positions.len();
+        self.rows.end = positions.last().map_or(self.rows.end, |place| place.key);
+        Ok(positions)
+    }
+
+    fn read_next_summaries(&mut self) -> Result<Vec<RowPosition>> {
         loop {
             let scan = &mut self.scan;
             let mut summaries = self.shared.read(|read| scan.read_next(read, ROWS_PER_READ))?;
@@ -318,35 +301,22 @@ impl PositionSource for IndexSource<'_> {
             }
         }
     }
-
-    fn next_key(&self) -> Option<u64> {
-        self.scan.next_key()
-    }
 }
 
-/// The journal rows between `after` and `before`, up to the limit for one page.
-struct JournalSource<'a> {
-    shared: &'a SharedStore,
-    after: u64,
-    before: u64,
-    rows_left: usize,
-    is_exhausted: bool,
-}
-
-impl PositionSource for JournalSource<'_> {
+impl PositionSource for JournalAndIndexSource<'_> {
     fn read_next_portion(&mut self) -> Result<Vec<RowPosition>> {
-        let max_rows = if self.is_exhausted { 0 } else { self.rows_left };
-        let max_rows = max_rows.min(ROWS_PER_READ);
-        let keys = self.after.saturating_add(1).min(self.before)..self.before;
-        let positions = self.shared.read(|read| read_newest_rows(read, keys, max_rows))?;
-        self.is_exhausted |= positions.len() < max_rows;
-        self.rows_left -= positions.len();
-        self.before = positions.last().map_or(self.before, |place| place.key);
-        Ok(positions)
+        if !self.is_journal_exhausted {
+            let positions = self.read_next_rows()?;
+            // An empty portion before the end of the rows means that the limit for one page is reached.
+            if !positions.is_empty() || !self.is_journal_exhausted {
+                return Ok(positions);
+            }
+        }
+        self.read_next_summaries()
     }
 
     fn next_key(&self) -> Option<u64> {
-        (!self.is_exhausted).then_some(self.before)
+        if self.is_journal_exhausted { self.scan.next_key() } else { Some(self.rows.end) }
     }
 }
 
