@@ -190,12 +190,11 @@ impl PageScan<'_> {
         }
         let indexed = position.summary.as_ref().filter(|_| last_key == position.key);
         // The summary is that of the execution as it is, and its text is searched before the execution is read.
-        let (summary, mut execution) = match indexed {
-            Some(summary) => (summary.clone(), None),
-            None => {
-                let execution = read_execution(transaction, &position.id, head)?;
-                (ExecutionSummary::new(&execution), Some(execution))
-            }
+        let (summary, mut execution) = if let Some(summary) = indexed {
+            (summary.clone(), None)
+        } else {
+            let execution = read_execution(transaction, &position.id, head)?;
+            (ExecutionSummary::new(&execution), Some(execution))
         };
         if self.query.admits_summary(&summary) && self.holds_text(transaction, &summary, head)? {
             if self.wants_executions && execution.is_none() {
