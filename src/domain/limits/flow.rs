@@ -117,15 +117,15 @@ pub const INDEXED_ROWS_MAX: usize = 2_000;
 /// Executions whose summaries one step of the index writes.
 pub const INDEXED_TOGETHER_MAX: usize = 64;
 /// Journal rows without summaries from which on the index follows at once. Fewer wait for the next interval.
-pub const INDEX_LAG_MAX: u64 = 4_000;
+pub const INDEX_LAG_MAX: u64 = 500;
 /// How often the index is checked against the journal.
-pub const INDEX_CHECKED_EVERY: Duration = Duration::from_secs(5);
+pub const INDEX_CHECKED_EVERY: Duration = Duration::from_secs(1);
 /// How often the index follows the journal to its last row.
 pub const INDEX_COMPLETED_EVERY: Duration = Duration::from_secs(60);
 /// Entries of the index that one page of a list reads.
 pub const LIST_INDEX_READS_MAX: usize = 8_000;
 /// First rows of executions that one page of a list searches for a text.
-pub const LIST_TEXTS_SEARCHED_MAX: usize = 1_000;
+pub const LIST_TEXTS_SEARCHED_MAX: usize = 400;
 /// How far a clock may have been set back before a list by time misses executions.
 pub const LIST_CLOCK_SLACK: Duration = Duration::from_secs(3_600);
 /// Characters of the text that a list searches for.
