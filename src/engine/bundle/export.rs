@@ -1,12 +1,13 @@
 //! Writes a bundle. Two passes over the rows and contents: the first computes sizes and digests for the manifest, which comes
-//! first in the file, and the second writes. No more than one journal and one content are in memory at once.
+//! first in the file, and the second writes. No more than one journal or two contents are in memory at once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, BufWriter},
     path::Path,
-    sync::Arc,
+    sync::{Arc, mpsc},
+    thread,
 };
 
 use tokio::runtime::Handle;
@@ -132,12 +133,20 @@ impl Exporter {
         for (execution, listed) in self.executions.iter().zip(&manifest.executions) {
             write(&listed.journal.path, &self.build_journal(execution, &values)?)?;
         }
-        for (entry, source, role) in contents.values() {
-            let stored = self.load_content(*source)?;
-            let stored = stored.ok_or_else(|| Error::internal("a content is gone"))?;
-            let redacted = self.request.redaction.redact_content(&stored, *role);
-            write(&entry.path, redacted.as_deref().unwrap_or(&stored))?;
-        }
+        // The next content is read while one is compressed.
+        thread::scope(|scope| {
+            let (sender, receiver) = mpsc::sync_channel(0);
+            let contents = &contents;
+            scope.spawn(move || {
+                for (entry, source, role) in contents.values() {
+                    // The receiver is gone once a content could not be written.
+                    if sender.send((entry, self.load_redacted(*source, *role))).is_err() {
+                        return;
+                    }
+                }
+            });
+            receiver.into_iter().try_for_each(|(entry, content)| write(&entry.path, &content?))
+        })?;
         let file = archive.finish().map_err(to_error)?;
         let file = file.into_inner().map_err(|error| to_error(error.into_error()))?;
         file.sync_all().map_err(to_error)?;
@@ -201,6 +210,13 @@ impl Exporter {
     fn load_content(&self, digest: Digest) -> Result<Option<Arc<[u8]>>> {
         self.engine.shared.check_running()?;
         self.runtime.block_on(self.engine.shared.store.load_content(digest))
+    }
+
+    fn load_redacted(&self, source: Digest, role: ContentRole) -> Result<Arc<[u8]>> {
+        let stored = self.load_content(source)?;
+        let stored = stored.ok_or_else(|| Error::internal("a content is gone"))?;
+        let redacted = self.request.redaction.redact_content(&stored, role);
+        Ok(redacted.map_or(stored, Arc::from))
     }
 
     /// Gives the draft its name. Unless a file is to be replaced, one that came meanwhile stays.
