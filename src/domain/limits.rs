@@ -471,8 +471,7 @@ pub const OUTPUTS_WAITING_MAX: usize = 2 * STEPS_MAX;
 /// Time that a command which reads outputs keeps its own store open before it lets other processes have it.
 pub const OUTPUT_LINE_GRACE: Duration = Duration::from_millis(200);
 
-/// Concurrent HTTP connections. Beyond it, one whose client keeps the server waiting is closed; if there is none, the
-/// new one is refused.
+/// Concurrent HTTP connections. Beyond it, clients wait until another connection is closed.
 pub const HTTP_CONNECTIONS_MAX: usize = 2048;
 /// Calls of all HTTP clients in progress, including those of disconnected clients; further ones are refused as busy.
 pub const HTTP_CALLS_MAX: usize = 4096;
@@ -480,8 +479,7 @@ pub const HTTP_CALLS_MAX: usize = 4096;
 pub const HTTP_SESSION_CALLS_MAX: usize = 256;
 /// HTTP streams that are open for server notifications.
 pub const HTTP_STREAMS_MAX: usize = 512;
-/// Bytes of calls in progress and unread replies of all HTTP clients. Beyond it, a client that keeps the server
-/// waiting is disconnected; if there is none, calls are refused as busy.
+/// Bytes of calls in progress and unread large replies of all HTTP clients. Beyond it, calls are refused as busy.
 pub const HTTP_BYTES_MAX: usize = 256 << 20;
 /// HTTP sessions (protocol versions with `initialize`). Beyond it, the least recently used one without calls in
 /// progress ends.
@@ -493,15 +491,16 @@ pub const HTTP_SESSION_IDLE_MAX: Duration = Duration::from_secs(60 * 60);
 pub const HTTP_EVENTS_KEPT_MAX: Duration = Duration::from_secs(5);
 /// Largest request head (request line and headers) over HTTP.
 pub const HTTP_HEAD_BYTES_MAX: usize = 64 << 10;
-/// Time for an HTTP client to send the head of its next request.
-pub const HTTP_HEAD_MAX: Duration = Duration::from_secs(60);
+/// Time for an HTTP client to send the head of its next request. It is also the longest that a silent client keeps
+/// another one waiting for its connection, so it is shorter than the time that clients wait for an answer.
+pub const HTTP_HEAD_MAX: Duration = Duration::from_secs(30);
 /// Time for an HTTP client to send the body of a request.
 pub const HTTP_BODY_MAX: Duration = Duration::from_secs(30);
 /// Bytes of an oversized request body that are read and discarded, so that its client receives the error.
 pub const HTTP_DROPPED_BYTES_MAX: usize = 128 << 20;
 /// Time after which an HTTP client that reads nothing of its reply is disconnected.
 pub const HTTP_STALL_MAX: Duration = Duration::from_secs(30);
-/// Interval of the check for stalled HTTP clients and idle sessions.
+/// Interval of the check for idle HTTP sessions.
 pub const HTTP_SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Time that a request waits for capacity that others have to release.
 pub const HTTP_ROOM_MAX: Duration = Duration::from_secs(1);
@@ -513,15 +512,11 @@ pub const BEARER_TOKEN_BYTES_MIN: usize = 16;
 pub const BEARER_TOKEN_BYTES_MAX: usize = 4096;
 /// File descriptors reserved for other uses than HTTP connections: the store, the control socket, watched files.
 pub const HTTP_FILES_BESIDES: usize = 256;
-/// Connections closed to make room whose file descriptors are still in use; beyond it no further client is accepted.
-pub const HTTP_CUT_MAX: usize = 64;
 /// HTTP connections that are accepted however few file descriptors the process may open.
 pub const HTTP_CONNECTIONS_MIN: usize = 16;
 /// HTTP connections waiting to be accepted. Beyond it the system drops them, and their clients try again after a
 /// second.
 pub const HTTP_BACKLOG: u32 = 1024;
-/// Interval at which a request that waits for capacity looks for a connection to close.
-pub const HTTP_ROOM_LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Reads of histories and telemetry at once. Each may occupy a processor for milliseconds, and one stays free for
 /// short calls.
 pub const LARGE_READS_MAX: usize = 1;

@@ -1,8 +1,9 @@
 //! Access control by the head of a request.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
-use http::{HeaderMap, Request, header};
+use axum::{Router, extract::Request, middleware, response::Response};
+use http::{HeaderMap, header};
 
 use super::{BearerToken, Host, origin::AcceptedHosts};
 use midex_domain::error::{Code, Error, Result};
@@ -18,25 +19,49 @@ const UNREPEATABLE_HEADERS: &[&str] =
 pub struct AccessRules {
     token: Option<BearerToken>,
     accepted_hosts: AcceptedHosts,
+    /// Further headers that may occur only once.
+    unrepeated_headers: &'static [&'static str],
 }
 
 impl AccessRules {
-    /// The rules of a server that listens on `address`.
-    pub fn new(address: SocketAddr, hosts: Vec<Host>, token: Option<BearerToken>) -> Self {
+    /// The rules of a server that listens on `address`. `unrepeated_headers` lists further headers that may occur only
+    /// once.
+    pub fn new(
+        address: SocketAddr,
+        hosts: Vec<Host>,
+        token: Option<BearerToken>,
+        unrepeated_headers: &'static [&'static str],
+    ) -> Self {
         let accepted_hosts = AcceptedHosts::new(address, hosts);
-        Self { token, accepted_hosts }
+        Self { token, accepted_hosts, unrepeated_headers }
     }
 
-    /// Checks the head of a request before its body is read. `unrepeated_headers` lists further headers that may occur only once.
+    /// Puts these rules before every route of `router`; its fallback stays open to all. `refuse` makes the reply to a
+    /// request that breaks them, whose body is not read.
+    pub fn protect_routes(
+        self,
+        router: Router,
+        refuse: impl Fn(Error) -> Response + Clone + Send + Sync + 'static,
+    ) -> Router {
+        let rules = Arc::new(self);
+        router.route_layer(middleware::from_fn(move |request: Request, next: middleware::Next| {
+            let refusal = rules.check_request(&request).err().map(&refuse);
+            async move {
+                match refusal {
+                    Some(refusal) => refusal,
+                    None => next.run(request).await,
+                }
+            }
+        }))
+    }
+
+    /// Checks the head of a request.
     ///
     /// # Errors
-    /// `REQUEST_INVALID` for a repeated header, `UNAUTHORIZED` without the token, `FORBIDDEN` as `Names::check_request`.
-    pub fn check_request<T>(
-        &self,
-        request: &Request<T>,
-        unrepeated_headers: &[&'static str],
-    ) -> Result<()> {
-        check_unrepeated_headers(request.headers(), unrepeated_headers)?;
+    /// `REQUEST_INVALID` for a repeated header, `UNAUTHORIZED` without the token, `FORBIDDEN` as
+    /// [`AcceptedHosts::check_host_and_origin`].
+    fn check_request(&self, request: &Request) -> Result<()> {
+        check_unrepeated_headers(request.headers(), self.unrepeated_headers)?;
         if let Some(token) = &self.token {
             let authorization = get_header_text(request.headers(), header::AUTHORIZATION.as_str());
             if !token.is_authorized(authorization) {

@@ -1,226 +1,164 @@
 //! HTTP for midex (internal: no semver promise).
 //!
-//! An HTTP/1 server on a listener: connections, bodies, access control, and limits on what all clients together may
-//! use. A [`Service`] handles the requests. Only this crate and `mcp` use `http` and `hyper`.
+//! Serves an axum [`Router`] on a listener, with limits on connections, heads, bodies and replies, and checks who may
+//! call it. Only this crate uses `axum`, `hyper` and `tower`.
 
 pub mod access;
 pub mod body;
 pub mod budget;
-pub mod connections;
-pub mod memory;
 mod origin;
 pub mod refusal;
 mod token;
 
 use std::sync::Arc;
 
-use http::{Request, Response};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+    service::TowerToHyperService,
+};
 use tokio::{
     net::{TcpListener, TcpStream},
-    time::MissedTickBehavior,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_io_timeout::TimeoutStream;
+use tokio_util::sync::CancellationToken;
+use tower_http::limit::RequestBodyLimitLayer;
 
-use self::{
-    connections::{Connection, Connections, Evictable, WatchedStream},
-    memory::MemoryBudget,
-    refusal::Reply,
-};
 pub use self::{origin::Host, token::BearerToken};
-use midex_domain::{
-    clock::{IdSource, SystemIds},
-    error::{Error, Result},
-    limits,
+pub use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::Request,
+    response::Response,
+    routing::any,
 };
+use midex_domain::limits;
 
-/// Access control and limits of a server.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The bearer token that every request must carry; `None` admits every client that can connect.
-    pub token: Option<BearerToken>,
-    /// Additional host names of this server, besides the loopback names and the address it listens on.
-    pub hosts: Vec<Host>,
-    /// The maximum number of open connections: [`limits::HTTP_CONNECTIONS_MAX`], or less if the process may not open
-    /// so many files.
-    pub connections_max: usize,
-    /// The maximum number of bytes of calls in progress and of replies that clients have not received yet; by default
-    /// [`limits::HTTP_BYTES_MAX`].
-    pub bytes_max: usize,
-    /// Whether the handler answers tool calls outside of a session directly, without a service for each request.
-    /// Requires a handler that sends its client nothing else during a call, except progress that the client asked
-    /// for, and whose tools take no parameters from headers.
-    pub direct_calls: bool,
-    /// The source of randomness for correlation ids.
-    pub ids: Arc<dyn IdSource>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            token: None,
-            hosts: Vec::new(),
-            connections_max: limits::HTTP_CONNECTIONS_MAX,
-            bytes_max: limits::HTTP_BYTES_MAX,
-            direct_calls: false,
-            ids: Arc::new(SystemIds),
-        }
-    }
-}
-
-/// Handles the requests of a server.
-pub trait Service: Send + Sync + 'static {
-    /// The byte budget and the connections, which all requests and replies share.
-    fn memory_budget(&self) -> &MemoryBudget;
-
-    /// Answers one request.
-    fn respond(
-        &self,
-        request: Request<Incoming>,
-        connection: &Arc<Connection>,
-    ) -> impl Future<Output = Response<Reply>> + Send;
-
-    /// Ends the replies that have no end otherwise, such as event streams. Called when the server stops.
-    fn end_streams(&self);
-
-    /// Frees what is no longer used, such as idle sessions. Called every [`limits::HTTP_SWEEP_EVERY`].
-    fn free_unused(&self) -> impl Future<Output = ()> + Send;
-}
-
-/// Serves connections until `stop` is cancelled. Then calls in progress are answered, and after that open streams
-/// end. Each of these two phases takes at most [`limits::HTTP_GRACE`].
-///
-/// # Errors
-/// `INTERNAL` if the sweep task panicked.
+/// Serves `router` on at most `connections_max` connections until `stop` is cancelled; further clients wait until they
+/// are accepted. Then requests in progress are answered, for at most twice [`limits::HTTP_GRACE`].
 pub async fn serve(
     listener: TcpListener,
-    service: impl Service,
+    router: Router,
+    connections_max: usize,
     stop: CancellationToken,
-) -> Result<()> {
-    let server = Arc::new(Server {
-        service,
-        closing: CancellationToken::new(),
-        clients: TaskTracker::new(),
-    });
-    let mut sweep_task = tokio::spawn(sweep_periodically(server.clone()));
-    let outcome = tokio::select! {
-        () = stop.cancelled() => Ok(()),
-        () = accept_connections(&server, &listener) => Ok(()),
-        // The sweep task ends only by a panic. Without it, stalled connections would never be cut, so the server
-        // stops.
-        _ = &mut sweep_task => Err(Error::internal("HTTP is served no more: looking after its clients panicked")),
-    };
+) {
+    let body_bytes_max = limits::FRAME_BYTES_MAX + limits::HTTP_DROPPED_BYTES_MAX;
+    let service =
+        TowerToHyperService::new(router.layer(RequestBodyLimitLayer::new(body_bytes_max)));
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits::HTTP_HEAD_MAX)
+        .max_buf_size(limits::HTTP_HEAD_BYTES_MAX)
+        .max_header_size(limits::HTTP_HEAD_BYTES_MAX);
+    let slots = Arc::new(Semaphore::new(connections_max));
+    let graceful = GracefulShutdown::new();
+    let mut connections = JoinSet::new();
+    while let Some((stream, slot)) = stop.run_until_cancelled(accept(&listener, &slots)).await {
+        let connection = builder.serve_connection(TokioIo::new(stream), service.clone());
+        let serving = graceful.watch(connection);
+        connections.spawn(async move {
+            let _slot = slot;
+            // An error is a client that broke HTTP or left, which is nobody's concern.
+            let _ = serving.await;
+        });
+        while connections.try_join_next().is_some() {}
+    }
     drop(listener);
-    server.close_server().await;
-    sweep_task.abort();
-    outcome
+    let _ = tokio::time::timeout(2 * limits::HTTP_GRACE, graceful.shutdown()).await;
+    connections.shutdown().await;
 }
 
-struct Server<S> {
-    service: S,
-    /// Cancelled when the server stops: connections then accept no further requests.
-    closing: CancellationToken,
-    clients: TaskTracker,
-}
-
-impl<S: Service> Server<S> {
-    fn connections(&self) -> &Connections {
-        &self.service.memory_budget().connections
-    }
-
-    async fn close_server(&self) {
-        self.closing.cancel();
-        self.connections().cut_receiving();
-        let _ = tokio::time::timeout(
-            limits::HTTP_GRACE,
-            self.service.memory_budget().budget.wait_until_idle(),
-        )
-        .await;
-        self.service.end_streams();
-        let _ =
-            tokio::time::timeout(limits::HTTP_GRACE, self.connections().wait_until_empty()).await;
-        self.connections().cut_all();
-        self.clients.close();
-        self.clients.wait().await;
-    }
-}
-
-async fn accept_connections<S: Service>(server: &Arc<Server<S>>, listener: &TcpListener) {
+/// A connection that fails once its client has read nothing for [`limits::HTTP_STALL_MAX`], and its slot.
+async fn accept(
+    listener: &TcpListener,
+    slots: &Arc<Semaphore>,
+) -> (std::pin::Pin<Box<TimeoutStream<TcpStream>>>, Option<OwnedSemaphorePermit>) {
+    // The slot comes first, so that no more files are open than there are slots. The semaphore is never closed.
+    let slot = slots.clone().acquire_owned().await.ok();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                spawn_connection(server, stream);
-                // Connections that were cut to make room may still hold their files. Accepts no further connection
-                // until most of them are closed, because the process may run out of file descriptors.
-                server.connections().wait_for_capacity().await;
+                // With Nagle's algorithm, a reply of several writes would wait for the client's acknowledgement, for
+                // about 40 ms.
+                let _ = stream.set_nodelay(true);
+                let mut stream = TimeoutStream::new(stream);
+                stream.set_write_timeout(Some(limits::HTTP_STALL_MAX));
+                return (Box::pin(stream), slot);
             }
             // For example, the process is out of file descriptors.
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
-                server.connections().cut_longest_waiting(Evictable::AnyWaiting);
                 tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
             }
         }
     }
 }
 
-/// Removes the connection from the registry on drop, and so after a panic too.
-struct ConnectionGuard<S: Service>(Arc<Server<S>>, Arc<Connection>);
-
-impl<S: Service> Drop for ConnectionGuard<S> {
-    fn drop(&mut self) {
-        self.0.connections().unregister_connection(&self.1);
-    }
-}
-
-fn spawn_connection<S: Service>(server: &Arc<Server<S>>, stream: TcpStream) {
-    let Some(connection) = server.connections().register_connection() else {
-        return;
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        time::Instant,
     };
-    // With Nagle's algorithm, a reply of several writes would wait for the client's acknowledgement, for about 40 ms.
-    let _ = stream.set_nodelay(true);
-    let guard = ConnectionGuard(server.clone(), connection);
-    server.clients.spawn(async move { serve_connection(&guard.0, stream, &guard.1).await });
-}
 
-async fn serve_connection<S: Service>(
-    server: &Arc<Server<S>>,
-    stream: TcpStream,
-    connection: &Arc<Connection>,
-) {
-    let service = service_fn(|request| {
-        let (server, connection) = (server.clone(), connection.clone());
-        async move {
-            Ok::<_, std::convert::Infallible>(server.service.respond(request, &connection).await)
+    use super::*;
+
+    /// Serves one connection at a time, and connects this many clients.
+    async fn connect<const N: usize>(stop: &CancellationToken) -> ([TcpStream; N], JoinSet<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let large_reply = || async { vec![0_u8; 64 << 20] };
+        let router = Router::new().route("/", any(async || "x")).route("/large", any(large_reply));
+        let mut serving = JoinSet::new();
+        serving.spawn(serve(listener, router, 1, stop.clone()));
+        let mut clients = Vec::new();
+        for _ in 0..N {
+            clients.push(TcpStream::connect(address).await.expect("it listens"));
         }
-    });
-    let stream = WatchedStream { stream, connection: connection.clone() };
-    let serving = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits::HTTP_HEAD_MAX)
-        .max_buf_size(limits::HTTP_HEAD_BYTES_MAX)
-        .max_header_size(limits::HTTP_HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut serving = std::pin::pin!(serving);
-    let cut = connection.cut_token();
-    tokio::select! {
-        _ = serving.as_mut() => return,
-        () = cut.cancelled() => return,
-        () = server.closing.cancelled() => {}
+        (clients.try_into().expect("all"), serving)
     }
-    serving.as_mut().graceful_shutdown();
-    let _ = cut.run_until_cancelled(serving).await;
-}
 
-async fn sweep_periodically<S: Service>(server: Arc<Server<S>>) {
-    let mut interval = tokio::time::interval(limits::HTTP_SWEEP_EVERY);
-    // After the process was suspended, sweep once instead of catching up: the clients did not have the time that has
-    // passed.
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        interval.tick().await;
-        server.connections().cut_stalled();
-        server.service.free_unused().await;
+    async fn assert_answered(client: &mut TcpStream) {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("sent");
+        let mut status = [0; 12];
+        client.read_exact(&mut status).await.expect("an answer");
+        assert_eq!(&status, b"HTTP/1.1 200");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_client_gives_up_its_place_in_time() {
+        let (stop, start) = (CancellationToken::new(), Instant::now());
+        let ([mut half, mut other], mut serving) = connect(&stop).await;
+        half.write_all(b"GET / HTTP/1.1\r\nHost: ").await.expect("sent");
+        assert_answered(&mut other).await;
+        assert_eq!(start.elapsed().as_secs(), limits::HTTP_HEAD_MAX.as_secs());
+        let _ = half.read_to_end(&mut Vec::new()).await;
+        stop.cancel();
+        serving.join_next().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn client_that_reads_nothing_gives_up_its_place_in_time() {
+        let (stop, start) = (CancellationToken::new(), Instant::now());
+        let ([mut deaf, mut other], _serving) = connect(&stop).await;
+        deaf.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("sent");
+        assert_answered(&mut other).await;
+        assert!(start.elapsed() >= limits::HTTP_STALL_MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn server_that_stops_lets_its_clients_go() {
+        let stop = CancellationToken::new();
+        let ([mut client, mut waiting], mut serving) = connect(&stop).await;
+        assert_answered(&mut client).await;
+        stop.cancel();
+        serving.join_next().await.expect("it serves").expect("no panic");
+        for client in [&mut client, &mut waiting] {
+            let _ = client.read_to_end(&mut Vec::new()).await;
+        }
     }
 }

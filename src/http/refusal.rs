@@ -1,15 +1,9 @@
 //! Refusals of HTTP requests, before their content is processed.
 
-use std::convert::Infallible;
-
-use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, combinators::BoxBody};
-use hyper::body::Bytes;
+use axum::response::Response;
+use http::{HeaderValue, StatusCode, header};
 
 use midex_domain::error::{Code, Error};
-
-/// The body of a reply.
-pub type Reply = BoxBody<Bytes, Infallible>;
 
 /// The error of a refused request, with the status code of the reply. The service that refuses it encodes the body.
 #[derive(Debug)]
@@ -50,7 +44,7 @@ impl HttpError {
     }
 
     /// The response with this JSON body, and with the header that its status code requires.
-    pub fn build_response(&self, body: Vec<u8>) -> Response<Reply> {
+    pub fn build_response(&self, body: Vec<u8>) -> Response {
         let mut response = json_response(self.status, body);
         let (name, value) = match self.status {
             StatusCode::UNAUTHORIZED => (header::WWW_AUTHENTICATE, "Bearer"),
@@ -65,8 +59,8 @@ impl HttpError {
 }
 
 /// A response with a JSON body.
-pub fn json_response(status: StatusCode, body: Vec<u8>) -> Response<Reply> {
-    let mut response = Response::new(Full::from(body).boxed());
+pub fn json_response(status: StatusCode, body: Vec<u8>) -> Response {
+    let mut response = Response::new(body.into());
     *response.status_mut() = status;
     let content_type = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, content_type);

@@ -2,9 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use rmcp::{
     Peer, RoleServer, ServerHandler,
     model::{ErrorData, JsonRpcError, JsonRpcMessage, ProtocolVersion, RequestId},
@@ -14,6 +12,7 @@ use rmcp::{
     },
 };
 use serde::Deserialize;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -29,13 +28,12 @@ use midex_domain::{
     limits,
 };
 use midex_http::{
-    Service,
+    Body, Bytes, Request, Response, Router,
     access::{AccessRules, get_header_text},
-    body::{self, RequestBody},
-    budget::{Budget, BudgetKind, BudgetShare},
-    connections::{Connection, Connections, RequestGuard},
-    memory::MemoryBudget,
-    refusal::{HttpError, Reply},
+    any,
+    body::{RequestBody, hold_reply, read_request_body, read_whole_reply},
+    budget::{Budget, BudgetShare},
+    refusal::HttpError,
 };
 
 const SESSION_ID_HEADER: &str = "mcp-session-id";
@@ -52,8 +50,7 @@ pub(super) struct Endpoint<H> {
     /// The peer for handlers on the fast path. `None` if the fast path is disabled.
     peer: Option<Peer<RoleServer>>,
     sessions: Arc<HttpSessions>,
-    memory_budget: MemoryBudget,
-    access_rules: AccessRules,
+    budget: Budget,
     ids: Arc<dyn IdSource>,
     stream_token: CancellationToken,
 }
@@ -65,7 +62,7 @@ struct Envelope {
     method: Option<String>,
 }
 
-/// Resources that a call holds until its handler has finished and its reply is sent completely.
+/// Resources that a call holds until its handler has finished, and its reply has ended if that is a stream.
 #[derive(Debug)]
 struct AdmissionGuard {
     _call: BudgetShare,
@@ -75,21 +72,16 @@ struct AdmissionGuard {
 
 /// A request that passed admission, on its way to rmcp.
 struct AdmittedRequest {
-    request: Request<Full<Bytes>>,
+    request: Request,
     body: Bytes,
     id: Option<RequestId>,
     /// The slot for the session that the request may start.
     slot: Option<SessionSlot>,
     admission: Arc<AdmissionGuard>,
-    work: RequestGuard,
 }
 
 impl<H: ServerHandler> Endpoint<H> {
-    pub(super) fn new(
-        address: SocketAddr,
-        handler: impl Fn() -> H + Send + Sync + 'static,
-        options: Options,
-    ) -> Self {
+    pub(super) fn new(handler: impl Fn() -> H + Send + Sync + 'static, options: &Options) -> Self {
         let sessions = Arc::new(HttpSessions::new());
         let stream_token = CancellationToken::new();
         let config = StreamableHttpServerConfig::default()
@@ -104,40 +96,61 @@ impl<H: ServerHandler> Endpoint<H> {
         let make_handler = handler.clone();
         let service =
             StreamableHttpService::new(move || Ok(make_handler()), sessions.manager(), config);
-        let memory_budget = MemoryBudget {
-            budget: Arc::new(Budget::new(options.bytes_max)),
-            connections: Arc::new(Connections::new(options.connections_max)),
-        };
         Self {
             service,
             handler,
             peer,
             sessions,
-            memory_budget,
-            access_rules: AccessRules::new(address, options.hosts, options.token),
-            ids: options.ids,
+            budget: Budget::new(options.bytes_max),
+            ids: options.ids.clone(),
             stream_token,
         }
     }
 
-    /// The checks before the body is read, which apply to every request.
-    fn check_request_head(&self, request: &Request<Incoming>) -> Result<(), Error> {
-        if request.uri().path().trim_end_matches('/') != ENDPOINT_PATH {
-            let message = format!("there is nothing here but {ENDPOINT_PATH}");
-            return Err(Error::new(Code::ResourceNotFound, message)
-                .with_action("Send MCP messages to /mcp of this server"));
-        }
-        self.access_rules.check_request(request, SINGLE_VALUE_HEADERS)
+    /// The routes of a server that listens on `address`.
+    pub(super) fn router(self: &Arc<Self>, address: SocketAddr, options: Options) -> Router {
+        let ids = options.ids;
+        let refuse = move |error: Error| RequestError::from(error).into_response(&*ids);
+        let refuse_path = refuse.clone();
+        let endpoint = self.clone();
+        let respond = any(async move |request: Request| endpoint.respond(request).await);
+        let router = Router::new()
+            .route(ENDPOINT_PATH, respond.clone())
+            .route(&format!("{ENDPOINT_PATH}/"), respond)
+            .fallback(async move || refuse_path(unknown_path_error()));
+        AccessRules::new(address, options.hosts, options.token, SINGLE_VALUE_HEADERS)
+            .protect_routes(router, refuse)
     }
 
-    async fn handle_post(
-        &self,
-        request: Request<Incoming>,
-        connection: &Arc<Connection>,
-    ) -> Result<Response<Reply>, RequestError> {
+    async fn respond(&self, request: Request) -> Response {
+        let request = normalize_accept_header(request);
+        let result = match *request.method() {
+            Method::POST => self.handle_post(request).await,
+            Method::GET => self.open_event_stream(request).await,
+            Method::DELETE => self.end_session(request).await,
+            _ => Err(method_not_allowed_error()),
+        };
+        result.unwrap_or_else(|refusal| refusal.into_response(&*self.ids))
+    }
+
+    /// Ends idle sessions until `stop` is cancelled. Then ends the event streams, once calls in progress are answered
+    /// or [`limits::HTTP_GRACE`] has passed.
+    pub(super) async fn look_after_clients(self: Arc<Self>, stop: CancellationToken) {
+        let mut interval = tokio::time::interval(limits::HTTP_SWEEP_EVERY);
+        // After the process was suspended, sweep once instead of catching up: the clients did not have the time that
+        // has passed.
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while stop.run_until_cancelled(interval.tick()).await.is_some() {
+            self.sessions.end_unused_sessions().await;
+        }
+        let _ = tokio::time::timeout(limits::HTTP_GRACE, self.budget.wait_until_idle()).await;
+        self.stream_token.cancel();
+    }
+
+    async fn handle_post(&self, request: Request) -> Result<Response, RequestError> {
         check_content_encoding(request.headers())?;
-        let AdmittedRequest { request, body, id, slot, admission, work } =
-            self.admit_request(request, connection).await?;
+        let AdmittedRequest { request, body, id, slot, admission } =
+            self.admit_request(request).await?;
         let is_json = has_json_content_type(request.headers());
         let response = if let Some(slot) = slot {
             self.begin_session(request, slot).await?
@@ -155,17 +168,17 @@ impl<H: ServerHandler> Endpoint<H> {
         let response = self
             .complete_rmcp_refusal(response)
             .await
-            .map_err(|refusal| refusal.with_call_id(id))?;
-        Ok(response
-            .map(|reply| body::count_reply_body(reply, admission, work, &self.memory_budget)))
+            .map_err(|refusal| refusal.with_call_id(id.clone()))?;
+        let reply = hold_reply(response, admission, CancellationToken::new(), &self.budget).await;
+        reply.map_err(|error| RequestError::from(error).with_call_id(id))
     }
 
     /// Answers a request that does not start a session.
     async fn handle_without_new_session(
         &self,
-        request: Request<Full<Bytes>>,
+        request: Request,
         body: &[u8],
-    ) -> Result<Response<Reply>, RequestError> {
+    ) -> Result<Response, RequestError> {
         if let Some(peer) = &self.peer
             && let Some(call) = fast_path::parse_fast_path_call(request.headers(), body)
         {
@@ -178,18 +191,18 @@ impl<H: ServerHandler> Endpoint<H> {
             )
             .await?);
         }
-        Ok(Box::pin(self.service.handle(request)).await)
+        Ok(Box::pin(self.service.handle(request)).await.map(Body::new))
     }
 
     /// Runs in a separate task, so that a session that rmcp has started is registered even if its client disconnects.
     async fn begin_session(
         &self,
-        request: Request<Full<Bytes>>,
+        request: Request,
         slot: SessionSlot,
-    ) -> Result<Response<Reply>, RequestError> {
+    ) -> Result<Response, RequestError> {
         let service = self.service.clone();
         let session_task = tokio::spawn(async move {
-            let response = service.handle(request).await;
+            let response = service.handle(request).await.map(Body::new);
             if let Some(id) = get_header_text(response.headers(), SESSION_ID_HEADER) {
                 slot.register_session(id);
             }
@@ -201,24 +214,17 @@ impl<H: ServerHandler> Endpoint<H> {
         })
     }
 
-    async fn admit_request(
-        &self,
-        request: Request<Incoming>,
-        connection: &Arc<Connection>,
-    ) -> Result<AdmittedRequest, RequestError> {
+    async fn admit_request(&self, request: Request) -> Result<AdmittedRequest, RequestError> {
         let (mut parts, body) = request.into_parts();
-        let (body, bytes) =
-            match body::read_request_body(body, &self.memory_budget, connection).await? {
-                RequestBody::Whole(body, _) if frame::has_too_many_values(&body) => {
-                    return Err(oversized_body_error(&body));
-                }
-                RequestBody::Whole(body, bytes) => {
-                    (frame::repair_surrogate_escapes(&body).map_or(body, Bytes::from), bytes)
-                }
-                RequestBody::Oversized(beginning) => return Err(oversized_body_error(&beginning)),
-            };
-        // From here on the client waits for the server, so the connection counts as busy.
-        let work = connection.begin_work();
+        let (body, bytes) = match read_request_body(body, &self.budget).await? {
+            RequestBody::Whole(body, _) if frame::has_too_many_values(&body) => {
+                return Err(oversized_body_error(&body));
+            }
+            RequestBody::Whole(body, bytes) => {
+                (frame::repair_surrogate_escapes(&body).map_or(body, Bytes::from), bytes)
+            }
+            RequestBody::Oversized(beginning) => return Err(oversized_body_error(&beginning)),
+        };
         // A body without these fields is refused by rmcp. The refusal then gets a midex payload.
         let envelope: Envelope = serde_json::from_slice(&body).unwrap_or_default();
         let id = envelope.id.clone();
@@ -245,11 +251,7 @@ impl<H: ServerHandler> Endpoint<H> {
             None
         };
         let admission = Arc::new(AdmissionGuard {
-            _call: self
-                .memory_budget
-                .budget
-                .acquire_share(BudgetKind::Calls, 1)
-                .map_err(to_refusal)?,
+            _call: self.budget.admit_call().map_err(to_refusal)?,
             _bytes: bytes,
             _id: register_call_id(session.as_ref(), &envelope).map_err(to_refusal)?,
         });
@@ -259,55 +261,36 @@ impl<H: ServerHandler> Endpoint<H> {
         // The handler keeps the admission, since it may outlive the connection.
         parts.extensions.insert(admission.clone());
         Ok(AdmittedRequest {
-            request: Request::from_parts(parts, Full::new(body.clone())),
+            request: Request::from_parts(parts, Body::from(body.clone())),
             body,
             id,
             slot,
             admission,
-            work,
         })
     }
 
-    async fn open_event_stream(
-        &self,
-        request: Request<Incoming>,
-        connection: &Arc<Connection>,
-    ) -> Result<Response<Reply>, RequestError> {
-        let work = connection.begin_work();
+    async fn open_event_stream(&self, request: Request) -> Result<Response, RequestError> {
         let session = get_header_text(request.headers(), SESSION_ID_HEADER)
             .and_then(|id| self.sessions.find_session(id));
         // A stream that resumes a pending call delivers only the answer of that call.
         let is_call_stream = get_header_text(request.headers(), LAST_EVENT_ID_HEADER)
             .is_some_and(|id| id.contains('/'));
-        let share = self.memory_budget.budget.acquire_share(BudgetKind::Streams, 1)?;
+        let share = self.budget.admit_stream()?;
         let open_stream =
             session.filter(|_| !is_call_stream).map(|session| session.register_stream());
-        let response = Box::pin(self.service.handle(request)).await;
+        let response = Box::pin(self.service.handle(request)).await.map(Body::new);
         if !response.status().is_success() {
             return self.complete_rmcp_refusal(response).await;
         }
         let end_token = open_stream.as_ref().map(OpenStream::end_token).unwrap_or_default();
-        let guards = (share, open_stream);
-        Ok(response.map(|reply| {
-            body::count_reply_body(
-                body::end_body_on_cancel(reply, end_token),
-                guards,
-                work,
-                &self.memory_budget,
-            )
-        }))
+        Ok(hold_reply(response, (share, open_stream), end_token, &self.budget).await?)
     }
 
-    async fn end_session(
-        &self,
-        request: Request<Incoming>,
-        connection: &Arc<Connection>,
-    ) -> Result<Response<Reply>, RequestError> {
-        let _work = connection.begin_work();
+    async fn end_session(&self, request: Request) -> Result<Response, RequestError> {
         let id = get_header_text(request.headers(), SESSION_ID_HEADER).map(str::to_owned);
         let is_known = id.as_ref().is_none_or(|id| self.sessions.find_session(id).is_some());
-        let mut response =
-            self.complete_rmcp_refusal(Box::pin(self.service.handle(request)).await).await?;
+        let response = Box::pin(self.service.handle(request)).await.map(Body::new);
+        let mut response = self.complete_rmcp_refusal(response).await?;
         if !is_known {
             return Err(Error::new(Code::SessionNotFound, "Session not found").into());
         }
@@ -320,52 +303,23 @@ impl<H: ServerHandler> Endpoint<H> {
     }
 
     /// Adds the midex payload to refusals of rmcp, which are plain text or lack it.
-    async fn complete_rmcp_refusal(
-        &self,
-        response: Response<Reply>,
-    ) -> Result<Response<Reply>, RequestError> {
+    async fn complete_rmcp_refusal(&self, response: Response) -> Result<Response, RequestError> {
         if response.status().is_success() {
             return Ok(response);
         }
-        if !has_json_content_type(response.headers()) {
-            return Err(convert_rmcp_refusal(response).await.into());
+        let (status, is_json) = (response.status(), has_json_content_type(response.headers()));
+        let refusal_body = read_whole_reply(response).await?;
+        if !is_json {
+            return Err(convert_rmcp_refusal(status, &refusal_body).into());
         }
-        let status = response.status();
-        let refusal_body = collect_body(response).await;
         Ok(refusal::complete_error_payload(status, &refusal_body, &*self.ids))
     }
 }
 
-impl<H: ServerHandler> Service for Endpoint<H> {
-    fn memory_budget(&self) -> &MemoryBudget {
-        &self.memory_budget
-    }
-
-    async fn respond(
-        &self,
-        request: Request<Incoming>,
-        connection: &Arc<Connection>,
-    ) -> Response<Reply> {
-        let request = normalize_accept_header(request);
-        let result = match self.check_request_head(&request) {
-            Ok(()) => match *request.method() {
-                Method::POST => self.handle_post(request, connection).await,
-                Method::GET => self.open_event_stream(request, connection).await,
-                Method::DELETE => self.end_session(request, connection).await,
-                _ => Err(method_not_allowed_error()),
-            },
-            Err(error) => Err(error.into()),
-        };
-        result.unwrap_or_else(|refusal| refusal.into_response(&*self.ids))
-    }
-
-    fn end_streams(&self) {
-        self.stream_token.cancel();
-    }
-
-    async fn free_unused(&self) {
-        self.sessions.end_unused_sessions().await;
-    }
+fn unknown_path_error() -> Error {
+    let message = format!("there is nothing here but {ENDPOINT_PATH}");
+    Error::new(Code::ResourceNotFound, message)
+        .with_action("Send MCP messages to /mcp of this server")
 }
 
 fn method_not_allowed_error() -> RequestError {
@@ -392,7 +346,7 @@ fn register_call_id(
 
 /// Rewrites `Accept` to the exact values that rmcp requires, if the request accepts them by the rules of HTTP: a
 /// missing header accepts anything, and a media range accepts everything that it matches.
-fn normalize_accept_header(mut request: Request<Incoming>) -> Request<Incoming> {
+fn normalize_accept_header(mut request: Request) -> Request {
     let accept_values = request.headers().get_all(header::ACCEPT).iter();
     let accept_values: Vec<_> = accept_values.filter_map(|value| value.to_str().ok()).collect();
     let is_accepted = |kind: &str, group: &str| {
@@ -448,7 +402,7 @@ fn oversized_body_error(beginning: &[u8]) -> RequestError {
 }
 
 /// The answer to a body that is not a message, the same as over other transports.
-fn build_unreadable_response(body: &[u8], ids: &dyn IdSource) -> Response<Reply> {
+fn build_unreadable_response(body: &[u8], ids: &dyn IdSource) -> Response {
     let refusal = match frame::parse_message(body) {
         Err(answer) => *answer,
         // Unreachable: rmcp parsed the same bytes in the same way.
@@ -463,18 +417,9 @@ fn build_unreadable_response(body: &[u8], ids: &dyn IdSource) -> Response<Reply>
     }
 }
 
-async fn collect_body(response: Response<Reply>) -> Bytes {
-    match response.into_body().collect().await {
-        Ok(said) => said.to_bytes(),
-        Err(never) => match never {},
-    }
-}
-
 /// Converts a plain-text refusal of rmcp.
-async fn convert_rmcp_refusal(response: Response<Reply>) -> HttpError {
-    let mut status = response.status();
-    let body = collect_body(response).await;
-    let text = String::from_utf8_lossy(&body);
+fn convert_rmcp_refusal(mut status: StatusCode, body: &[u8]) -> HttpError {
+    let text = String::from_utf8_lossy(body);
     // The session ended while a call of it was being sent.
     if text.ends_with("Session service terminated") || text.contains("Session not found") {
         status = StatusCode::NOT_FOUND;

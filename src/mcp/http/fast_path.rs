@@ -3,7 +3,7 @@
 //!
 //! Only calls without special features are answered here. rmcp handles all others, including every refusal.
 
-use http::{HeaderMap, Response, StatusCode, header, request::Parts};
+use http::{HeaderMap, StatusCode, header, request::Parts};
 use rmcp::{
     Peer, RoleServer, ServerHandler, Service,
     model::{
@@ -16,7 +16,7 @@ use rmcp::{
 use super::refusal;
 use crate::{LineTransport, frame, splice::SplicedResult};
 use midex_domain::error::Error;
-use midex_http::{access::get_header_text, refusal::Reply};
+use midex_http::{Response, access::get_header_text};
 
 /// A call that the fast path answers.
 pub(super) type ClientCall = JsonRpcRequest<ClientRequest>;
@@ -75,7 +75,7 @@ pub(super) async fn answer_fast_path_call(
     peer: Peer<RoleServer>,
     parts: Parts,
     mut call: ClientCall,
-) -> Result<Response<Reply>, Error> {
+) -> Result<Response, Error> {
     let id = call.id;
     let mut context = RequestContext::new(id.clone(), peer);
     std::mem::swap(&mut context.meta, call.request.get_meta_mut());

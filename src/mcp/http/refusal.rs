@@ -1,6 +1,6 @@
 //! Refused requests: an HTTP status, with the same JSON-RPC error that other transports send.
 
-use http::{Response, StatusCode};
+use http::StatusCode;
 use rmcp::{
     RoleServer,
     model::{JsonRpcError, JsonRpcMessage, RequestId},
@@ -9,7 +9,10 @@ use rmcp::{
 
 use crate::{answer, splice};
 use midex_domain::clock::IdSource;
-use midex_http::refusal::{HttpError, Reply, json_response};
+use midex_http::{
+    Response,
+    refusal::{HttpError, json_response},
+};
 
 /// The error of a refused request, with the id of its call if it is known.
 #[derive(Debug)]
@@ -34,7 +37,7 @@ impl RequestError {
     }
 
     /// The HTTP response.
-    pub(super) fn into_response(self, ids: &dyn IdSource) -> Response<Reply> {
+    pub(super) fn into_response(self, ids: &dyn IdSource) -> Response {
         let fault = answer::build_error_data(&self.error.error, "http", ids);
         let message = JsonRpcMessage::error(fault, self.id);
         self.error.build_response(serialize_message(&message))
@@ -46,7 +49,7 @@ pub(super) fn complete_error_payload(
     status: StatusCode,
     body: &[u8],
     ids: &dyn IdSource,
-) -> Response<Reply> {
+) -> Response {
     match serde_json::from_slice(body) {
         Ok(TxJsonRpcMessage::<RoleServer>::Error(JsonRpcError { error, id, .. })) => {
             let error = answer::add_error_payload(error, ids);
@@ -60,7 +63,7 @@ pub(super) fn complete_error_payload(
 pub(super) fn build_message_response(
     status: StatusCode,
     message: &TxJsonRpcMessage<RoleServer>,
-) -> Response<Reply> {
+) -> Response {
     json_response(status, serialize_message(message))
 }
 

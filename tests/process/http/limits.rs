@@ -149,10 +149,16 @@ fn a_process_that_may_have_few_files_open_takes_fewer_connections_and_one_that_m
     const FILES: usize = 400;
     let home = tempdir().unwrap();
     let server = with_files(home.path(), &format!("-n {FILES}"));
-    let mut held: Vec<_> = (0..FILES).map(|_| server.connect()).collect();
+    let held: Vec<_> = (0..FILES).map(|_| server.connect()).collect();
+    let mut waits = server.connect();
+    waits.send("POST", "/mcp", &[ACCEPT, JSON], &initialize("2025-06-18")).unwrap();
+    let taken = FILES - limits::HTTP_FILES_BESIDES;
+    until("no place is free", || (server.descriptors() >= taken).then_some(()));
+    assert!(waits.is_quiet(), "it waits for a place");
+    drop(held);
+    assert_eq!(waits.answer().unwrap().status, 200);
     server.session().whole_execution();
     server.stateless().whole_execution();
-    assert!(held[0].is_closed(), "the idle go");
     assert!(!server.stderr().contains("could not be taken"), "before the files run out");
     drop(server);
     let server = with_files(home.path(), &format!("-Sn {FILES}"));
