@@ -107,6 +107,11 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::disallowed_methods, reason = "the paused clock of a test")]
+    fn now() -> Instant {
+        Instant::now()
+    }
+
     /// Serves one connection at a time, and connects this many clients.
     async fn connect<const N: usize>(stop: &CancellationToken) -> ([TcpStream; N], JoinSet<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -131,7 +136,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silent_client_gives_up_its_place_in_time() {
-        let (stop, start) = (CancellationToken::new(), Instant::now());
+        let (stop, start) = (CancellationToken::new(), now());
         let ([mut half, mut other], mut serving) = connect(&stop).await;
         half.write_all(b"GET / HTTP/1.1\r\nHost: ").await.expect("sent");
         assert_answered(&mut other).await;
@@ -143,7 +148,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn client_that_reads_nothing_gives_up_its_place_in_time() {
-        let (stop, start) = (CancellationToken::new(), Instant::now());
+        let (stop, start) = (CancellationToken::new(), now());
         let ([mut deaf, mut other], _serving) = connect(&stop).await;
         deaf.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("sent");
         assert_answered(&mut other).await;
