@@ -21,7 +21,7 @@ use super::{
     backend::DataFile,
     copy::{CopySize, Draft, copy_database, estimate_copy_bytes},
     fault::{file_unusable_error, redb_error, store_unavailable_error},
-    file, identity,
+    file, identity, index,
     lock::DirectoryLock,
     options::Options,
     paths::{self, FILE_NAME},
@@ -58,8 +58,8 @@ pub struct Restoration {
 }
 
 impl OwnedDirectory {
-    /// Writes the content of the data file, apart from the index, into a new one in its place. If that would be larger,
-    /// nothing changes.
+    /// Writes the content of the data file, apart from the index, into a new one in its place. If there is no index and the
+    /// new one would not be smaller, nothing changes.
     ///
     /// # Errors
     /// As [`RedbStore::open_owned`](super::RedbStore::open_owned); `STORE_FULL` where there is no room for the copy.
@@ -73,14 +73,17 @@ impl OwnedDirectory {
         let bytes_before = read_length()?;
         let opened = open_without_log(&name, &self.lock, options)?;
         let draft = Draft::new(&path, &path).map_err(to_error)?;
-        let copy = || -> Result<CopySize> {
+        let copy = || -> Result<_> {
             let source = opened.database.begin_read().map_err(redb_error)?;
-            copy_database(&source, &draft, estimate_copy_bytes(&source)?, options)
+            let has_index = index::read_indexed_to(&source)? > 0;
+            let size = copy_database(&source, &draft, estimate_copy_bytes(&source)?, options)?;
+            Ok((size, has_index))
         };
-        let size =
+        let (size, has_index) =
             copy().map_err(|error| error.with_context("path", path.display().to_string()))?;
         close(opened, &path)?;
-        if size.bytes <= read_length()? {
+        // The index may be wrong, so it goes even if there is nothing else to gain.
+        if has_index || size.bytes < read_length()? {
             put_in_place(draft, &path, &self.lock, options).map_err(to_error)?;
         }
         let bytes_after = read_length()?;
