@@ -13,7 +13,6 @@ use midex::{
     activity::{Activities, OperationFailure, function},
     workflow::{Step, Workflow},
 };
-use midex_domain::State;
 use serde_json::{Value, json};
 
 use crate::sessions::{Program, essay};
