@@ -284,6 +284,9 @@ async fn sweep_contents(shared: &Arc<Shared>) -> Result<()> {
         sweep = shared.store.sweep(sweep).await?;
         tokio::time::sleep(limits::SWEEP_PAUSE).await;
     }
+    if sweep.has_more() {
+        shared.removal_signals.request_sweep();
+    }
     Ok(())
 }
 

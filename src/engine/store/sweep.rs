@@ -29,6 +29,8 @@ pub struct ContentSweep {
     /// The tombstones that are still to be removed: the old ones, and the oldest ones beyond the limit.
     pub(crate) expired_tombstones: Vec<String>,
     pub(crate) is_done: bool,
+    /// Whether there were more candidates than one sweep considers.
+    pub(crate) has_more: bool,
 }
 
 impl ContentSweep {
@@ -42,6 +44,7 @@ impl ContentSweep {
             is_search_complete: false,
             expired_tombstones: Vec::new(),
             is_done: false,
+            has_more: false,
         }
     }
 
@@ -54,13 +57,20 @@ impl ContentSweep {
     pub fn is_done(&self) -> bool {
         self.is_done
     }
+
+    /// Whether another sweep is needed, because there were more candidates than one considers.
+    pub fn has_more(&self) -> bool {
+        self.has_more
+    }
 }
 
 /// Searches the next slice of the journal for the candidates.
 pub(super) fn search_slice(shared: &SharedStore, mut sweep: ContentSweep) -> Result<ContentSweep> {
     shared.read(|transaction| {
         if sweep.unnamed.is_none() {
-            sweep.unnamed = Some(Arc::new(read_candidates(transaction)?));
+            let candidates = read_candidates(transaction)?;
+            sweep.has_more = candidates.len() == limits::SWEEP_CANDIDATES_MAX;
+            sweep.unnamed = Some(Arc::new(candidates));
             sweep.expired_tombstones =
                 read_expired_tombstones(transaction, sweep.tombstones_before)?;
         }
