@@ -64,7 +64,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    async fn read(store: &dyn Store) -> Self {
+    pub(super) async fn read(store: &dyn Store) -> Self {
         let mut records = Self::default();
         for execution in pages::read_all(store, pages::query_all(200)).await {
             let id = execution.id().clone();
@@ -93,9 +93,21 @@ impl Records {
     }
 }
 
+/// The contents that the rows of these executions name.
+fn find_needed<'a>(
+    ids: impl Iterator<Item = &'a ExecutionId>,
+    whole: &Records,
+) -> BTreeSet<Digest> {
+    ids.flat_map(|id| &whole.contents[id]).copied().collect()
+}
+
 /// Scans the store: it is sound, and once a sweep is over it has exactly the contents that these executions need.
-async fn scan(store: &dyn Store, ids: impl Iterator<Item = &ExecutionId>, whole: &Records) {
-    let needed: BTreeSet<_> = ids.flat_map(|id| &whole.contents[id]).copied().collect();
+pub(super) async fn scan(
+    store: &dyn Store,
+    ids: impl Iterator<Item = &ExecutionId>,
+    whole: &Records,
+) {
+    let needed = find_needed(ids, whole);
     for is_swept in [false, true] {
         if is_swept {
             sweep_store(store, 0).await;
@@ -144,9 +156,10 @@ impl Template {
         let mut server = Server::greeted(serve_alone(home.path(), &[]));
         for (workflow, few, many) in WORKFLOWS {
             for at in 0..long::rounds(few, many) {
-                // A small one, one above the limit of what stands in a row, and a large one, each shared.
+                // A small one, one above the limit of what stands in a row, or a large one. The executions of all workflows
+                // with this number share it.
                 let repeats = [3, 800, 4000][usize::try_from(at % 3).unwrap()];
-                let text = format!("text {} ", at / 6).repeat(repeats);
+                let text = format!("text {at} ").repeat(repeats);
                 let inputs = json!({ "text": text });
                 let id = format!("{workflow}-{at}");
                 server.begin_with(
@@ -298,6 +311,8 @@ fn check_told(home: &Path, ids: &BTreeSet<ExecutionId>, template: &Template) {
 async fn survive_prunes(template: &Template, kills: u64, seed: u64) {
     println!("prunes under kills: seed {seed}, {kills} kills");
     let (mut killer, kept) = (Killer::new(seed), template.kept());
+    let needed = |ids: &BTreeSet<ExecutionId>| find_needed(ids.iter(), &template.whole).len();
+    assert!(needed(&kept) + 3 < needed(&template.whole.ids()), "the prune frees contents");
     let mut counted = BTreeMap::<_, u64>::new();
     for kill in 0..=kills {
         let copy = template.copy();
