@@ -92,7 +92,8 @@ async fn wait_until_removed(rig: &Rig) -> (f64, f64) {
         let table = sizes.tables.iter().find(|table| table.name == "executions");
         if table.expect("the executions").entries <= KEPT + KEPT / 10 {
             let file = (sizes.file_bytes + sizes.log_bytes) as f64;
-            return (file / 1e6, sizes.stored_bytes() as f64 / 1e6);
+            let stored: u64 = sizes.tables.iter().map(|table| table.bytes).sum();
+            return (file / 1e6, stored as f64 / 1e6);
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }

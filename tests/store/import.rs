@@ -12,7 +12,7 @@ async fn rows_of(name: &str) -> Vec<Row> {
     script.commit_steps(&MemoryStore::new(), 5).await;
     let mut rows = script.rows;
     let execution = Execution::replay(&rows).unwrap();
-    rows.push(execution.import_row(Timestamp::from_milliseconds(1_800_000_000_000)));
+    rows.push(execution.import_row(Timestamp::from_milliseconds(1_800_000_000_000), "/home/b"));
     rows
 }
 
