@@ -144,7 +144,7 @@ fn hold_until_sent<G: Send + 'static>(
     Body::from_stream(frames.inspect(move |_| drop_later(&held)))
 }
 
-/// Makes a closure keep what it borrows here.
+/// Does nothing. A closure that calls it keeps the argument alive.
 fn drop_later<G>(_: &G) {}
 
 /// Copies a frame in pieces of the size of the write buffer, because hyper takes a whole frame at once, however slowly

@@ -13,7 +13,7 @@ use midex_domain::{
 /// A share of a limit. Dropping it releases the share.
 pub type BudgetShare = OwnedSemaphorePermit;
 
-/// What is left of each limit.
+/// The remaining capacity of each limit.
 #[derive(Clone, Debug)]
 pub struct Budget {
     calls: Arc<Semaphore>,

@@ -62,7 +62,7 @@ pub async fn serve(
         let serving = graceful.watch(connection);
         connections.spawn(async move {
             let _slot = slot;
-            // An error is a client that broke HTTP or left, which is nobody's concern.
+            // An error means that the client broke the protocol or disconnected, so there is nobody to tell.
             let _ = serving.await;
         });
         while connections.try_join_next().is_some() {}

@@ -48,9 +48,9 @@ enum BundleEntry {
     Content(Digest, Vec<u8>),
 }
 
-/// What has the id of an execution of a bundle in the store.
+/// How the store uses the id of an execution in a bundle.
 enum IdUse {
-    /// Nothing.
+    /// No execution has, or had, this id.
     Free,
     /// The same execution, which an earlier import stored.
     Imported,
@@ -147,7 +147,7 @@ impl Importer {
         Ok(manifest)
     }
 
-    /// What has this id in the store. An import that was cut off has stored some families, and the next import of the same
+    /// Finds how the store uses this id. An import that was cut off has stored some families, and the next import of the same
     /// bundle finds them there, with the rows of the bundle.
     fn find_id_use(&self, id: &ExecutionId, rows: &[Row]) -> Result<IdUse> {
         let store = &self.engine.shared.store;

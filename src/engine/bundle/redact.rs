@@ -142,7 +142,7 @@ pub(super) struct NamedValues {
     /// The role of everything that a row names by a digest; the first one counts if there are several. Digests of calls are
     /// among them.
     pub(super) roles: BTreeMap<Digest, ContentRole>,
-    /// Those that are values, inline or contents of the store: the digest and size of what stands in place of each.
+    /// The values, inline or contents of the store, each with the digest and size that it has in the bundle.
     pub(super) values: BTreeMap<Digest, (Digest, u64)>,
 }
 

@@ -54,7 +54,7 @@ pub(super) fn copy_database(
     let counts = count_entries(source)?;
     let verified = draft.verify(&draft.path, options, |copy| {
         let copied = count_entries(copy)?;
-        // `meta.v1` lacks what it said of the log and of the index.
+        // The `meta.v1` of the copy has no entries about the log and the index.
         let is_counted = |(name, _): &&(String, u64)| name != META_TABLE.name();
         let missing = counts.iter().filter(is_counted).find(|count| !copied.contains(count));
         missing.map_or(Ok(()), |(name, count)| {

@@ -264,7 +264,7 @@ async fn an_imported_execution_is_read_only() {
     let query = ListQuery { open_only: true, limit: 9, ..ListQuery::default() };
     assert!(there.engine.list(query).await.expect("a list").executions.is_empty());
     assert!(there.engine.only_open_execution(None).await.expect("a list").is_none());
-    // The same import again stores nothing. What has its id and is no import of it is not imported over.
+    // The same import again stores nothing. Another execution with one of the ids is never replaced.
     assert!(imported.iter().all(|one| !one.already_imported));
     assert!(there.import(&path).await.iter().all(|one| one.already_imported));
     assert_eq!(there.rows(&id()).await, before);

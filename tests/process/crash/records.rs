@@ -133,7 +133,7 @@ fn open(home: &Path) -> RedbStore {
     RedbStore::open(&home.join("data"), Options::default()).unwrap()
 }
 
-/// A store with executions that share contents, and what it says of them.
+/// A store with executions that share contents, and the answers of a server about them.
 pub(super) struct Template {
     pub(super) home: TempDir,
     pub(super) whole: Records,
@@ -156,8 +156,8 @@ impl Template {
         let mut server = Server::greeted(serve_alone(home.path(), &[]));
         for (workflow, few, many) in WORKFLOWS {
             for at in 0..long::rounds(few, many) {
-                // A small one, one above the limit of what stands in a row, or a large one. The executions of all workflows
-                // with this number share it.
+                // A small value, one that is too large for a row, or a large one. The executions of all workflows with this
+                // number share it.
                 let repeats = [3, 800, 4000][usize::try_from(at % 3).unwrap()];
                 let text = format!("text {at} ").repeat(repeats);
                 let inputs = json!({ "text": text });
@@ -172,7 +172,7 @@ impl Template {
             let is_waiting = |row: &Value| row["workflow_name"] == "waiting";
             list(&open["executions"]).iter().all(is_waiting).then_some(())
         });
-        // No execution moves any more, so that what the server tells now is what it tells later.
+        // No execution moves any more, so later answers must be the same.
         let ended = server.done("execution.list", json!({ "children": true, "limit": 100 }));
         let ids = each(&list(&ended["executions"]), "execution_id");
         let ids = ids.iter().map(|id| ExecutionId::parse(id).unwrap());
@@ -186,7 +186,7 @@ impl Template {
         Self { home, whole, told }
     }
 
-    /// A copy of its store in a home of its own.
+    /// Copies the store into a new home directory.
     pub(super) fn copy(&self) -> TempDir {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir(home.path().join("data")).unwrap();
@@ -195,7 +195,7 @@ impl Template {
         home
     }
 
-    /// What the prune keeps: the last ones of each workflow, and what is open.
+    /// The executions that the prune keeps: the last ones of each workflow, and the open ones.
     pub(super) fn kept(&self) -> BTreeSet<ExecutionId> {
         let is_kept = |id: &&ExecutionId| {
             let root = self.whole.root(id);
@@ -299,7 +299,7 @@ pub(super) async fn check_pruned(home: &Path, template: &Template) -> BTreeSet<E
     found.into_keys().collect()
 }
 
-/// A server tells of each execution what it told before.
+/// Checks that the answers about these executions are the same as before.
 fn check_told(home: &Path, ids: &BTreeSet<ExecutionId>, template: &Template) {
     let mut server = Server::greeted(serve_alone(home, &[]));
     for id in ids {
@@ -385,7 +385,7 @@ fn already_imported(report: &[u8]) -> BTreeSet<ExecutionId> {
     old.map(|row| ExecutionId::parse(text(&row["execution_id"])).unwrap()).collect()
 }
 
-/// Imports all of the template where nothing disturbs it: what is there then, and the bundle.
+/// Imports the whole template without a kill. Returns the records that are then stored, and the bundle.
 pub(super) async fn import_all(template: &Template) -> (Records, String) {
     let bundle = template.home.path().join("all.midex").into_os_string().into_string().unwrap();
     done(template.home.path(), &["export", "--all", "--force", "-o", &bundle]);

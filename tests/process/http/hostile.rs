@@ -291,7 +291,7 @@ fn silent_connections_in_every_place() {
     assert!(newest.is_quiet(), "it waits for a place");
     let besides = server.descriptors() - taken;
     assert!(besides < limits::HTTP_FILES_BESIDES, "{besides} files beside the connections");
-    // Whoever has a place is served.
+    // Clients that have a connection are served.
     session.whole_execution();
     assert!(waits.is_quiet() && stream.is_quiet(), "who waits is not cut");
     session.hand_in(&started["new_token"], json!({ "summary": "x" }));
