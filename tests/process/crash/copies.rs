@@ -9,15 +9,23 @@ use std::{
 
 use midex_domain::State;
 use midex_engine::store::{
-    ExaminationProgress, Options, RedbStore, Store,
+    Options, RedbStore, Store,
     contract::{pages, script::Script},
 };
+
+use super::records::{Records, scan};
 use midex_test::long::{self, Dice};
 
 const EXECUTIONS: usize = 60;
 
-/// A store with as many executions, closed, and their scripts.
-async fn fill(data: &Path, name: &str) -> Vec<Script> {
+/// What a store must have.
+struct Filled {
+    scripts: Vec<Script>,
+    whole: Records,
+}
+
+/// A store with as many executions, closed.
+async fn fill(data: &Path, name: &str) -> Filled {
     let store = RedbStore::open(data, Options::default()).unwrap();
     let mut scripts = Vec::new();
     for at in 0..EXECUTIONS {
@@ -28,22 +36,20 @@ async fn fill(data: &Path, name: &str) -> Vec<Script> {
         script.commit_state(&store, State::Abandoned).await.unwrap();
         scripts.push(script);
     }
+    let whole = Records::read(&store).await;
     store.close().await.unwrap();
-    scripts
+    Filled { scripts, whole }
 }
 
-/// The store has these executions and no others.
-async fn check(data: &Path, scripts: &[Script]) {
+/// The store has these executions and no others, and the contents that they name.
+async fn check(data: &Path, Filled { scripts, whole }: &Filled) {
     let store = RedbStore::open(data, Options::default()).unwrap();
     for script in scripts {
         script.check_store(&store).await;
     }
     let all = pages::read_all(&store, pages::query_all(200)).await;
     assert_eq!(all.len(), scripts.len());
-    let mut progress = Some(ExaminationProgress::default());
-    while let Some(from) = progress {
-        progress = store.examine(from).await.unwrap().next_progress;
-    }
+    scan(&store, scripts.iter().map(|script| &script.id), whole).await;
     store.close().await.unwrap();
 }
 
@@ -94,7 +100,7 @@ async fn survive(command: &[&str], kills: u64, seed: u64) {
         let kept = |name: &String| name.contains(".replaced-");
         let is_replaced = RedbStore::open(&data, Options::default())
             .unwrap()
-            .load(&old[0].id)
+            .load(&old.scripts[0].id)
             .await
             .unwrap()
             .is_none();
