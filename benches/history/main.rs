@@ -12,6 +12,8 @@
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![allow(clippy::print_stderr, reason = "a bench says which bars were missed")]
 
+#[path = "../support/figures.rs"]
+mod figures;
 mod forks;
 #[path = "../support/manifest.rs"]
 mod manifest;
@@ -29,9 +31,13 @@ use std::{process::ExitCode, time::Instant};
 use midex_domain::{ExecutionId, StepId, execution::Report, view::AdvanceReply};
 use midex_engine::Engine;
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
 
-use self::{manifest::manifest, rig::Load, support::median};
+use self::{
+    figures::{Figures, Table, run_tables},
+    manifest::manifest,
+    rig::Load,
+    support::median,
+};
 
 /// Steps of the measured workflow: as many as one may have.
 const STEPS: usize = 500;
@@ -39,50 +45,14 @@ const STEPS: usize = 500;
 /// The keys of a step for a model.
 const MODEL_WORK: &str = "guidance: Work., result: {}";
 
-/// Runs one group of measurements and prints its figures.
-type Table = fn(&Runtime, &mut Figures);
-
 fn main() -> ExitCode {
-    let runtime = Runtime::new().expect("a runtime");
     let tables: [(&str, Table); 4] = [
         ("forks", forks::table),
         ("rewinds", rewinds::table),
         ("past", reads::past_table),
         ("diff", reads::diff_table),
     ];
-    let wanted: Vec<_> = std::env::args().collect();
-    let is_named = |name: &str| wanted.iter().any(|wanted| wanted == name);
-    let all = !tables.iter().any(|(name, _)| is_named(name));
-    let mut figures = Figures::default();
-    for (_, table) in tables.iter().filter(|(name, _)| all || is_named(name)) {
-        table(&runtime, &mut figures);
-    }
-    if figures.missed.is_empty() {
-        return ExitCode::SUCCESS;
-    }
-    eprintln!("error: missed: {}", figures.missed.join("; "));
-    ExitCode::FAILURE
-}
-
-/// The figures that missed their bars.
-#[derive(Debug, Default)]
-struct Figures {
-    missed: Vec<String>,
-}
-
-impl Figures {
-    /// Prints a figure that nothing is asked of.
-    fn print(name: &str, figure: f64, unit: &str) {
-        println!("{name:>44} {figure:>10.1} {unit}");
-    }
-
-    /// Prints a figure with the most that it may be.
-    fn hold(&mut self, name: &str, figure: f64, unit: &str, most: f64) {
-        println!("{name:>44} {figure:>10.1} {unit:<10} {most:>8} at most");
-        if figure > most {
-            self.missed.push(format!("{name}, {figure:.1} {unit} where {most} are allowed"));
-        }
-    }
+    run_tables(&tables)
 }
 
 /// A workflow of 500 steps, one after another, all for a model.

@@ -16,6 +16,8 @@
 
 mod calls;
 mod copies;
+#[path = "../support/figures.rs"]
+mod figures;
 #[path = "../support/manifest.rs"]
 mod manifest;
 mod pages;
@@ -41,20 +43,19 @@ use std::{
 use midex_domain::Definition;
 use midex_engine::{Engine, StartRequest};
 use serde_json::json;
-use tokio::{runtime::Runtime, task::JoinSet};
+use tokio::task::JoinSet;
 
-use self::manifest::manifest;
+use self::{
+    figures::{Figures, Table, run_tables},
+    manifest::manifest,
+};
 
 /// As the binary allocates.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Runs one group of measurements and prints its figures.
-type Table = fn(&Runtime, &mut Figures);
-
 fn main() -> ExitCode {
-    let runtime = Runtime::new().expect("a runtime");
     let tables: [(&str, Table); 5] = [
         ("prune", removals::prune_table),
         ("flat", removals::flat_table),
@@ -62,40 +63,10 @@ fn main() -> ExitCode {
         ("page", pages::table),
         ("backup", copies::backup_table),
     ];
-    let wanted: Vec<_> = std::env::args().collect();
-    let is_named = |name: &str| wanted.iter().any(|wanted| wanted == name);
-    let all = !tables.iter().any(|(name, _)| is_named(name));
-    let mut figures = Figures::default();
-    for (_, table) in tables.iter().filter(|(name, _)| all || is_named(name)) {
-        table(&runtime, &mut figures);
-    }
-    if figures.missed.is_empty() {
-        return ExitCode::SUCCESS;
-    }
-    eprintln!("error: missed: {}", figures.missed.join("; "));
-    ExitCode::FAILURE
-}
-
-/// The figures that missed their bars.
-#[derive(Debug, Default)]
-struct Figures {
-    missed: Vec<String>,
+    run_tables(&tables)
 }
 
 impl Figures {
-    /// Prints a figure that nothing is asked of.
-    fn print(name: &str, figure: f64, unit: &str) {
-        println!("{name:>52} {figure:>10.2} {unit}");
-    }
-
-    /// Prints a figure with the most that it may be.
-    fn hold(&mut self, name: &str, figure: f64, unit: &str, most: f64) {
-        println!("{name:>52} {figure:>10.2} {unit:<14} {most:>6} at most");
-        if figure > most {
-            self.missed.push(format!("{name}, {figure:.2} {unit} where {most} are allowed"));
-        }
-    }
-
     /// Prints the times of calls alone and beside some work, and their ratio with the most that it may be.
     fn compare(&mut self, work: &str, most: f64, alone: &[f64], beside: &[f64]) {
         for percent in [50, 99] {
