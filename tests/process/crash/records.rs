@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use midex_domain::{Digest, Execution, ExecutionId, Row, clock::Timestamp};
+use midex_domain::{Digest, Event, Execution, ExecutionId, Row};
 use midex_engine::store::{
     ExaminationProgress, Options, RedbStore, Store,
     contract::{deletion::sweep_store, pages},
@@ -346,11 +346,11 @@ async fn a_killed_prune_leaves_each_execution_whole_or_gone() {
     survive_prunes(&Template::new().await, long::rounds(2, 75), long::seed(44)).await;
 }
 
-/// The rows without the time of the import, which is that of the last one.
-fn without_time(rows: &[Row]) -> Vec<Row> {
-    let mut rows = rows.to_vec();
-    rows.last_mut().unwrap().at = Timestamp::from_milliseconds(0);
-    rows
+/// The rows that came from the bundle: all but the last one, which records when and where they were imported.
+fn rows_of_bundle(rows: &[Row]) -> &[Row] {
+    let (last, before) = rows.split_last().unwrap();
+    assert!(matches!(last.events[..], [Event::Imported { .. }]), "{last:?}");
+    before
 }
 
 /// Each family of the import is whole or absent. Returns the executions that are there.
@@ -362,7 +362,7 @@ pub(super) async fn check_imported(
     let store = open(home);
     let found = Records::read(&store).await;
     for (id, rows) in &found.rows {
-        assert_eq!(without_time(rows), without_time(&imported.rows[id]));
+        assert_eq!(rows_of_bundle(rows), rows_of_bundle(&imported.rows[id]));
         assert_eq!(found.contents[id], imported.contents[id], "{id} lacks contents");
     }
     for id in imported.rows.keys() {
