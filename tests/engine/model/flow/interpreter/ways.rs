@@ -13,6 +13,8 @@ impl Interpreter<'_> {
     pub(super) fn follow(&mut self, step: usize, to: Option<To>) {
         match (self.steps[step].failure, self.reaction(step)) {
             (None, _) => {
+                // What only the cancelled steps lead to is skipped, and this step leads where it goes.
+                self.steps[step].left_for = self.choose_way(step, to);
                 self.cancel_named(step);
                 self.go(step, to);
             }
@@ -45,10 +47,13 @@ impl Interpreter<'_> {
         }
     }
 
+    /// An execution that is failing goes nowhere but to its end, which the steps of `on_failure` are a part of.
+    fn choose_way(&self, from: usize, to: Option<To>) -> Option<To> {
+        to.filter(|_| from >= self.flow.provisions || self.failing.is_none())
+    }
+
     pub(super) fn go(&mut self, from: usize, to: Option<To>) {
-        // An execution that is failing goes nowhere but to its end, which the steps of `on_failure` are a part of.
-        let is_provision = from >= self.flow.provisions;
-        let to = to.filter(|_| is_provision || self.failing.is_none());
+        let to = self.choose_way(from, to);
         self.steps[from].left_for = to;
         match to {
             _ if self.is_late(from) => self.go_late(from, to),
