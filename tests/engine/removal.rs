@@ -32,7 +32,9 @@ fn long_text(letter: &str) -> String {
 async fn engine_with(store: Arc<dyn Store>, retention: Option<Retention>) -> Engine {
     let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(EPOCH));
     let options = Options::new(store, clock, Arc::new(SeededIds::new(1)));
-    Engine::new(Options { retention, ..options }).await.expect("an engine")
+    // The paused time runs on while a store on disk is at work, so tokens must not expire.
+    let token_ttl = limits::TOKEN_TTL_MAX;
+    Engine::new(Options { retention, token_ttl, ..options }).await.expect("an engine")
 }
 
 async fn start(engine: &Engine, name: &str, text: &str) -> AdvanceReply {

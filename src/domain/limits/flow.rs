@@ -119,7 +119,7 @@ pub const INDEXED_TOGETHER_MAX: usize = 64;
 /// Journal rows without summaries from which on the index follows at once. Fewer wait for the next interval.
 pub const INDEX_LAG_MAX: u64 = 500;
 /// How often the index is checked against the journal.
-pub const INDEX_CHECKED_EVERY: Duration = Duration::from_secs(1);
+pub const INDEX_CHECKED_EVERY: Duration = Duration::from_secs(5);
 /// How often the index follows the journal to its last row.
 pub const INDEX_COMPLETED_EVERY: Duration = Duration::from_secs(60);
 /// Entries of the index that one page of a list reads.
