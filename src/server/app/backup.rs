@@ -107,15 +107,13 @@ async fn back_up_if_due(
     now: Timestamp,
     schedule: &BackupSchedule,
 ) -> Result<Option<BackupReport>> {
-    let list = || list_backups(&schedule.directory, now);
-    let to_error = |error: io::Error| unusable_file_error(&schedule.directory, &error);
-    let last = list().map_err(to_error)?.pop();
+    let last = list_backups(&schedule.directory, now).await?.pop();
     let mut backup = None;
     if last.is_none_or(|(last, _)| now.since(last) >= schedule.every) {
         let name = format!("{BACKUP_PREFIX}{}{BACKUP_SUFFIX}", now.to_file_name());
         backup = Some(engine.back_up(schedule.directory.join(name)).await?);
     }
-    let made = list().map_err(to_error)?;
+    let made = list_backups(&schedule.directory, now).await?;
     let superseded = made.len().saturating_sub(schedule.keep);
     for (_, path) in &made[..superseded] {
         fs::remove_file(path).map_err(|error| unusable_file_error(path, &error))?;
@@ -126,9 +124,18 @@ async fn back_up_if_due(
 const BACKUP_PREFIX: &str = "midex-";
 const BACKUP_SUFFIX: &str = ".redb";
 
+async fn list_backups(directory: &Path, now: Timestamp) -> Result<Vec<(Timestamp, PathBuf)>> {
+    let path = directory.to_owned();
+    // The directory may be on a slow disk.
+    let listed = tokio::task::spawn_blocking(move || read_backups(&path, now)).await;
+    let listed = listed
+        .map_err(|error| Error::internal("listing the backups panicked").with_source(error))?;
+    listed.map_err(|error| unusable_file_error(directory, &error))
+}
+
 /// The backups of the schedule up to now, the oldest first. Other files are ignored. The directory is created if it is
 /// missing.
-fn list_backups(directory: &Path, now: Timestamp) -> io::Result<Vec<(Timestamp, PathBuf)>> {
+fn read_backups(directory: &Path, now: Timestamp) -> io::Result<Vec<(Timestamp, PathBuf)>> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let mut backups = Vec::new();
     for entry in fs::read_dir(directory)? {
