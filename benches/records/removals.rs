@@ -17,9 +17,7 @@ const TURNS: usize = 10;
 const PRUNE_MOST: f64 = 2.0;
 /// Executions that the retention keeps.
 const KEPT: u64 = 10_000;
-/// The portions after which the file has its size.
-const SETTLED_AFTER: usize = 4;
-/// How much larger or smaller than at the first measurement after that the file may be.
+/// How much larger or smaller than at the first measurement the file may be.
 const SIZE_MOST: f64 = 0.1;
 
 /// Calls alone and beside a prune, in turns.
@@ -78,9 +76,8 @@ pub(crate) fn flat_table(runtime: &Runtime, figures: &mut Figures) {
         );
         sizes.push(size);
     }
-    // The file doubles when it is full, so it has its size once the backlog of removals was at its largest and there are as
-    // many tombstones as there may be.
-    let settled = &sizes[SETTLED_AFTER..];
+    // At first the tombstones grow in number, up to their limit.
+    let settled = &sizes[usize::try_from(share(4, 1)).expect("a small number")..];
     let off = settled.iter().map(|size| (size / settled[0] - 1.0).abs()).fold(0.0, f64::max);
     figures.hold("largest difference from the first settled size", off, "", SIZE_MOST);
     runtime.block_on(rig.stop());
