@@ -62,7 +62,7 @@ pub async fn serve(
         let serving = graceful.watch(connection);
         connections.spawn(async move {
             let _slot = slot;
-            // An error means that the client broke the protocol or disconnected, so there is nobody to tell.
+            // Ignore the error: the client broke the protocol, or disconnected.
             let _ = serving.await;
         });
         while connections.try_join_next().is_some() {}

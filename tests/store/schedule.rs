@@ -1,4 +1,4 @@
-//! Backups that a server makes by itself, under paused time, and the rules of its retention.
+//! Scheduled backups under paused time, and the order of retention rules.
 
 use std::{path::Path, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The fields of an execution as a whole: its state, its times, and what it belongs to.
+//! Formats the fields of an execution: its state, times, project, labels, and related executions.
 
 use std::fmt::Write as _;
 
