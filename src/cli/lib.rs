@@ -45,7 +45,6 @@ mod run;
 pub mod schema;
 mod screen;
 mod serve;
-mod session;
 mod show;
 mod signal;
 mod steps;

@@ -1,14 +1,14 @@
 //! A session that reconnects: a call is repeated if the server went away, and an embedded server releases the store
 //! while the command waits for its user.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::session::Session;
 use midex_domain::{
     State,
+    clock::{SteadyClock, SystemIds},
     error::{Code, Error, Result},
     limits, uri,
     view::{
@@ -16,12 +16,16 @@ use midex_domain::{
         HistoryRow, PastPoint, StatusView,
     },
 };
-use midex_mcp::client::Client;
-use midex_server::{app::OpenWork, config::Config};
+use midex_mcp::{Process, client::Client, session::Session};
+use midex_server::{
+    app::{OpenWork, Options},
+    config::Config,
+};
 
 /// A session that opens at the first call, and reopens if its server goes away.
 pub(super) struct ServerLink<'a> {
     config: &'a Config,
+    /// Whether an embedded server works on executions: a command that ends after one call would interrupt that work.
     is_worker: bool,
     session: Option<Session>,
     has_retried: bool,
@@ -211,10 +215,16 @@ impl<'a> ServerLink<'a> {
         }
     }
 
+    fn process(&self) -> Process {
+        let (clock, ids) = (Arc::new(SteadyClock::default()), Arc::new(SystemIds));
+        let options = Options::new(self.config.clone(), clock, ids);
+        Process::for_command(Options { is_worker: self.is_worker, ..options })
+    }
+
     async fn open_session(&mut self) -> Result<&Session> {
         let session = match self.session.take() {
             Some(session) => session,
-            None => Session::open(self.config, self.is_worker).await?,
+            None => Session::open(&self.process()).await?,
         };
         Ok(self.session.insert(session))
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 pub use self::{
     catalog::*,
     cli::*,
+    dashboard::*,
     definition::*,
     figure::{Figure, Limit},
     flow::*,
@@ -34,6 +35,7 @@ macro_rules! limits {
 // After the macro, for it is used there.
 mod catalog;
 mod cli;
+mod dashboard;
 mod definition;
 mod flow;
 mod offer;
@@ -45,6 +47,7 @@ pub fn all() -> Vec<Limit> {
         listed(),
         catalog::listed(),
         cli::listed(),
+        dashboard::listed(),
         definition::listed(),
         flow::listed(),
         offer::listed(),

@@ -3,17 +3,19 @@
 use std::process::Stdio;
 
 use rmcp::{
-    RoleClient, ServiceExt,
+    ClientHandler, RoleClient, ServiceExt,
     model::{
         CallToolRequestParams, ClientRequest, PingRequest, ReadResourceRequestParams,
-        ResourceContents,
+        ResourceContents, ResourceUpdatedNotificationParam, SubscribeRequestParams,
+        UnsubscribeRequestParams,
     },
-    service::{ClientInitializeError, RunningService, ServiceError},
+    service::{ClientInitializeError, NotificationContext, RunningService, ServiceError},
 };
 use serde_json::Value;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     process::{Child, Command},
+    sync::broadcast,
 };
 
 use midex_domain::{
@@ -24,8 +26,23 @@ use midex_domain::{
 /// A client of a server that it started itself, or that it connected to.
 #[derive(Debug)]
 pub struct Client {
-    session: RunningService<RoleClient, ()>,
+    session: RunningService<RoleClient, UpdateListener>,
     server: Option<Child>,
+}
+
+/// Passes on the addresses of resources that have changed.
+#[derive(Debug)]
+struct UpdateListener(broadcast::Sender<String>);
+
+impl ClientHandler for UpdateListener {
+    async fn on_resource_updated(
+        &self,
+        update: ResourceUpdatedNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        // Without a receiver, nobody is interested.
+        let _ = self.0.send(update.uri);
+    }
 }
 
 impl Client {
@@ -49,7 +66,8 @@ impl Client {
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Result<Self> {
-        let session = ().serve((input, output)).await;
+        let listener = UpdateListener(broadcast::Sender::new(limits::CLIENT_UPDATES_KEPT));
+        let session = listener.serve((input, output)).await;
         let session = session.map_err(|error| match error {
             ClientInitializeError::ConnectionClosed(_)
             | ClientInitializeError::TransportError { .. } => {
@@ -92,6 +110,37 @@ impl Client {
         });
         serde_json::from_str(&text.unwrap_or_default())
             .map_err(|error| internal_client_error(&format!("{uri} is not JSON"), error))
+    }
+
+    /// Asks the server to report changes of a resource.
+    ///
+    /// # Errors
+    /// As [`Client::call_tool`].
+    #[expect(deprecated, reason = "it ends with the handshake, which this client makes")]
+    pub async fn subscribe(&self, uri: &str) -> Result<()> {
+        let request = SubscribeRequestParams::new(uri);
+        self.await_answer(uri, self.session.subscribe(request)).await
+    }
+
+    /// Ends a subscription.
+    ///
+    /// # Errors
+    /// As [`Client::call_tool`].
+    #[expect(deprecated, reason = "it ends with the handshake, which this client makes")]
+    pub async fn unsubscribe(&self, uri: &str) -> Result<()> {
+        let request = UnsubscribeRequestParams::new(uri);
+        self.await_answer(uri, self.session.unsubscribe(request)).await
+    }
+
+    /// The addresses of subscribed resources that change from now on. A receiver that falls behind by more than
+    /// [`limits::CLIENT_UPDATES_KEPT`] loses the oldest ones.
+    pub fn updates(&self) -> broadcast::Receiver<String> {
+        self.session.service().0.subscribe()
+    }
+
+    /// Whether the connection has ended.
+    pub fn is_closed(&self) -> bool {
+        self.session.is_transport_closed()
     }
 
     /// Waits for an answer while the server responds to pings. There is no timeout otherwise, since a call may take

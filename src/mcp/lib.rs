@@ -19,6 +19,7 @@ mod relay;
 mod resources;
 mod sampling;
 mod server;
+pub mod session;
 mod splice;
 mod subscriptions;
 mod task;

@@ -26,6 +26,10 @@ pub struct Process {
     role: ClientRole,
     profile: ToolProfile,
     http: Option<SocketAddr>,
+    /// Whether it takes the directory if nobody owns it.
+    can_own: bool,
+    /// Whether it stays until it is stopped. It then follows changed files, and hands the directory over on request.
+    is_long_lived: bool,
     /// Created on first use, since a process that only relays needs no definitions.
     app: Mutex<Option<App>>,
 }
@@ -51,7 +55,28 @@ impl Process {
     }
 
     fn new(options: Options, role: ClientRole, profile: ToolProfile) -> Self {
-        Self { options, role, profile, http: None, app: Mutex::default() }
+        let is_long_lived = role == ClientRole::Relay;
+        Self {
+            options,
+            role,
+            profile,
+            http: None,
+            can_own: true,
+            is_long_lived,
+            app: Mutex::default(),
+        }
+    }
+
+    /// The same process, for a command that stays until it is stopped.
+    #[must_use]
+    pub fn with_long_life(self) -> Self {
+        Self { is_long_lived: true, ..self }
+    }
+
+    /// The same process, which never owns the directory: it only connects to the owner.
+    #[must_use]
+    pub fn without_ownership(self) -> Self {
+        Self { can_own: false, ..self }
     }
 
     /// The same process, serving HTTP at this address. It must own its directory.
@@ -104,6 +129,9 @@ impl Process {
             }
             Err(error) => return Err(error),
         }
+        if !self.can_own {
+            return Ok(None);
+        }
         self.take_ownership().await
     }
 
@@ -130,7 +158,7 @@ impl Process {
     }
 
     /// The error for calls whose owner is suspended.
-    pub(super) fn suspended_owner_error(&self) -> Error {
+    pub(crate) fn suspended_owner_error(&self) -> Error {
         app::store_busy_error(&self.options.config.data_dir)
     }
 
@@ -177,7 +205,7 @@ impl Process {
         if let Some(address) = self.http {
             control_socket = control_socket.with_http_address(address);
         }
-        if self.role == ClientRole::Relay {
+        if self.is_long_lived {
             app.definitions().start_watching();
             app.follow_catalogs();
             // A hand-over request stops the app: requests in progress are answered, then the link ends and its holder
