@@ -47,7 +47,7 @@ pub(super) fn assign_x(rows: &mut LayoutRows) {
 /// The cells of each row from left to right, so that few edges cross.
 fn order_cells(rows: &LayoutRows) -> Vec<Vec<usize>> {
     let config = Config {
-        // All edges join neighbouring rows, so the ranks of the library are the rows.
+        // All links join neighbouring rows, so the ranks of the library are the rows.
         ranking_type: RankingType::Up,
         transpose: rows.cells.len() < TRANSPOSE_CELLS_MAX,
         ..Config::default()
@@ -59,6 +59,9 @@ fn order_cells(rows: &LayoutRows) -> Vec<Vec<usize>> {
     let first = first.map(|(_, vertex)| (0, *vertex));
     let legs = rows.routes.iter().flat_map(|route| &route.legs);
     let links = legs.flat_map(|leg| leg.cells.windows(2));
+    // In a coarse layout some pass rows. The others still reach every cell: a box has an edge from the row above it.
+    let row = |at: usize| rows.cells[at].row;
+    let links = links.filter(|link| row(link[1]) == row(link[0]) + 1);
     let links = links.map(|link| (vertices[link[0]], vertices[link[1]]));
     let mut edges: Vec<(u32, u32)> = first.chain(links).collect();
     // The library visits the edges of a vertex from the last one to the first.

@@ -16,6 +16,9 @@ pub(crate) const EDGE_WIDTH: i64 = 4;
 const LABEL_ROOM: TextBox = TextBox { columns: 26, lines: 4 };
 /// The most boxes in a row that still have room for long lines.
 const CROWDED_ROW_BOXES: usize = 4;
+/// The most cells with which every edge has one in each row that it passes. More would take seconds, so each edge then has
+/// a single one below its upper end, and runs from there over the boxes between.
+const CELLS_MAX: usize = 24_000;
 /// The height of the loop of a step that leads to itself.
 const LOOP_HEIGHT: i64 = 12;
 /// The least gap between two rows of which one has labels, between two rows of boxes, and the largest gap.
@@ -31,6 +34,8 @@ pub(crate) struct LayoutRows {
     pub(crate) heights: Vec<i64>,
     /// The y coordinates of the rows.
     tops: Vec<i64>,
+    /// Whether each edge has one cell, instead of one in each row that it passes.
+    is_coarse: bool,
 }
 
 /// A box or an edge with a position in a row.
@@ -96,7 +101,9 @@ impl LayoutRows {
             edges.extend(to.map(|to| (edge, from, to)));
         }
         let (ranks, depths) = compute_ranks(&places, &edges);
-        let mut rows = Self::default();
+        let passed = edges.iter().map(|(_, from, to)| ranks[*from].abs_diff(ranks[*to]) * 2);
+        let is_coarse = passed.sum::<usize>() > CELLS_MAX;
+        let mut rows = Self { is_coarse, ..Self::default() };
         for (at, rank) in ranks.iter().enumerate() {
             let is_crowded = || ranks.iter().filter(|it| *it == rank).count() > CROWDED_ROW_BOXES;
             let face = |step: &usize| NodeBox::from_node(&graph.nodes[*step], is_crowded());
@@ -156,6 +163,11 @@ impl LayoutRows {
             let up = self.add_edge_cell(edge, lines, above + 1);
             self.heights[above + 1] = self.heights[above + 1].max(LOOP_HEIGHT);
             return vec![leg(vec![from, down], port), leg(vec![from, up], Port::Back)];
+        }
+        if self.is_coarse {
+            let (upper, lower) = if above < below { (from, to) } else { (to, from) };
+            let cell = self.add_edge_cell(edge, lines, above.min(below) + 1);
+            return vec![leg(vec![upper, cell, lower], port)];
         }
         let mut cells = vec![from];
         let mut row = above;
