@@ -4,7 +4,7 @@ use crate::{
     lines::{TextBox, measure_width, to_i64, wrap_text},
     words,
 };
-use midex_domain::view::{GraphBody, GraphNode};
+use midex_domain::view::{GraphBody, GraphNode, NodeProgress};
 
 /// Letter widths of normal and small text, in units of the picture.
 pub(super) const LETTER_WIDTH: i64 = 8;
@@ -15,6 +15,8 @@ pub(super) const SMALL_LINE_HEIGHT: i64 = 14;
 pub(super) const PADDING: i64 = 12;
 /// The offset of the second frame behind the box of a `foreach`.
 pub(super) const SECOND_FRAME_OFFSET: i64 = 5;
+/// The room at the bottom of a `foreach` for the bar of its items.
+const PROGRESS_ROOM: i64 = 12;
 const WIDTH_MIN: i64 = 96;
 /// The extra height of each half of a diamond over its text.
 const DIAMOND_PEAK: i64 = 22;
@@ -60,6 +62,25 @@ pub(super) struct NodeBox {
     pub(super) name_line_count: usize,
     /// The size of the box without its cap.
     pub(super) body_size: (i64, i64),
+    pub(super) progress: Option<ItemProgress>,
+}
+
+/// How far the items of a `foreach` are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ItemProgress {
+    /// The items that are done, with those that failed.
+    pub(super) done: i64,
+    pub(super) failed: i64,
+    /// At least one, so that shares can be computed.
+    pub(super) total: i64,
+}
+
+impl ItemProgress {
+    fn from_standing(standing: &NodeProgress) -> Option<Self> {
+        let total = to_i64(standing.items?).max(1);
+        let done = to_i64(standing.items_done?).min(total);
+        Some(Self { done, failed: to_i64(standing.items_failed).min(done), total })
+    }
 }
 
 impl NodeBox {
@@ -83,7 +104,16 @@ impl NodeBox {
         let rest = rest.iter().flat_map(|line| wrap_text(line, room));
         let cap = words::condition_lines(node);
         let cap = cap.iter().flat_map(|line| wrap_text(line, cap_room));
-        Self::new(shape, cap.collect(), name, rest.collect())
+        let mut node_box = Self::new(shape, cap.collect(), name, rest.collect());
+        let standing = node.standing.as_ref().filter(|_| shape == Shape::Each);
+        node_box.progress = standing.and_then(ItemProgress::from_standing);
+        node_box.body_size.1 += node_box.progress_room();
+        node_box
+    }
+
+    /// The height of the bar of its items with its margins, which no text uses.
+    pub(super) fn progress_room(&self) -> i64 {
+        self.progress.map_or(0, |_| PROGRESS_ROOM)
     }
 
     pub(super) fn from_hook(hook: &GraphBody) -> Self {
@@ -104,6 +134,7 @@ impl NodeBox {
             name_line_count: name.len(),
             lines: name.into_iter().chain(rest).collect(),
             body_size: (0, 0),
+            progress: None,
         };
         node_box.body_size = node_box.compute_body_size();
         node_box

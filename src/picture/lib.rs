@@ -2,6 +2,7 @@
 
 mod boxes;
 mod dot;
+mod inline;
 mod language;
 mod layout;
 mod lines;
@@ -12,6 +13,7 @@ mod tests;
 mod words;
 
 pub use self::{
+    inline::{INLINE_STYLE, inline_svg},
     svg::svg,
     words::{condition_lines, edge_label, is_error, repeat_lines},
 };

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use crate::{
     boxes::{LINE_HEIGHT, NodeBox, PADDING, SECOND_FRAME_OFFSET, SMALL_LINE_HEIGHT, Shape},
+    inline::{self, NodeLink},
     layout::{
         Layout, PartFrame,
         rows::{CellContent, EDGE_WIDTH},
@@ -30,18 +31,33 @@ const STYLED_STATES: &[&str] = &["completed", "running", "failed", "skipped"];
 
 /// The depth of the curve with which a loop turns.
 const LOOP_CURVE_DEPTH: i64 = 16;
+/// The height of the bar of the items of a `foreach`.
+const PROGRESS_HEIGHT: i64 = 6;
 
-/// The graph as an SVG picture.
+/// The graph as a self-contained SVG file. A node of an execution has the symbol of its state, and a `foreach` a
+/// bar of its items.
 pub fn svg(graph: &GraphView) -> String {
-    let layout = Layout::from_graph(graph);
-    let (width, height) = (layout.width, layout.height);
-    let mut text = format!(
+    draw_graph(graph, None)
+}
+
+fn format_file_head(name: &str, (width, height): (i64, i64)) -> String {
+    format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
          role=\"img\">\n<title>{}</title>\n<style>{STYLE}</style>\n<defs>{}{}</defs>\n",
-        escape_xml(&graph.name),
+        escape_xml(name),
         format_arrow_marker("a", "#8c959f"),
         format_arrow_marker("b", "#cf222e")
-    );
+    )
+}
+
+/// Draws the graph: with `links` as a part of a page, otherwise as a file.
+pub(crate) fn draw_graph(graph: &GraphView, links: Option<NodeLink<'_>>) -> String {
+    let layout = Layout::from_graph(graph);
+    let size = (layout.width, layout.height);
+    let mut text = match links {
+        None => format_file_head(&graph.name, size),
+        Some(_) => inline::format_head("graph", &graph.name, size),
+    };
     for frame in &layout.frames {
         frame.draw(&mut text);
     }
@@ -51,13 +67,13 @@ pub fn svg(graph: &GraphView) -> String {
         // Error edges are drawn first, so that they lie below the others.
         paths.sort_by_key(|(edge, _)| !is_error(*edge));
         for (edge, pieces) in paths {
-            draw_edge(&mut text, &pieces, is_error(edge));
+            draw_edge(&mut text, &pieces, is_error(edge), links.is_some());
         }
         for cell in &part.cells {
             match &cell.content {
                 CellContent::Box(node, face) => {
                     let node = node.map(|at| &graph.nodes[at]);
-                    face.draw(node, (cell.x, cell.y), &mut text);
+                    face.draw(node, links, (cell.x, cell.y), &mut text);
                 }
                 CellContent::Edge(edge, lines) if !lines.is_empty() => {
                     draw_edge_label(
@@ -100,8 +116,9 @@ impl PartFrame {
     }
 }
 
-/// The line of an edge.
-fn draw_edge(text: &mut String, pieces: &[Vec<(i64, i64)>], is_error: bool) {
+/// The line of an edge. In a page it has no marker at its end, because several pictures would share the ids of their
+/// markers.
+fn draw_edge(text: &mut String, pieces: &[Vec<(i64, i64)>], is_error: bool, is_inline: bool) {
     let (class, marker) = if is_error { ("w e", "b") } else { ("w", "a") };
     let mut path = String::new();
     for piece in pieces {
@@ -117,7 +134,12 @@ fn draw_edge(text: &mut String, pieces: &[Vec<(i64, i64)>], is_error: bool) {
             };
         }
     }
-    let _ = writeln!(text, "<path class=\"{class}\" d=\"{path}\" marker-end=\"url(#{marker})\"/>");
+    let end = if is_inline {
+        format!("/>{}", inline::format_arrow(pieces, is_error))
+    } else {
+        format!(" marker-end=\"url(#{marker})\"/>")
+    };
+    let _ = writeln!(text, "<path class=\"{class}\" d=\"{path}\"{end}");
 }
 
 /// The label of an edge.
@@ -130,9 +152,19 @@ fn draw_edge_label(text: &mut String, edge: &GraphEdge, words: &[String], (x, y)
 }
 
 impl NodeBox {
-    fn draw(&self, node: Option<&GraphNode>, (x, y): (i64, i64), text: &mut String) {
+    fn draw(
+        &self,
+        node: Option<&GraphNode>,
+        links: Option<NodeLink<'_>>,
+        (x, y): (i64, i64),
+        text: &mut String,
+    ) {
         let (cap_width, cap_height) = self.cap_size();
-        text.push_str("<g>");
+        let (start, end) = match node.zip(links) {
+            Some((node, link)) => inline::format_node_tags(node, link),
+            None => ("<g>".to_owned(), "</g>"),
+        };
+        *text += &start;
         if let Some(node) = node {
             let _ = write!(text, "<title>{}</title>", escape_xml(&words::tooltip_text(node)));
         }
@@ -142,11 +174,29 @@ impl NodeBox {
         }
         let y = y + cap_height + self.double_border_inset();
         *text += &format_outline(self, (x - self.body_size.0 / 2, y), state_class(node));
-        let first = y + (self.body_size.1 - to_i64(self.lines.len()) * LINE_HEIGHT) / 2 - 1;
+        let text_room = self.body_size.1 - self.progress_room();
+        let first = y + (text_room - to_i64(self.lines.len()) * LINE_HEIGHT) / 2 - 1;
         let (name, rest) = self.lines.split_at(self.name_line_count);
         draw_text_lines(text, name, "t", (x, first, LINE_HEIGHT));
         draw_text_lines(text, rest, "", (x, first + to_i64(name.len()) * LINE_HEIGHT, LINE_HEIGHT));
-        text.push_str("</g>\n");
+        *text += &self.format_progress((x - self.body_size.0 / 2 + PADDING, y + text_room));
+        text.extend([end, "\n"]);
+    }
+
+    /// The bar of the items of a `foreach`: those that succeeded, then those that failed.
+    fn format_progress(&self, (x, y): (i64, i64)) -> String {
+        let Some(progress) = self.progress else {
+            return String::new();
+        };
+        let whole = self.body_size.0 - PADDING * 2;
+        let width = |items: i64| whole * items / progress.total;
+        let succeeded = width(progress.done - progress.failed);
+        let failed = width(progress.done) - succeeded;
+        let parts =
+            [(x, whole, "n"), (x, succeeded, "n completed"), (x + succeeded, failed, "n failed")];
+        let parts = parts.into_iter().filter(|(_, width, _)| *width > 0);
+        let part = |(x, width, class)| format_rectangle((x, y), (width, PROGRESS_HEIGHT), class, 2);
+        parts.map(part).collect()
     }
 }
 
@@ -188,7 +238,7 @@ fn format_outline(face: &NodeBox, (x, y): (i64, i64), state: &str) -> String {
     }
 }
 
-fn format_rectangle(
+pub(crate) fn format_rectangle(
     (x, y): (i64, i64),
     (width, height): (i64, i64),
     class: &str,
@@ -218,7 +268,7 @@ fn draw_text_lines(
 }
 
 /// Escapes a text for an element. Control characters are not allowed in XML.
-fn escape_xml(text: &str) -> String {
+pub(crate) fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (letter, is_hidden) in mark_hidden_chars(text) {
         match letter {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::{dot::Dot, language::Language, mermaid::Mermaid};
 
 /// A graph with one step for each (id, agent), each after all those before it.
-fn graph(steps: &[(&str, &str)]) -> GraphView {
+pub(crate) fn graph(steps: &[(&str, &str)]) -> GraphView {
     let nodes = steps.iter().map(|(id, agent)| GraphNode {
         id: (*id).to_owned(),
         agent: Some((*agent).to_owned()),

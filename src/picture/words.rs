@@ -89,7 +89,29 @@ fn kind_label(node: &GraphNode) -> &str {
 fn items_label(node: &GraphNode) -> String {
     let standing = node.standing.as_ref();
     let counts = standing.and_then(|standing| Some((standing.items_done?, standing.items?)));
-    counts.map_or_else(|| "for each item".to_owned(), |(done, all)| format!("{done}/{all} items"))
+    let failed = standing.map_or(0, |standing| standing.items_failed);
+    match counts {
+        Some((done, all)) if failed > 0 => format!("{done}/{all} items, {failed} failed"),
+        Some((done, all)) => format!("{done}/{all} items"),
+        None => "for each item".to_owned(),
+    }
+}
+
+/// What a screen reader says for the box: `build, completed, 3 visits, 7 of 10 items`.
+pub(crate) fn spoken_label(node: &GraphNode) -> String {
+    let standing = node.standing.as_ref();
+    let state = standing.map_or(&node.kind, |standing| &standing.status);
+    let visits = standing.map(|standing| standing.visits).filter(|visits| *visits > 1);
+    let counts = standing.and_then(|standing| Some((standing.items_done?, standing.items?)));
+    let failed = standing.map(|standing| standing.items_failed).filter(|failed| *failed > 0);
+    let parts = [
+        Some(node.id.clone()),
+        Some(state.clone()),
+        visits.map(|visits| format!("{visits} visits")),
+        counts.map(|(done, all)| format!("{done} of {all} items")),
+        failed.map(|failed| format!("{failed} failed")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Whether the step may be skipped.
