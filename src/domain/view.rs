@@ -32,7 +32,10 @@ pub use self::{
     execution::ExecutionView,
     failure::FailureView,
     fork::{ForkView, RewindView},
-    graph::{EdgeKind, GraphBody, GraphEdge, GraphNode, GraphView, NodeProgress, ON_FAILURE_TITLE},
+    graph::{
+        EdgeKind, GraphBody, GraphEdge, GraphNode, GraphView, NodeProgress, ON_FAILURE_TITLE,
+        status_symbol,
+    },
     history::{GateAnswerView, HistoryRow, TelemetryEvent, build_history, telemetry_event},
     inputs::{InputView, InputsView, input_views},
     listing::{

@@ -10,11 +10,13 @@ mod mermaid;
 mod svg;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod words;
 
 pub use self::{
     inline::{INLINE_STYLE, inline_svg},
     svg::svg,
+    timeline::{timeline, visit_anchor},
     words::{condition_lines, edge_label, is_error, repeat_lines},
 };
 use midex_domain::view::{GraphNode, GraphView};

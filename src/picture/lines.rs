@@ -1,5 +1,6 @@
 //! Text metrics of the picture: the width of a text, and line breaking.
 
+use midex_domain::truncate::truncate_to_chars;
 use unicode_width::UnicodeWidthStr;
 
 /// The room for a text: lines, and columns per line.
@@ -83,6 +84,17 @@ fn split_word(word: &str, room: TextBox) -> Vec<WordPiece> {
     let pieces = texts.into_iter().enumerate();
     let piece = |(at, text)| WordPiece { text, is_word_start: at == 0 };
     pieces.map(piece).collect()
+}
+
+/// The text on one line of so many columns; what does not fit is replaced by an ellipsis.
+pub(super) fn clip_text(text: &str, columns: usize) -> String {
+    // A column has at most a few characters, so that a long text need not be measured as a whole.
+    let start = truncate_to_chars(text, columns * 4);
+    if count_columns(&start) > columns {
+        shorten_line(start.into_owned(), columns)
+    } else {
+        start.into_owned()
+    }
 }
 
 /// Cuts a line so that it fits with an ellipsis at its end.

@@ -10,6 +10,10 @@ pub const RETRY_FACTOR_MAX: u32 = 10;
 pub const RETRY_FACTOR_DEFAULT: u32 = 2;
 /// Characters of the title of a visit; a longer one is cut.
 pub const TITLE_CHARS_MAX: usize = 200;
+/// Bars of one timeline; beyond it the oldest of a step are merged into one.
+pub const TIMELINE_BARS_MAX: usize = 1_000;
+/// Characters of a name, a title or an error in a timeline; a longer one is cut.
+pub const TIMELINE_TEXT_CHARS_MAX: usize = 300;
 /// Largest number of attempts of `repeat`.
 pub const REPEAT_ATTEMPTS_MAX: u32 = 10_000;
 /// Default number of attempts of `repeat`.

@@ -8,7 +8,7 @@ mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::progress::NodeProgress;
+pub use self::progress::{NodeProgress, status_symbol};
 
 /// The steps of a workflow and the order between them.
 ///

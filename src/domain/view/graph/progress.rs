@@ -30,13 +30,18 @@ pub struct NodeProgress {
 impl NodeProgress {
     /// A symbol for the state, which is readable without color.
     pub fn status_symbol(&self) -> &'static str {
-        match self.status.as_str() {
-            "completed" => "✓",
-            "failed" => "✗",
-            "running" => "●",
-            "skipped" => "–",
-            _ => "○",
-        }
+        status_symbol(&self.status)
+    }
+}
+
+/// A symbol for the status of a step or of a visit, which is readable without color.
+pub fn status_symbol(status: &str) -> &'static str {
+    match status {
+        "completed" => "✓",
+        "failed" => "✗",
+        "running" => "●",
+        "skipped" => "–",
+        _ => "○",
     }
 }
 
