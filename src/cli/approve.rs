@@ -342,7 +342,7 @@ async fn read_answer_line(
 }
 
 /// The user name from the environment.
-fn user_name() -> String {
+pub(super) fn user_name() -> String {
     let variables = ["USER", "LOGNAME"].into_iter();
     let name = variables.filter_map(|name| std::env::var(name).ok()).find(|name| !name.is_empty());
     name.unwrap_or_else(|| "somebody at this terminal".into())

@@ -109,6 +109,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("schema", &["midex schema", "midex schema agent --draft 7"]),
     ("doctor", &["midex doctor", "midex doctor --json"]),
     ("backup", &["midex backup monday.redb"]),
+    ("dashboard", &["midex dashboard", "midex dashboard --no-open"]),
     ("restore", &["midex restore monday.redb", "midex restore monday.redb --replace"]),
     ("compact", &["midex compact"]),
     ("bench", &["midex bench", "midex bench --seconds 1"]),

@@ -8,7 +8,7 @@ use super::screen::{Screen, wrap_line};
 
 /// The groups of commands in `midex help`. A test checks that each visible command is in exactly one.
 const COMMAND_GROUPS: &[(&str, &str)] = &[
-    ("Run workflows", "run show list tail pause resume abandon retry rewind fork diff"),
+    ("Run workflows", "run show dashboard list tail pause resume abandon retry rewind fork diff"),
     ("Unblock workflows", "approve signal resolve trust"),
     ("Keep records", "delete prune stats export import backup restore compact"),
     ("Write workflows and agents", "new validate graph cat schema"),

@@ -13,6 +13,7 @@ mod command;
 pub mod completions;
 mod config;
 mod continuation;
+mod dashboard;
 mod demo;
 pub mod diagnostic;
 mod diff;
@@ -102,6 +103,11 @@ struct Cli {
 enum CliCommand {
     /// Serve agents over MCP on standard input and output, or over HTTP
     Serve(ServeArgs),
+    /// Open the dashboard in a browser: see executions run, and act on them
+    ///
+    /// If a server of the data directory serves it, the command prints a link and ends. Otherwise it serves the dashboard until
+    /// Ctrl-C. The link is valid once, for a minute; the command prints a new one whenever it is run.
+    Dashboard(dashboard::DashboardArgs),
     /// Run a workflow that comes with midex from start to end on a real server that is killed once on the way
     Demo,
     /// Run a workflow in the terminal, or continue an execution of it
@@ -236,6 +242,8 @@ struct ServeArgs {
     retention: serve::RetentionArgs,
     #[command(flatten)]
     backups: serve::BackupScheduleArgs,
+    #[command(flatten)]
+    dashboard: dashboard::ServedDashboardArgs,
 }
 
 /// All commands with their flags. `docs/commands.md` is generated from it, and the commands in the documentation are
@@ -332,8 +340,10 @@ fn dispatch(
             let backups = args.backups.schedule(&config);
             let retention = args.retention.rules();
             let config = Config { snapshot_every, retention, backups, ..config };
-            run_to_end(serve::serve(config, args.transports, args.profile.into(), log))
+            let served = (args.transports, args.dashboard);
+            run_to_end(serve::serve(config, served, args.profile.into(), log))
         }
+        CliCommand::Dashboard(args) => run_to_end(dashboard::dashboard(args, &config, out)),
         CliCommand::Demo => {
             run_to_end(demo::run_demo(&config, cli.global.directory_flags.data_dir, out))
         }

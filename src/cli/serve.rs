@@ -13,7 +13,12 @@ use clap::Args;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
-use super::{EXIT_OK, command::suggested_action, log::Log};
+use super::{
+    EXIT_OK,
+    command::suggested_action,
+    dashboard::{ServedDashboardArgs, serve_beside},
+    log::Log,
+};
 use midex_domain::{
     clock::{SteadyClock, SystemIds},
     error::{Code, Error, Result, describe_io_error},
@@ -175,7 +180,7 @@ impl BackupScheduleArgs {
 }
 
 /// Parses the address to listen on. Names are not resolved, except `localhost`.
-fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost:");
     let loopback = port.map(|port| format!("127.0.0.1:{port}"));
     loopback.as_deref().unwrap_or(text).parse().map_err(|_| {
@@ -183,7 +188,7 @@ fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-fn bind_listener(address: SocketAddr) -> io::Result<TcpListener> {
+pub(super) fn bind_listener(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
@@ -218,7 +223,7 @@ const WAITING_FOR_CLIENT_MESSAGE: &str = "midex waits for an MCP client on stand
 /// closes the streams.
 pub(super) async fn serve(
     config: Config,
-    transports: TransportArgs,
+    (transports, dashboard): (TransportArgs, ServedDashboardArgs),
     profile: ToolProfile,
     log: &Log,
 ) -> Result<u8> {
@@ -231,9 +236,10 @@ pub(super) async fn serve(
         result => result?,
     };
     warn_about_directories(&config);
+    let stop = CancellationToken::new();
+    let dashboard = serve_beside(&dashboard, &config, &stop);
     let options = app::Options::new(config, Arc::new(SteadyClock::default()), Arc::new(SystemIds));
     let process = Process::for_agent(options, profile);
-    let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(subscribe_to_signals()?, stop.clone()));
     let lines = mcp::format_startup_lines(
         &listening_addresses(&transports, http_listener.as_ref()),
@@ -257,6 +263,9 @@ pub(super) async fn serve(
         }
     };
     signals.abort();
+    if let Some(dashboard) = dashboard {
+        dashboard.abort();
+    }
     let close_max = if stop.is_cancelled() { limits::DRAIN_MAX } else { limits::EOF_CLOSE_MAX };
     let close_future = async {
         match link_result? {

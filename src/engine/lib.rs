@@ -308,6 +308,7 @@ impl Engine {
     /// # Errors
     /// `INPUTS_INVALID`, `EXECUTION_ID_TAKEN`, `LIMIT_EXCEEDED`, `STORE_UNAVAILABLE`, `SERVER_STOPPING`.
     pub async fn start(&self, request: StartRequest) -> Result<AdvanceReply> {
+        self.shared.removal_signals.wait_for_retention().await;
         self.start_as_child(request, None).await
     }
 

@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -60,6 +60,12 @@ pub(super) struct RemovalSignals {
     ended: AtomicUsize,
     /// Those that it kept.
     kept: AtomicUsize,
+    /// Whether the retention is being applied.
+    is_applying: AtomicBool,
+    /// The executions that ended since it began to be applied.
+    ended_meanwhile: AtomicUsize,
+    /// Notified after the retention was applied.
+    applied: Notify,
     /// Notified once so many executions ended that the retention is applied before its time.
     many_ended: Notify,
     /// Notified after deletions, so that contents are freed.
@@ -73,12 +79,30 @@ pub(super) struct RemovalSignals {
 impl RemovalSignals {
     /// Counts an execution that has ended.
     pub(super) fn count_ended(&self) {
+        self.ended_meanwhile.fetch_add(1, Ordering::Relaxed);
         let due =
             (self.kept.load(Ordering::Relaxed) / RETENTION_SHARE).max(limits::RETENTION_ENDED_MIN);
         if self.ended.fetch_add(1, Ordering::Relaxed) + 1 >= due {
             self.ended.store(0, Ordering::Relaxed);
             self.many_ended.notify_one();
         }
+    }
+
+    /// Delays a start if executions end faster than the retention removes them: otherwise the store would grow beyond what
+    /// the retention allows.
+    pub(super) async fn wait_for_retention(&self) {
+        let applied = self.applied.notified();
+        let ended = self.ended_meanwhile.load(Ordering::Relaxed);
+        if self.is_applying.load(Ordering::Relaxed) && ended > limits::RETENTION_BACKLOG_MAX {
+            // An old store may have much to remove at first, which must not stop the starts.
+            let _ = tokio::time::timeout(limits::RETENTION_DELAYS_START_MAX, applied).await;
+        }
+    }
+
+    fn set_applying(&self, is_applying: bool) {
+        self.ended_meanwhile.store(0, Ordering::Relaxed);
+        self.is_applying.store(is_applying, Ordering::Relaxed);
+        self.applied.notify_waiters();
     }
 
     /// Lets the contents that no row names be freed soon.
@@ -228,6 +252,7 @@ async fn serve_removals(engine: Engine, retention: Option<Retention>) {
         if let Err(error) = sweep_contents(&shared).await {
             tracing::warn!(code = error.code().as_str(), "unused contents cannot be freed now");
         }
+        shared.removal_signals.set_applying(false);
     }
 }
 
@@ -235,6 +260,7 @@ async fn apply_retention(engine: &Engine, retention: Option<&Retention>) {
     let Some(retention) = retention else {
         return;
     };
+    engine.shared.removal_signals.set_applying(true);
     if let Err(error) = retention.apply(engine).await {
         tracing::warn!(code = error.code().as_str(), "the retention cannot be applied now");
     }

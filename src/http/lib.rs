@@ -9,6 +9,7 @@ pub mod budget;
 mod origin;
 pub mod refusal;
 mod token;
+pub mod web;
 
 use std::sync::Arc;
 

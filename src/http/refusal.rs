@@ -17,16 +17,7 @@ pub struct HttpError {
 
 impl From<Error> for HttpError {
     fn from(error: Error) -> Self {
-        let status = match error.code() {
-            Code::Unauthorized => StatusCode::UNAUTHORIZED,
-            Code::Forbidden => StatusCode::FORBIDDEN,
-            Code::SessionNotFound | Code::ResourceNotFound => StatusCode::NOT_FOUND,
-            Code::LimitExceeded => StatusCode::PAYLOAD_TOO_LARGE,
-            Code::ServerBusy | Code::ServerStopping => StatusCode::SERVICE_UNAVAILABLE,
-            Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            _ => StatusCode::BAD_REQUEST,
-        };
-        Self::new(status, error)
+        Self::new(http_status(error.code()), error)
     }
 }
 
@@ -55,6 +46,19 @@ impl HttpError {
         let headers = response.headers_mut();
         headers.insert(name, HeaderValue::from_static(value));
         response
+    }
+}
+
+/// The status code for an error.
+pub fn http_status(code: Code) -> StatusCode {
+    match code {
+        Code::Unauthorized => StatusCode::UNAUTHORIZED,
+        Code::Forbidden => StatusCode::FORBIDDEN,
+        Code::SessionNotFound | Code::ResourceNotFound => StatusCode::NOT_FOUND,
+        Code::LimitExceeded => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::ServerBusy | Code::ServerStopping => StatusCode::SERVICE_UNAVAILABLE,
+        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::BAD_REQUEST,
     }
 }
 

@@ -77,7 +77,7 @@ impl BearerToken {
 
     /// Whether an `Authorization` header carries this bearer token. The comparison takes constant time, so that its
     /// duration reveals nothing about the token.
-    pub(super) fn is_authorized(&self, authorization: Option<&str>) -> bool {
+    pub fn is_authorized(&self, authorization: Option<&str>) -> bool {
         let credentials = authorization.and_then(|value| value.split_once(' '));
         let Some((_, token)) =
             credentials.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))

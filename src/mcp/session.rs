@@ -1,11 +1,7 @@
 //! The connection of a command to a server: the owner of the store, or else a server embedded in this process until the
 //! command ends. In both cases the command is an ordinary MCP client.
 
-use crate::{
-    Process,
-    client::Client,
-    process::LinkCloser,
-};
+use crate::{Process, client::Client, process::LinkCloser};
 use midex_domain::{
     error::{Code, Error, Result},
     limits,

@@ -64,6 +64,8 @@ pub enum Channel {
     Terminal,
     /// By the client of the agent.
     Elicitation,
+    /// In the dashboard.
+    Dashboard,
 }
 
 impl Channel {
@@ -72,6 +74,7 @@ impl Channel {
         match self {
             Self::Terminal => "terminal",
             Self::Elicitation => "elicitation",
+            Self::Dashboard => "dashboard",
         }
     }
 }

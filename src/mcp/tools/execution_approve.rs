@@ -1,4 +1,4 @@
-//! `execution.approve` and `execution.answer`: a person's answer, at a terminal, to a gate or to a step that only the
+//! `execution.approve` and `execution.answer`: a person's answer, at a terminal or in the dashboard, to a gate or to a step that only the
 //! user may answer. Both are offered only to midex's own commands, at the control socket. An agent is not offered them,
 //! but an agent that runs as the same user can connect to that socket too.
 
@@ -38,6 +38,8 @@ pub(super) struct ApproveArguments {
     /// What else the person says
     #[schemars(length(min = 1, max = limits::COMMENT_BYTES_MAX))]
     comment: Option<String>,
+    /// Where they answer, by default terminal
+    via: Option<Channel>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -67,7 +69,7 @@ pub(super) async fn approve_gate(
             .ok_or_else(|| Error::argument_rule("/shown", "format", "`shown` is not a digest"))?,
         is_approved: arguments.approved,
         person: arguments.by,
-        channel: Channel::Terminal,
+        channel: arguments.via.unwrap_or(Channel::Terminal),
         comment: arguments.comment,
     };
     let decision = if answer.is_approved { "approved" } else { "rejected" };

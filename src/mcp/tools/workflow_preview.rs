@@ -11,6 +11,7 @@ use midex_domain::{
     execution::DryRunStep,
     expression::UnresolvedExpression,
     input::{Input, InputReport, InputStatus, Inputs, ProviderResolution},
+    view::GraphView,
 };
 use midex_server::app::{App, ExecutionPlan};
 
@@ -98,6 +99,12 @@ fn describe_input_value(input: &Input) -> Value {
         input_json[name] = value;
     }
     input_json
+}
+
+pub(super) async fn build_graph(app: &App, arguments: DefinitionSelection) -> Result<GraphView> {
+    let subject = arguments.into_subject("workflow.graph")?;
+    let definition = app.find_valid_definition(subject).await?;
+    Ok(GraphView::from_workflow(&definition.workflow))
 }
 
 pub(super) async fn resolve_inputs(app: &App, arguments: Arguments) -> Result<StartInputs> {

@@ -1,0 +1,208 @@
+//! `midex dashboard`, and the dashboard of `midex serve`: pages about executions, for a browser.
+
+use std::{
+    io::{self, IsTerminal},
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::Args;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    EXIT_OK, Output,
+    approve::user_name,
+    question::write_prompt,
+    serve::{bind_listener, parse_listen_address, subscribe_to_signals, wait_for_signal},
+};
+use midex_dashboard::{Address, Listening, Options};
+use midex_domain::{
+    clock::{SteadyClock, SystemClock, SystemIds},
+    error::{Code, Error, Result, describe_io_error},
+};
+use midex_mcp::Process;
+use midex_server::{app, config::Config};
+
+/// The address of the dashboard if none is given.
+const DEFAULT_ADDRESS: &str = "127.0.0.1:7333";
+/// How long a dashboard may take to answer a request for a link.
+const LINK_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Much longer than any answer with a link.
+const LINK_REPLY_BYTES_MAX: u64 = 16_384;
+
+/// How the dashboard is served.
+#[derive(Debug, Args)]
+pub(super) struct DashboardArgs {
+    /// The loopback address to listen on; port 0 picks a free port [default: 127.0.0.1:7333, or a free port]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_loopback_address)]
+    listen: Option<SocketAddr>,
+    /// Only print the link, and open no browser
+    #[arg(long)]
+    no_open: bool,
+    /// Show pages without forms: nothing can be changed
+    #[arg(long = "read-only")]
+    is_read_only: bool,
+}
+
+/// The dashboard that a server serves besides.
+#[derive(Debug, Args)]
+pub(super) struct ServedDashboardArgs {
+    /// Serve the dashboard on this loopback address too; `midex dashboard` opens it
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_loopback_address,
+          num_args = 0..=1, default_missing_value = DEFAULT_ADDRESS)]
+    dashboard: Option<SocketAddr>,
+    /// Show its pages without forms: nothing can be changed
+    #[arg(long)]
+    dashboard_read_only: bool,
+}
+
+/// Opens the dashboard of the server of this data directory, or serves one until it is stopped.
+pub(super) async fn dashboard(
+    args: DashboardArgs,
+    config: &Config,
+    mut out: Output<'_>,
+) -> Result<u8> {
+    if let Some(link) = request_link(&config.data_dir).await {
+        print_link(&link, &args, &mut out)?;
+        return Ok(EXIT_OK);
+    }
+    let listener = bind_first_free(args.listen)?;
+    let options = app::Options {
+        is_worker: true,
+        ..app::Options::new(config.clone(), Arc::new(SteadyClock::default()), Arc::new(SystemIds))
+    };
+    let process = Process::for_command(options).with_long_life();
+    std::fs::create_dir_all(&config.data_dir).map_err(|error| {
+        let path = config.data_dir.display();
+        let message = format!("{path} cannot be created: {}", describe_io_error(&error));
+        Error::new(Code::FileUnusable, message).with_context("path", path.to_string())
+    })?;
+    let listening = Listening::new(listener, make_options(config, args.is_read_only))?;
+    let signals = subscribe_to_signals()?;
+    print_link(&listening.make_link(), &args, &mut out)?;
+    write_prompt("`midex dashboard` makes another link meanwhile; Ctrl-C ends the dashboard.\n")?;
+    let stop = CancellationToken::new();
+    let stop_on_signal = async {
+        wait_for_signal(signals).await;
+        stop.cancel();
+    };
+    let (served, ()) = tokio::join!(listening.serve(process, stop.clone()), stop_on_signal);
+    served.map(|()| EXIT_OK)
+}
+
+/// Serves the dashboard beside a server until `stop` is cancelled. The server goes on without one if the address is taken.
+pub(super) fn serve_beside(
+    args: &ServedDashboardArgs,
+    config: &Config,
+    stop: &CancellationToken,
+) -> Option<JoinHandle<()>> {
+    let address = args.dashboard?;
+    let listening = listen(address).and_then(|listener| {
+        Listening::new(listener, make_options(config, args.dashboard_read_only))
+    });
+    let listening = match listening {
+        Ok(listening) => listening,
+        Err(error) => {
+            tracing::warn!("no dashboard is served: {error}");
+            return None;
+        }
+    };
+    tracing::info!("the dashboard is on {address}; `midex dashboard` opens it");
+    let options =
+        app::Options::new(config.clone(), Arc::new(SteadyClock::default()), Arc::new(SystemIds));
+    let process = Process::for_command(options).without_ownership();
+    let stop = stop.clone();
+    Some(tokio::spawn(async move {
+        if let Err(error) = listening.serve(process, stop).await {
+            tracing::warn!(%error, "the dashboard is not served any more");
+        }
+    }))
+}
+
+fn make_options(config: &Config, is_read_only: bool) -> Options {
+    Options {
+        data_dir: config.data_dir.clone(),
+        person: user_name(),
+        is_read_only,
+        clock: Arc::new(SystemClock),
+        ids: Arc::new(SystemIds),
+    }
+}
+
+/// Listens on the address, or on the default one, or on a free port if that is taken.
+fn bind_first_free(address: Option<SocketAddr>) -> Result<TcpListener> {
+    if let Some(address) = address {
+        return listen(address);
+    }
+    let default = DEFAULT_ADDRESS
+        .parse::<SocketAddr>()
+        .map_err(|error| Error::internal("the default address is none").with_source(error))?;
+    listen(default).or_else(|_| listen((Ipv4Addr::LOCALHOST, 0).into()))
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener> {
+    bind_listener(address).map_err(|error| {
+        let message = format!("{address} cannot be listened on: {}", describe_io_error(&error));
+        Error::new(Code::AddressUnusable, message).with_context("address", address.to_string())
+    })
+}
+
+/// Parses an address that only programs on this machine can reach.
+fn parse_loopback_address(text: &str) -> Result<SocketAddr, String> {
+    let address = parse_listen_address(text)?;
+    if address.ip().is_loopback() {
+        return Ok(address);
+    }
+    Err("the dashboard is served on a loopback address only, such as 127.0.0.1:7333".to_owned())
+}
+
+/// Prints the link and, at a terminal, opens it in a browser.
+fn print_link(link: &str, args: &DashboardArgs, out: &mut Output<'_>) -> Result<()> {
+    out.print(|| json!({ "link": link }), || format!("{link}\n"))?;
+    if io::stdout().is_terminal() && !args.no_open && !out.is_json {
+        write_prompt("The link is valid once, for a minute.\n")?;
+        open_browser(link);
+    }
+    Ok(())
+}
+
+/// Opens the link in the browser of the user, if there is one. The link was printed, so a failure is no error.
+fn open_browser(link: &str) {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let mut command = Command::new(program);
+    command.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Err(error) = command.spawn() {
+        tracing::debug!(%error, "no browser could be opened");
+    }
+}
+
+/// A link into the dashboard that runs on this data directory already. `None` if none answers.
+async fn request_link(data_dir: &Path) -> Option<String> {
+    let address = Address::read(data_dir)?;
+    let reply =
+        tokio::time::timeout(LINK_WAIT_MAX, post_link_request(&address)).await.ok()?.ok()?;
+    let path = reply.get("path")?.as_str()?.to_owned();
+    Some(address.origin() + &path)
+}
+
+async fn post_link_request(address: &Address) -> io::Result<Value> {
+    let mut stream = TcpStream::connect(address.listen).await?;
+    let request = format!(
+        "POST /link HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        address.listen, address.token
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let mut reply = String::new();
+    stream.take(LINK_REPLY_BYTES_MAX).read_to_string(&mut reply).await?;
+    let body = reply.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    Ok(serde_json::from_str(body)?)
+}

@@ -1,0 +1,97 @@
+#![doc = include_str!("README.md")]
+
+mod access;
+mod act;
+mod html;
+mod live;
+mod page;
+mod pages;
+mod routes;
+mod source;
+mod viewer;
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub use self::access::Address;
+use self::{access::Access, live::StreamSlots, routes::Dashboard, source::Source, viewer::Viewer};
+use midex_domain::{
+    clock::{Clock, IdSource},
+    error::{Error, Result},
+    limits,
+};
+use midex_mcp::Process;
+
+/// The settings of a dashboard.
+pub struct Options {
+    /// The data directory, in which the dashboard says where it is.
+    pub data_dir: PathBuf,
+    /// The name that is recorded with what the person in front of the browser does.
+    pub person: String,
+    /// Whether nothing can be changed.
+    pub is_read_only: bool,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The source of secrets and of ids.
+    pub ids: Arc<dyn IdSource>,
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("data_dir", &self.data_dir).finish_non_exhaustive()
+    }
+}
+
+/// A dashboard that listens.
+#[derive(Debug)]
+pub struct Listening {
+    listener: TcpListener,
+    address: Address,
+    access: Arc<Access>,
+    options: Options,
+}
+
+impl Listening {
+    /// Writes down where the dashboard is, so that `midex dashboard` finds it.
+    ///
+    /// # Errors
+    /// `FILE_UNUSABLE` if that cannot be written, `INTERNAL` if the listener has no address.
+    pub fn new(listener: TcpListener, options: Options) -> Result<Self> {
+        let listen = listener
+            .local_addr()
+            .map_err(|error| Error::internal("the listener has no address").with_source(error))?;
+        let address = Address::write(&options.data_dir, listen, &*options.ids)?;
+        let access = Access::new(address.clone(), options.clock.clone(), options.ids.clone())?;
+        Ok(Self { listener, address, access: Arc::new(access), options })
+    }
+
+    /// A link that lets one browser in, once, within [`limits::DASHBOARD_LINK_KEPT`].
+    pub fn make_link(&self) -> String {
+        format!("{}/enter?key={}", self.address.origin(), self.access.add_link())
+    }
+
+    /// Serves the pages until `stop` is cancelled. `process` connects to the server whose executions are shown.
+    ///
+    /// # Errors
+    /// `INTERNAL` if the host name in the data directory is none.
+    pub async fn serve(self, process: Process, stop: CancellationToken) -> Result<()> {
+        let Self { listener, address, access, options } = self;
+        let source = Arc::new(Source::new(process));
+        let viewer = Viewer {
+            source: source.clone(),
+            person: options.person.into(),
+            form_token: access.form_token().into(),
+            is_read_only: options.is_read_only,
+            clock: options.clock,
+            ids: options.ids,
+        };
+        let streams = StreamSlots::default();
+        let dashboard = Dashboard { access, viewer, streams, stop: stop.clone() };
+        let router = routes::router(dashboard, &address, address.listen)?;
+        midex_http::serve(listener, router, limits::DASHBOARD_CONNECTIONS_MAX, stop).await;
+        source.close().await;
+        Ok(())
+    }
+}

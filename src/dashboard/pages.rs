@@ -1,0 +1,65 @@
+//! The pages, each a function of what the server answers.
+
+mod agents;
+mod catalogs;
+mod execution;
+mod executions;
+mod forms;
+mod now;
+mod server;
+mod visits;
+mod waits;
+mod workflow;
+mod workflows;
+
+use std::collections::HashMap;
+
+use crate::{page::Page, viewer::Viewer};
+use midex_domain::{
+    error::{Code, Error, Result},
+    uri::decode_segment,
+};
+use midex_http::web::{Query, Uri};
+
+/// The query of a page's address.
+pub(super) struct PageQuery(HashMap<String, String>);
+
+impl PageQuery {
+    /// The value of a parameter; `None` if it is missing or empty.
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
+    }
+}
+
+/// Renders the page at an address: a path, with a query if there is one.
+///
+/// # Errors
+/// `RESOURCE_NOT_FOUND` for an address of no page; the errors of the tools that the page calls.
+pub(crate) async fn render(viewer: &Viewer, address: &str) -> Result<Page> {
+    let not_found = || {
+        let message = format!("there is no page {}", address.chars().take(100).collect::<String>());
+        Error::new(Code::ResourceNotFound, message)
+    };
+    let uri: Uri = address.parse().map_err(|_| not_found())?;
+    let query = Query::try_from_uri(&uri).map_err(|_| not_found())?;
+    let query = PageQuery(query.0);
+    let segments: Option<Vec<_>> = uri.path().split('/').skip(1).map(decode_segment).collect();
+    let segments = segments.ok_or_else(not_found)?;
+    let segments: Vec<_> = segments.iter().map(String::as_str).collect();
+    match segments.as_slice() {
+        [""] => now::render(viewer).await,
+        ["executions"] => executions::render(viewer, &query).await,
+        ["executions", id] => execution::render(viewer, id, &query).await,
+        ["executions", id, "visits", step] => visits::render_step(viewer, id, step, &query).await,
+        ["executions", id, "artifacts", number] => {
+            execution::render_artifact(viewer, id, number).await
+        }
+        ["workflows"] => workflows::render(viewer, &query).await,
+        ["workflows", name] => workflow::render(viewer, name).await,
+        ["agents"] => agents::render(viewer).await,
+        ["agents", name] => agents::render_agent(viewer, name).await,
+        ["catalogs"] => catalogs::render(viewer).await,
+        ["server"] => server::render(viewer).await,
+        _ => Err(not_found()),
+    }
+}

@@ -1,0 +1,36 @@
+//! The catalogs: OpenAPI documents whose operations are commands.
+
+use maud::html;
+use serde_json::{Value, json};
+
+use crate::{
+    html::{line, state},
+    page::{Fragment, Page},
+    viewer::Viewer,
+};
+use midex_domain::error::Result;
+
+pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
+    let reply: Value = viewer.source.query("catalog.list", json!({})).await?;
+    let catalogs = reply["catalogs"].as_array().cloned().unwrap_or_default();
+    let text = |catalog: &Value, name: &str| catalog[name].as_str().unwrap_or_default().to_owned();
+    let list = html! {
+        h1 { "Catalogs" }
+        @if catalogs.is_empty() { p.note { "No catalog was imported. " code { "midex catalog import" } " imports an OpenAPI document." } }
+        @for catalog in &catalogs {
+            article.card {
+                h2 { (line(&text(catalog, "title"))) " " (state(if catalog["enabled"] == false { "paused" } else { "completed" })) }
+                p.note { code { (line(&text(catalog, "catalog_id"))) } " " (line(&text(catalog, "base_url"))) }
+                @if let Some(count) = catalog["command_count"].as_u64() { p { (count) " commands" } }
+                @for finding in catalog["findings"].as_array().into_iter().flatten() {
+                    p.problem { (line(finding["message"].as_str().unwrap_or(&finding.to_string()))) }
+                }
+            }
+        }
+    };
+    Ok(Page {
+        title: "Catalogs".into(),
+        fragments: vec![Fragment::new("catalogs", list)],
+        topics: Vec::new(),
+    })
+}

@@ -1,0 +1,242 @@
+//! The page of an execution: why it waits, its graph, its timeline, its steps, and what it began with and came to.
+
+use maud::{Markup, PreEscaped, html};
+use serde_json::json;
+
+use super::{
+    PageQuery, forms,
+    visits::{failure, visit_list},
+    waits::{reason_sentence, wait_list},
+};
+use crate::{
+    html::{
+        block_of, bytes, duration, execution_link, execution_path, facts, line, state, time, value,
+        workflow_link,
+    },
+    page::{Fragment, Page},
+    source::{execution_uri, without_nulls},
+    viewer::Viewer,
+};
+use midex_domain::{
+    error::Result,
+    limits,
+    uri::encode_segment,
+    view::{
+        ArtifactContent, ArtifactView, CurrentStep, ExecutionView, GraphNode, GraphView,
+        StatusView, TelemetryEvent,
+    },
+};
+
+pub(super) async fn render(viewer: &Viewer, id: &str, query: &PageQuery) -> Result<Page> {
+    let at = query.get("at");
+    let arguments = without_nulls(json!({ "execution_id": id, "at": at }));
+    let view: ExecutionView = viewer.source.query("execution.show", arguments).await?;
+    let status = &view.status;
+    let back = execution_path(&status.execution_id);
+    // Nothing can be done in the past.
+    let is_past = at.is_some();
+    let steps: Vec<String> =
+        view.graph.iter().flat_map(|graph| &graph.nodes).map(|node| node.id.clone()).collect();
+    let mut fragments = vec![
+        Fragment::new("head", head(viewer, &view, at)),
+        Fragment::new(
+            "waits",
+            html! { @if !is_past { (wait_list(viewer, status, &back)) (people_steps(viewer, &view.current_step, &back)) } },
+        ),
+        Fragment::new(
+            "act",
+            html! { @if !is_past { (forms::execution_actions(viewer, status, &steps)) } },
+        ),
+        Fragment::new(
+            "graph",
+            html! { @if let Some(graph) = &view.graph { (draw_graph(graph, id)) } },
+        ),
+        Fragment::new("timeline", draw_timeline(viewer, &view)),
+        Fragment::new("steps", visit_list(id, &view.history)),
+        Fragment::new("values", values(&view)),
+        Fragment::new("artifacts", artifact_list(id, &view.artifacts)),
+    ];
+    if !is_past {
+        let uri = format!("{}?limit=50", execution_uri("telemetry", id));
+        let events: Vec<TelemetryEvent> = viewer.source.read(&uri).await.unwrap_or_default();
+        fragments.push(Fragment::new("events", event_list(&events)));
+    }
+    let topics = if is_past { Vec::new() } else { vec![execution_uri("workflow_status", id)] };
+    Ok(Page { title: id.to_owned(), fragments, topics })
+}
+
+fn head(viewer: &Viewer, view: &ExecutionView, at: Option<&str>) -> Markup {
+    let status = &view.status;
+    let steps = &status.steps;
+    html! {
+        h1 { (line(&status.execution_id)) " " (state(&status.state)) }
+        @if let Some(at) = at {
+            p.problem { "As it was at " (line(at)) " (revision " (status.revision) "). " a href=(execution_path(&status.execution_id)) { "As it is now" } }
+        }
+        p.reason { (reason_sentence(status, viewer.now())) }
+        @if status.imported && !view.effects.is_empty() {
+            p { "A fork of it:" }
+            ul { @for effect in &view.effects { li { (line(effect)) } } }
+        }
+        (facts(vec![
+            ("Workflow", Some(html! { (workflow_link(&status.workflow_name)) @if let Some(version) = &status.definition.version { " " (line(version)) } })),
+            ("Steps", Some(html! { (steps.completed) " of " (steps.total) " done" @if steps.running > 0 { ", " (steps.running) " open" } @if steps.failed > 0 { ", " (steps.failed) " failed" } @if steps.skipped > 0 { ", " (steps.skipped) " skipped" } })),
+            ("Started", Some(time(&status.started_at))),
+            ("Moved", status.completed_at.is_none().then(|| time(&status.updated_at))),
+            ("Ended", status.completed_at.as_deref().map(time)),
+            ("Took", status.duration_ms.map(|took| html! { (duration(took)) })),
+            ("Ending", status.ending.as_deref().map(line)),
+            ("Reason", status.reason.as_deref().map(line)),
+            ("Project", status.project.as_deref().map(line)),
+            ("Labels", (!status.labels.is_empty()).then(|| labels(status))),
+            ("Child of", status.parent.as_deref().map(execution_link)),
+            ("Fork of", status.forked_from.as_ref().map(|origin| html! { (execution_link(&origin.execution_id)) ", as it was at revision " (origin.revision) })),
+            ("Forks", (!status.forks.is_empty()).then(|| links(&status.forks))),
+            ("Children", (!status.children.is_empty()).then(|| links(&status.children.iter().map(|child| child.execution_id.clone()).collect::<Vec<_>>()))),
+            ("Definition", Some(html! {
+                code { (line(status.definition.digest.get(..12).unwrap_or(&status.definition.digest))) "…" }
+                @if let Some(newer) = &status.definition.newer {
+                    ". " strong { "The file has changed since the start" }
+                    @if let Some(version) = &newer.version { " (version " (line(version)) ")" }
+                }
+            })),
+            ("Revision", Some(html! { (status.revision) })),
+        ]))
+        @if let Some(error) = &status.error { (failure(error)) }
+        @for left in &status.not_compensated { p.problem { "Not taken back: " (value(&json!(left))) } }
+        @for left in &status.hook_failures { p.problem { "A hook failed: " (value(&json!(left))) } }
+    }
+}
+
+fn labels(status: &StatusView) -> Markup {
+    html! { @for (name, value) in &status.labels { span.label { (line(&format!("{name}={value}"))) } " " } }
+}
+
+fn links(ids: &[String]) -> Markup {
+    html! { @for id in ids { (execution_link(id)) " " } }
+}
+
+/// The open steps that a model or a person works on, with what they are asked.
+fn people_steps(viewer: &Viewer, current: &CurrentStep, back: &str) -> Markup {
+    html! {
+        @for step in current.open_steps() {
+            @let is_for_user = step.step.kind == "input";
+            details.visit data-key={ "open-" (step.step_name) } open[is_for_user] {
+                summary {
+                    (state("running")) " " strong { (line(&step.step_name)) } " "
+                    span.note { @if is_for_user { "only you may answer" } @else { "an agent works on it" @if let Some(agent) = &step.agent_name { " as " (line(agent)) } } }
+                }
+                (block_of(&step.instructions, limits::DASHBOARD_TEXT_CHARS_MAX))
+                @if is_for_user { (forms::answer_form(viewer, &step, back)) }
+            }
+        }
+    }
+}
+
+fn draw_graph(graph: &GraphView, id: &str) -> Markup {
+    let link = |node: &GraphNode| {
+        let is_entered = node.standing.as_ref().is_some_and(|standing| standing.visits > 0);
+        is_entered.then(|| format!("{}/visits/{}", execution_path(id), encode_segment(&node.id)))
+    };
+    graph_figure(graph, &link)
+}
+
+/// A graph; a large one is not drawn before it is asked for.
+pub(super) fn graph_figure(
+    graph: &GraphView,
+    link: &dyn Fn(&GraphNode) -> Option<String>,
+) -> Markup {
+    html! {
+        h2 { "Graph" }
+        @if graph.nodes.len() > limits::DASHBOARD_GRAPH_NODES_MAX {
+            p.note { "The graph has " (graph.nodes.len()) " steps, more than a page can show. " code { "midex graph" } " draws it into a file." }
+        } @else {
+            div.scroll tabindex="0" role="region" aria-label="Graph of the steps" { (PreEscaped(midex_picture::inline_svg(graph, link))) }
+        }
+    }
+}
+
+fn draw_timeline(viewer: &Viewer, view: &ExecutionView) -> Markup {
+    html! {
+        @if !view.history.is_empty() {
+            h2 { "Timeline" }
+            div.scroll tabindex="0" role="region" aria-label="Timeline of the steps" { (PreEscaped(midex_picture::timeline(&view.history, viewer.now()))) }
+        }
+    }
+}
+
+fn values(view: &ExecutionView) -> Markup {
+    let output = view.final_output.as_ref().or(view.status.final_output.as_ref());
+    html! {
+        @if let Some(inputs) = &view.current_step.inputs {
+            details data-key="inputs" { summary { h2 { "Inputs" } } (value(inputs)) }
+        }
+        @if let Some(output) = output {
+            details data-key="output" open { summary { h2 { "Result" } } (value(output)) }
+        }
+        @for failure in &view.status.final_output_error { p.problem { (value(&json!(failure))) } }
+    }
+}
+
+fn artifact_list(id: &str, artifacts: &[ArtifactView]) -> Markup {
+    html! {
+        @if !artifacts.is_empty() {
+            h2 { "Artifacts" }
+            ul.plain {
+                @for artifact in artifacts {
+                    li {
+                        a href={ (execution_path(id)) "/artifacts/" (artifact.id) } { (line(&artifact.name)) } " "
+                        span.note { (line(&artifact.artifact_type)) ", " (bytes(artifact.size_bytes)) ", of " (line(&artifact.step_name)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn event_list(events: &[TelemetryEvent]) -> Markup {
+    html! {
+        @if !events.is_empty() {
+            details data-key="events" {
+                summary { h2 { "Events" } }
+                ul.plain {
+                    @for event in events.iter().rev() {
+                        li {
+                            (time(&event.created_at)) " " strong { (line(event.event_type.as_str())) } " "
+                            @if let Some(step) = &event.step_name { (line(step)) " " }
+                            @if !event.metadata.is_null() { span.note { (line(&event.metadata.to_string())) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The page of an artifact: its content, as text.
+pub(super) async fn render_artifact(viewer: &Viewer, id: &str, number: &str) -> Result<Page> {
+    let address = format!("{}/{}", execution_uri("artifact", id), encode_segment(number));
+    let uri = format!("{address}?limit={}", limits::ARTIFACT_SHOWN_BYTES_MAX);
+    let content: ArtifactContent = viewer.source.read(&uri).await?;
+    let artifact = &content.artifact;
+    let html = html! {
+        h1 { (line(&artifact.name)) }
+        p { "Artifact " (artifact.id) " of " (execution_link(id)) }
+        (facts(vec![
+            ("Step", Some(line(&artifact.step_name))),
+            ("Type", Some(line(&artifact.content_type))),
+            ("Size", Some(html! { (bytes(artifact.size_bytes)) })),
+            ("SHA-256", artifact.sha256.as_deref().map(|digest| html! { code { (line(digest)) } })),
+        ]))
+        @match &content.content {
+            Some(text) => (block_of(text, limits::DASHBOARD_VALUES_CHARS_MAX)),
+            None => p.note { "It is not text. " code { "midex show --artifact" } " writes it into a file." },
+        }
+        @if content.next_offset.is_some() { p.note { "This is its beginning." } }
+    };
+    Ok(Page {
+        title: artifact.name.clone(),
+        fragments: vec![Fragment::new("artifact", html)],
+        topics: Vec::new(),
+    })
+}

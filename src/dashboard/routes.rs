@@ -1,0 +1,196 @@
+//! The paths, and the replies.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    access::{self, Access, Address, Proof},
+    act,
+    html::line,
+    live::{self, StreamSlots},
+    page::{Fragment, Page},
+    pages,
+    viewer::Viewer,
+};
+use midex_domain::{
+    error::{Code, Error, Result},
+    limits,
+};
+use midex_http::{
+    Router,
+    access::AccessRules,
+    refusal::http_status,
+    web::{
+        DefaultBodyLimit, HeaderValue, Html, IntoResponse, Next, Query, Redirect, Request,
+        Response, State, StatusCode, Uri, from_fn_with_state, get, header, post,
+    },
+};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+const ICON: &str = include_str!("icon.svg");
+
+/// What every reply needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Dashboard {
+    pub(crate) access: Arc<Access>,
+    pub(crate) viewer: Viewer,
+    pub(crate) streams: StreamSlots,
+    pub(crate) stop: CancellationToken,
+}
+
+/// The routes of a dashboard.
+///
+/// # Errors
+/// `INTERNAL` if the host name is none.
+pub(crate) fn router(
+    dashboard: Dashboard,
+    address: &Address,
+    listen: SocketAddr,
+) -> Result<Router> {
+    let pages = Router::new()
+        .route("/live", get(live::stream))
+        .route("/link", post(add_link))
+        .route("/act/{action}", post(act::act))
+        .route("/", get(show_page))
+        .route("/{*path}", get(show_page))
+        .layer(DefaultBodyLimit::max(limits::DASHBOARD_FORM_BYTES_MAX))
+        .route_layer(from_fn_with_state(dashboard.clone(), admit));
+    let open = Router::new()
+        .route("/enter", get(enter))
+        .route("/style.css", get(async || (content_type("text/css"), style_sheet())))
+        .route("/script.js", get(async || (content_type("text/javascript"), SCRIPT)))
+        .route("/icon.svg", get(async || (content_type("image/svg+xml"), ICON)));
+    let router = pages.merge(open).with_state(dashboard);
+    let rules = AccessRules::new(listen, vec![address.host_name()?], None, &["cookie"]);
+    Ok(rules.protect_routes(router, |error| refuse(&error)).layer(midex_http::web::map_response(
+        async |mut response: Response| {
+            access::add_security_headers(&mut response);
+            response
+        },
+    )))
+}
+
+fn style_sheet() -> String {
+    format!("{STYLE}{}", midex_picture::INLINE_STYLE)
+}
+
+fn content_type(name: &'static str) -> [(header::HeaderName, &'static str); 1] {
+    [(header::CONTENT_TYPE, name)]
+}
+
+/// Lets in whoever has the cookie or the token.
+async fn admit(State(dashboard): State<Dashboard>, mut request: Request, next: Next) -> Response {
+    match dashboard.access.find_proof(request.headers()) {
+        Some(proof) => {
+            request.extensions_mut().insert(proof);
+            next.run(request).await
+        }
+        None => {
+            let message =
+                "Open the dashboard with `midex dashboard`: it prints a link that is valid once";
+            let again = html! { p { (message) "." } p { a href="/" { "Try again" } } };
+            let page = plain_page("Not signed in", &again);
+            (StatusCode::UNAUTHORIZED, Html(page.into_string())).into_response()
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct EntryQuery {
+    #[serde(default)]
+    key: String,
+}
+
+/// Uses up a link: gives the browser the cookie, and leads it to the first page.
+async fn enter(State(dashboard): State<Dashboard>, Query(query): Query<EntryQuery>) -> Response {
+    let mut response = if dashboard.access.use_link(&query.key) {
+        let mut response = Redirect::to("/").into_response();
+        if let Ok(cookie) = HeaderValue::from_str(&dashboard.access.set_cookie_header()) {
+            response.headers_mut().insert(header::SET_COOKIE, cookie);
+        }
+        response
+    } else {
+        let text = html! { p { "The link was used already, or is older than a minute. Run " code { "midex dashboard" } " again." } };
+        (StatusCode::FORBIDDEN, Html(plain_page("Link not valid", &text).into_string()))
+            .into_response()
+    };
+    let no_referrer = HeaderValue::from_static("no-referrer");
+    response.headers_mut().insert(header::REFERRER_POLICY, no_referrer);
+    response
+}
+
+/// Makes a link, for `midex dashboard`, which has the token.
+async fn add_link(
+    State(dashboard): State<Dashboard>,
+    proof: midex_http::web::Extension<Proof>,
+) -> Response {
+    if proof.0 != Proof::Token {
+        return refuse(&Error::new(Code::Forbidden, "only `midex dashboard` makes links"));
+    }
+    let path = format!("/enter?key={}", dashboard.access.add_link());
+    json!({ "path": path }).to_string().into_response()
+}
+
+/// A page.
+async fn show_page(State(dashboard): State<Dashboard>, uri: Uri) -> Response {
+    let address = uri.path_and_query().map_or("/", |address| address.as_str());
+    match pages::render(&dashboard.viewer, address).await {
+        Ok(page) => Html(page.render(&dashboard.viewer, uri.path()).into_string()).into_response(),
+        Err(error) => error_response(&dashboard.viewer, &error, "/"),
+    }
+}
+
+/// A page that says what went wrong, with a link back.
+pub(crate) fn error_response(viewer: &Viewer, error: &Error, back: &str) -> Response {
+    let page = Page {
+        title: error.code().as_str().to_owned(),
+        fragments: vec![Fragment::new("error", error_details(error, back))],
+        topics: Vec::new(),
+    };
+    let html = page.render(viewer, "").into_string();
+    (http_status(error.code()), Html(html)).into_response()
+}
+
+fn error_details(error: &Error, back: &str) -> Markup {
+    html! {
+        h1 { "That did not work" }
+        p.problem { (line(error.message())) }
+        @if !error.violations().is_empty() {
+            ul {
+                @for violation in error.violations() {
+                    li { code { (line(&violation.path)) } " " (line(&violation.message)) }
+                }
+            }
+        }
+        p.note { "Code " code { (error.code().as_str()) } }
+        p { a.button href=(back) { "Back" } }
+    }
+}
+
+/// A refusal before anybody came in.
+fn refuse(error: &Error) -> Response {
+    let text = html! { p { (line(error.message())) } };
+    (http_status(error.code()), Html(plain_page("Refused", &text).into_string())).into_response()
+}
+
+/// A page without navigation.
+fn plain_page(title: &str, content: &Markup) -> Markup {
+    html! {
+        (maud::DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " · midex" }
+                link rel="icon" href="/icon.svg";
+                link rel="stylesheet" href="/style.css";
+            }
+            body { main { h1 { (title) } (content) } }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The connection to the server that owns the data directory: another process, or this one.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex as StdMutex, PoisonError},
+    time::Duration,
+};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::{Mutex, broadcast};
+
+use midex_domain::error::{Code, Error, Result};
+use midex_mcp::{Process, session::Session};
+
+/// How often a page that waits for changes looks whether its server is still there.
+const CONNECTION_CHECKED_EVERY: Duration = Duration::from_millis(500);
+
+/// Calls tools and reads resources of the server; connects when it is first needed, and again after the server went away.
+#[derive(Debug)]
+pub(crate) struct Source {
+    process: Process,
+    connection: Mutex<Option<Arc<Connection>>>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    session: Session,
+    /// The resources whose changes the server reports, each with the number of pages that show it.
+    subscriptions: StdMutex<HashMap<String, usize>>,
+}
+
+impl Source {
+    pub(crate) fn new(process: Process) -> Self {
+        Self { process, connection: Mutex::default() }
+    }
+
+    /// Calls a tool.
+    ///
+    /// # Errors
+    /// The refusal of the tool; `SERVER_STOPPING` if the server went away, in which case it is unknown whether the call
+    /// took effect.
+    pub(crate) async fn call<T: DeserializeOwned>(
+        &self,
+        tool: &'static str,
+        arguments: Value,
+    ) -> Result<T> {
+        let connection = self.connect().await?;
+        let reply = connection.session.client.call_tool(tool, arguments).await;
+        self.finish(connection, reply).await.and_then(parse_reply)
+    }
+
+    /// Calls a tool that only reads; once more if the server went away.
+    ///
+    /// # Errors
+    /// As [`Source::call`].
+    pub(crate) async fn query<T: DeserializeOwned>(
+        &self,
+        tool: &'static str,
+        arguments: Value,
+    ) -> Result<T> {
+        match self.call(tool, arguments.clone()).await {
+            Err(error) if error.code() == Code::ServerStopping => self.call(tool, arguments).await,
+            reply => reply,
+        }
+    }
+
+    /// Reads a resource.
+    ///
+    /// # Errors
+    /// As [`Source::call`].
+    pub(crate) async fn read<T: DeserializeOwned>(&self, uri: &str) -> Result<T> {
+        let connection = self.connect().await?;
+        let reply = connection.session.client.read_resource(uri).await;
+        self.finish(connection, reply).await.and_then(parse_reply)
+    }
+
+    /// Follows changes of these resources from now on.
+    ///
+    /// # Errors
+    /// Those of connecting, and the refusal of a subscription.
+    pub(crate) async fn watch(&self, uris: &[String]) -> Result<Watch> {
+        let connection = self.connect().await?;
+        let updates = connection.session.client.updates();
+        let mut watch = Watch { connection: Some(connection), uris: Vec::new(), updates };
+        for uri in uris {
+            watch.subscribe(uri).await?;
+        }
+        Ok(watch)
+    }
+
+    /// Closes the connection, and the store if this process owns it.
+    pub(crate) async fn close(&self) {
+        if let Some(connection) = self.connection.lock().await.take() {
+            connection.release().await;
+        }
+    }
+
+    async fn connect(&self) -> Result<Arc<Connection>> {
+        let mut current = self.connection.lock().await;
+        if let Some(connection) = &*current
+            && !connection.session.client.is_closed()
+        {
+            return Ok(connection.clone());
+        }
+        if let Some(ended) = current.take() {
+            ended.release().await;
+        }
+        let session = Session::open(&self.process).await?;
+        let connection = Arc::new(Connection { session, subscriptions: StdMutex::default() });
+        Ok(current.insert(connection).clone())
+    }
+
+    /// Gives a connection back after a call. If the server went away, the next call connects anew.
+    async fn finish<T>(&self, connection: Arc<Connection>, reply: Result<T>) -> Result<T> {
+        if matches!(&reply, Err(error) if error.code() == Code::ServerStopping) {
+            let mut current = self.connection.lock().await;
+            if let Some(ended) = current.take_if(|current| Arc::ptr_eq(current, &connection)) {
+                drop(ended);
+            }
+        }
+        connection.release().await;
+        reply
+    }
+}
+
+impl Connection {
+    /// Gives up this reference. The last one closes the session.
+    async fn release(self: Arc<Self>) {
+        if let Some(connection) = Arc::into_inner(self)
+            && let Err(error) = connection.session.close().await
+        {
+            tracing::debug!(%error, "a session of the dashboard did not end in order");
+        }
+    }
+
+    /// Adds to the number of pages that show a resource; the new number.
+    fn count_pages(&self, uri: &str, add: bool) -> usize {
+        let mut subscriptions = self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = subscriptions.entry(uri.to_owned()).or_default();
+        *count = if add { *count + 1 } else { count.saturating_sub(1) };
+        let count = *count;
+        if count == 0 {
+            subscriptions.remove(uri);
+        }
+        count
+    }
+}
+
+/// Follows changes of resources until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// Only `None` while it is dropped.
+    connection: Option<Arc<Connection>>,
+    uris: Vec<String>,
+    updates: broadcast::Receiver<String>,
+}
+
+impl Watch {
+    async fn subscribe(&mut self, uri: &str) -> Result<()> {
+        let Some(connection) = &self.connection else {
+            return Ok(());
+        };
+        self.uris.push(uri.to_owned());
+        if connection.count_pages(uri, true) == 1 {
+            connection.session.client.subscribe(uri).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until one of the resources changes. False if the server went away.
+    pub(crate) async fn wait_for_change(&mut self) -> bool {
+        let is_closed = |connection: &Option<Arc<Connection>>| {
+            connection.as_ref().is_none_or(|current| current.session.client.is_closed())
+        };
+        loop {
+            tokio::select! {
+                update = self.updates.recv() => match update {
+                    Ok(uri) if self.uris.contains(&uri) => return true,
+                    Ok(_) => {}
+                    Err(broadcast::error::RecvError::Lagged(_)) => return true,
+                    Err(broadcast::error::RecvError::Closed) => return false,
+                },
+                () = tokio::time::sleep(CONNECTION_CHECKED_EVERY) => {
+                    if is_closed(&self.connection) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Forgets the changes until now, which the next rendering shows.
+    pub(crate) fn forget_changes(&mut self) {
+        self.updates = self.updates.resubscribe();
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let Some(connection) = self.connection.take() else {
+            return;
+        };
+        let uris = std::mem::take(&mut self.uris);
+        tokio::spawn(async move {
+            for uri in uris {
+                if connection.count_pages(&uri, false) == 0
+                    && let Err(error) = connection.session.client.unsubscribe(&uri).await
+                {
+                    tracing::debug!(%error, "a subscription of the dashboard did not end in order");
+                }
+            }
+            connection.release().await;
+        });
+    }
+}
+
+/// Reads the reply of a server, which may be newer: fields that this version does not know are ignored.
+fn parse_reply<T: DeserializeOwned>(reply: Value) -> Result<T> {
+    serde_json::from_value(reply).map_err(|error| {
+        Error::internal("the reply of the server cannot be read").with_source(error)
+    })
+}
+
+/// The address of a resource of an execution.
+pub(crate) fn execution_uri(resource: &str, id: &str) -> String {
+    let id = midex_domain::uri::encode_segment(id);
+    format!("midex://workflow/{resource}/{id}")
+}
+
+/// The address of the list of executions, which changes when any execution does.
+pub(crate) const EXECUTIONS_URI: &str = "midex://workflow/executions";
+
+/// Arguments of a call, without those that are null.
+pub(crate) fn without_nulls(mut arguments: Value) -> Value {
+    if let Value::Object(arguments) = &mut arguments {
+        arguments.retain(|_, value| !value.is_null());
+    }
+    arguments
+}

@@ -1,0 +1,33 @@
+//! Who looks at a page, and what the rendering of pages needs.
+
+use std::{fmt, sync::Arc};
+
+use midex_domain::clock::{Clock, IdSource, Timestamp};
+
+use crate::source::Source;
+
+/// The person in front of the browser, and what pages are made with.
+#[derive(Clone)]
+pub(crate) struct Viewer {
+    pub(crate) source: Arc<Source>,
+    /// The name that is recorded with what this person does.
+    pub(crate) person: Arc<str>,
+    /// Must come back with every form.
+    pub(crate) form_token: Arc<str>,
+    /// Whether nothing can be changed.
+    pub(crate) is_read_only: bool,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn IdSource>,
+}
+
+impl Viewer {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+impl fmt::Debug for Viewer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Viewer").field("is_read_only", &self.is_read_only).finish_non_exhaustive()
+    }
+}
