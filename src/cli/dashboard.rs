@@ -28,6 +28,7 @@ use midex_dashboard::{Address, Listening, Options};
 use midex_domain::{
     clock::{SteadyClock, SystemClock, SystemIds},
     error::{Code, Error, Result, describe_io_error},
+    limits,
 };
 use midex_mcp::Process;
 use midex_server::{app, config::Config};
@@ -81,12 +82,8 @@ pub(super) async fn dashboard(
         ..app::Options::new(config.clone(), Arc::new(SteadyClock::default()), Arc::new(SystemIds))
     };
     let process = Process::for_command(options).with_long_life();
-    std::fs::create_dir_all(&config.data_dir).map_err(|error| {
-        let path = config.data_dir.display();
-        let message = format!("{path} cannot be created: {}", describe_io_error(&error));
-        Error::new(Code::FileUnusable, message).with_context("path", path.to_string())
-    })?;
-    let listening = Listening::new(listener, make_options(config, args.is_read_only))?;
+    let listening =
+        Listening::open(listener, process, make_options(config, args.is_read_only)).await?;
     let signals = subscribe_to_signals()?;
     print_link(&listening.make_link(), &args, &mut out)?;
     write_prompt("`midex dashboard` makes another link meanwhile; Ctrl-C ends the dashboard.\n")?;
@@ -95,7 +92,7 @@ pub(super) async fn dashboard(
         wait_for_signal(signals).await;
         stop.cancel();
     };
-    let (served, ()) = tokio::join!(listening.serve(process, stop.clone()), stop_on_signal);
+    let (served, ()) = tokio::join!(listening.serve(stop.clone()), stop_on_signal);
     served.map(|()| EXIT_OK)
 }
 
@@ -106,24 +103,30 @@ pub(super) fn serve_beside(
     stop: &CancellationToken,
 ) -> Option<JoinHandle<()>> {
     let address = args.dashboard?;
-    let listening = listen(address).and_then(|listener| {
-        Listening::new(listener, make_options(config, args.dashboard_read_only))
-    });
-    let listening = match listening {
-        Ok(listening) => listening,
+    let listener = match listen(address) {
+        Ok(listener) => listener,
         Err(error) => {
             tracing::warn!("no dashboard is served: {error}");
             return None;
         }
     };
     tracing::info!("the dashboard is on {address}; `midex dashboard` opens it");
-    let options =
+    let app_options =
         app::Options::new(config.clone(), Arc::new(SteadyClock::default()), Arc::new(SystemIds));
-    let process = Process::for_command(options).without_ownership();
+    let process = Process::for_command(app_options).without_ownership();
+    let options = make_options(config, args.dashboard_read_only);
     let stop = stop.clone();
     Some(tokio::spawn(async move {
-        if let Err(error) = listening.serve(process, stop).await {
-            tracing::warn!(%error, "the dashboard is not served any more");
+        // The server has not opened the data directory yet, or another one is just giving it up.
+        while let Some(Err(_)) = stop.run_until_cancelled(process.find_owner()).await {
+            tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
+        }
+        let served = match Listening::open(listener, process, options).await {
+            Ok(listening) => listening.serve(stop).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = served {
+            tracing::warn!("the dashboard is not served: {error}");
         }
     }))
 }

@@ -50,21 +50,26 @@ pub struct Listening {
     listener: TcpListener,
     address: Address,
     access: Arc<Access>,
+    source: Arc<Source>,
     options: Options,
 }
 
 impl Listening {
-    /// Writes down where the dashboard is, so that `midex dashboard` finds it.
+    /// Connects to the server whose executions are shown, and writes down where the dashboard is, so that `midex dashboard`
+    /// finds it.
     ///
     /// # Errors
-    /// `FILE_UNUSABLE` if that cannot be written, `INTERNAL` if the listener has no address.
-    pub fn new(listener: TcpListener, options: Options) -> Result<Self> {
+    /// Those of connecting, and of opening the store; `FILE_UNUSABLE` if the file cannot be written.
+    pub async fn open(listener: TcpListener, process: Process, options: Options) -> Result<Self> {
         let listen = listener
             .local_addr()
             .map_err(|error| Error::internal("the listener has no address").with_source(error))?;
+        // First, so that the data directory is there.
+        let source = Arc::new(Source::new(process));
+        source.check_connection().await?;
         let address = Address::write(&options.data_dir, listen, &*options.ids)?;
         let access = Access::new(address.clone(), options.clock.clone(), options.ids.clone())?;
-        Ok(Self { listener, address, access: Arc::new(access), options })
+        Ok(Self { listener, address, access: Arc::new(access), source, options })
     }
 
     /// A link that lets one browser in, once, within [`limits::DASHBOARD_LINK_KEPT`].
@@ -72,13 +77,12 @@ impl Listening {
         format!("{}/enter?key={}", self.address.origin(), self.access.add_link())
     }
 
-    /// Serves the pages until `stop` is cancelled. `process` connects to the server whose executions are shown.
+    /// Serves the pages until `stop` is cancelled.
     ///
     /// # Errors
     /// `INTERNAL` if the host name in the data directory is none.
-    pub async fn serve(self, process: Process, stop: CancellationToken) -> Result<()> {
-        let Self { listener, address, access, options } = self;
-        let source = Arc::new(Source::new(process));
+    pub async fn serve(self, stop: CancellationToken) -> Result<()> {
+        let Self { listener, address, access, source, options } = self;
         let viewer = Viewer {
             source: source.clone(),
             person: options.person.into(),

@@ -35,6 +35,15 @@ impl Source {
         Self { process, connection: Mutex::default() }
     }
 
+    /// Connects, if there is no connection.
+    ///
+    /// # Errors
+    /// `STORE_BUSY` if the owner of the data directory does not answer; those of opening the store.
+    pub(crate) async fn check_connection(&self) -> Result<()> {
+        self.connect().await?.release().await;
+        Ok(())
+    }
+
     /// Calls a tool.
     ///
     /// # Errors

@@ -56,14 +56,12 @@ impl Retention {
 /// What removals, imports and exports wait for, and what the background work on removals is notified of.
 #[derive(Debug, Default)]
 pub(super) struct RemovalSignals {
-    /// The executions that ended since the retention was last applied.
+    /// Whether there is a retention.
+    has_retention: AtomicBool,
+    /// The executions that ended since the retention last looked for those to remove.
     ended: AtomicUsize,
     /// Those that it kept.
     kept: AtomicUsize,
-    /// Whether the retention is being applied.
-    is_applying: AtomicBool,
-    /// The executions that ended since it began to be applied.
-    ended_meanwhile: AtomicUsize,
     /// Notified after the retention was applied.
     applied: Notify,
     /// Notified once so many executions ended that the retention is applied before its time.
@@ -79,30 +77,27 @@ pub(super) struct RemovalSignals {
 impl RemovalSignals {
     /// Counts an execution that has ended.
     pub(super) fn count_ended(&self) {
-        self.ended_meanwhile.fetch_add(1, Ordering::Relaxed);
-        let due =
-            (self.kept.load(Ordering::Relaxed) / RETENTION_SHARE).max(limits::RETENTION_ENDED_MIN);
-        if self.ended.fetch_add(1, Ordering::Relaxed) + 1 >= due {
-            self.ended.store(0, Ordering::Relaxed);
+        if self.ended.fetch_add(1, Ordering::Relaxed) + 1 == self.ended_due() {
             self.many_ended.notify_one();
         }
+    }
+
+    /// The number of executions after whose end the retention is applied again.
+    fn ended_due(&self) -> usize {
+        (self.kept.load(Ordering::Relaxed) / RETENTION_SHARE).max(limits::RETENTION_ENDED_MIN)
     }
 
     /// Delays a start if executions end faster than the retention removes them: otherwise the store would grow beyond what
     /// the retention allows.
     pub(super) async fn wait_for_retention(&self) {
         let applied = self.applied.notified();
-        let ended = self.ended_meanwhile.load(Ordering::Relaxed);
-        if self.is_applying.load(Ordering::Relaxed) && ended > limits::RETENTION_BACKLOG_MAX {
+        let ended_max = self.ended_due() + limits::RETENTION_BACKLOG_MAX;
+        if self.has_retention.load(Ordering::Relaxed)
+            && self.ended.load(Ordering::Relaxed) > ended_max
+        {
             // An old store may have much to remove at first, which must not stop the starts.
             let _ = tokio::time::timeout(limits::RETENTION_DELAYS_START_MAX, applied).await;
         }
-    }
-
-    fn set_applying(&self, is_applying: bool) {
-        self.ended_meanwhile.store(0, Ordering::Relaxed);
-        self.is_applying.store(is_applying, Ordering::Relaxed);
-        self.applied.notify_waiters();
     }
 
     /// Lets the contents that no row names be freed soon.
@@ -229,6 +224,7 @@ fn check_ended(id: &ExecutionId, relative: Option<&Execution>, role: &str) -> Re
 
 /// Starts the background work on removals and on the index.
 pub(super) fn spawn_services(engine: &Engine, retention: Option<Retention>) {
+    engine.shared.removal_signals.has_retention.store(retention.is_some(), Ordering::Relaxed);
     tokio::spawn(serve_removals(engine.clone(), retention));
     tokio::spawn(serve_index(engine.shared.clone()));
 }
@@ -252,7 +248,6 @@ async fn serve_removals(engine: Engine, retention: Option<Retention>) {
         if let Err(error) = sweep_contents(&shared).await {
             tracing::warn!(code = error.code().as_str(), "unused contents cannot be freed now");
         }
-        shared.removal_signals.set_applying(false);
     }
 }
 
@@ -260,10 +255,12 @@ async fn apply_retention(engine: &Engine, retention: Option<&Retention>) {
     let Some(retention) = retention else {
         return;
     };
-    engine.shared.removal_signals.set_applying(true);
+    let signals = &engine.shared.removal_signals;
+    signals.ended.store(0, Ordering::Relaxed);
     if let Err(error) = retention.apply(engine).await {
         tracing::warn!(code = error.code().as_str(), "the retention cannot be applied now");
     }
+    signals.applied.notify_waiters();
 }
 
 /// Keeps the index of executions up to date until the engine stops. Nothing waits for it.

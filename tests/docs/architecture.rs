@@ -39,6 +39,7 @@ const NAMED_ONLY_IN: &[(&str, &[&str])] = &[
     ("tower_http", &["http"]),
     ("postcard", &["engine/store", "catalog/document"]),
     ("serde_saphyr", &["registry", "catalog/document"]),
+    ("maud", &["dashboard"]),
     ("minijinja", &["domain/expression"]),
     ("regex_automata", &["domain/schema"]),
     ("reqwest", &["catalog/call"]),

@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "`json!` makes values that nobody else wants")]
 
 mod crash;
+mod dashboard;
 mod hostile;
 mod http;
 mod logs;

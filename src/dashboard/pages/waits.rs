@@ -89,7 +89,8 @@ pub(super) fn wait_list(viewer: &Viewer, status: &StatusView, back: &str) -> Mar
     html! {
         @for wait in &status.waits {
             article.wait data-key={ (wait.step_name) "-" (wait.visit) "-" (wait.item.unwrap_or_default()) } {
-                p { (wait_sentence(wait, now)) }
+                // The only wait is the reason that stands above already.
+                @if status.waits.len() > 1 || needs_resume(status) { p { (wait_sentence(wait, now)) } }
                 @if let Some(child) = &wait.execution_id { p { "In " (execution_link(child)) } }
                 @if let Some(gate) = &wait.gate {
                     (block(&gate.ask))

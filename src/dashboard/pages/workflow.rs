@@ -14,7 +14,7 @@ use crate::{
 };
 use midex_domain::{
     clock::Timestamp,
-    error::Result,
+    error::{Code, Result},
     limits,
     uri::encode_segment,
     view::{ExecutionPage, ExecutionRow, GraphView},
@@ -28,7 +28,11 @@ struct InputList {
 
 pub(super) async fn render(viewer: &Viewer, name: &str) -> Result<Page> {
     let uri = format!("midex://workflow/workflow_details/{}", encode_segment(name));
-    let details: Value = viewer.source.read(&uri).await?;
+    let details = match viewer.source.read::<Value>(&uri).await {
+        // An execution of another project keeps a definition whose file this project may not have.
+        Err(error) if error.code() == Code::WorkflowNotFound => Value::Null,
+        details => details?,
+    };
     let arguments = json!({ "workflow_id": name });
     // A file with findings has neither inputs nor a graph.
     let inputs =
@@ -72,6 +76,7 @@ fn head(name: &str, details: &Value, runs: &[ExecutionRow]) -> Markup {
     };
     html! {
         h1 { (line(name)) }
+        @if details.is_null() { p.note { "The project in which the dashboard was started has no workflow of this name. These are its runs in all projects." } }
         @if let Some(description) = text("description") { p { (line(description)) } }
         (facts(vec![
             ("Version", text("version").map(line)),

@@ -140,7 +140,7 @@ pub const PRUNED_TOGETHER_MAX: usize = 128;
 pub const SUMMARIES_LISTED_MAX: usize = 5_000;
 /// Executions that have ended after which the retention is applied before its time.
 pub const RETENTION_ENDED_MIN: usize = 500;
-/// Executions that may end while the retention is applied; beyond it, starts are delayed.
+/// Executions that may end after those at whose end the retention is applied again; beyond it, starts are delayed.
 pub const RETENTION_BACKLOG_MAX: usize = 2_000;
 /// Longest delay of a start by the retention.
 pub const RETENTION_DELAYS_START_MAX: Duration = Duration::from_secs(1);
