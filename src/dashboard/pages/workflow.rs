@@ -140,10 +140,12 @@ fn input_field(input: &Value) -> Markup {
     let kind = text("type").unwrap_or_default();
     let is_required = input["required"] == true;
     let rules = &input["rules"];
-    let default = match &input["default"] {
-        Value::Null => None,
-        Value::String(text) if kind == TEXT_KIND => Some(text.clone()),
-        other => Some(other.to_string()),
+    // Any other default is found when the execution starts, so its field is left empty.
+    let literal = (input["default"]["from"] == "literal").then(|| &input["default"]["value"]);
+    let default = match literal {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) if kind == TEXT_KIND => Some(text.clone()),
+        Some(other) => Some(other.to_string()),
     };
     html! {
         input type="hidden" name={ "kind." (name) } value=(kind);
