@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use maud::{DOCTYPE, Markup, html};
 
 use crate::viewer::Viewer;
+use midex_domain::visible::replace_hidden_chars;
 
 /// What a page shows.
 pub(crate) struct Page {
@@ -69,7 +70,7 @@ impl Page {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
-                    title { (self.title) " · midex" }
+                    title { (replace_hidden_chars(&self.title)) " · midex" }
                     link rel="icon" href="/icon.svg";
                     link rel="stylesheet" href="/style.css";
                     script src="/script.js" defer {}
