@@ -150,10 +150,17 @@ export class Project {
   }
 }
 
+const started = new Set();
+// However this ends, nothing that it started goes on.
+process.on("exit", () => { for (const child of started) child.kill("SIGKILL"); });
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
+
 /// A process that was started here.
 class Running {
   constructor(child) {
     this.child = child;
+    started.add(child);
+    child.on("exit", () => started.delete(child));
     this.text = "";
     child.stdout.on("data", (data) => { this.text += data; });
     child.stderr.on("data", (data) => { this.text += data; });
