@@ -15,6 +15,11 @@ pub(crate) fn line(text: &str) -> Markup {
     cut_line(text, limits::DASHBOARD_LINE_CHARS_MAX)
 }
 
+/// A text of several lines in one line, such as the message of an error.
+pub(crate) fn joined_lines(text: &str) -> Markup {
+    line(&text.lines().map(str::trim).collect::<Vec<_>>().join(" "))
+}
+
 fn cut_line(text: &str, chars_max: usize) -> Markup {
     html! { bdi { (replace_hidden_chars(&truncate_to_chars(text, chars_max))) } }
 }

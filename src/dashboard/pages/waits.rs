@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::forms::{needs_resume, wait_form};
 use crate::{
-    html::{block, execution_link, line, time_left},
+    html::{block, execution_link, joined_lines, line, time_left},
     viewer::Viewer,
 };
 use midex_domain::{
@@ -20,13 +20,13 @@ pub(super) fn reason_sentence(status: &StatusView, now: Timestamp) -> Markup {
             "It was imported, and is read-only: it goes on only as a fork."
         } @else if let Some(error) = &status.error {
             @if let Some(step) = &error.step_name { "Step " strong { (line(step)) } " failed: " }
-            (line(&error.message))
+            (joined_lines(&error.message))
         } @else if status.completed_at.is_some() {
             @if status.state == "completed" { "It is done." } @else { "It ended as " (line(&status.state)) "." }
-            @if let Some(reason) = &status.reason { " " (line(reason)) }
+            @if let Some(reason) = &status.reason { " " (joined_lines(reason)) }
         } @else if needs_resume(status) {
             "It is paused"
-            @if let Some(reason) = &status.reason { ": " (line(reason)) }
+            @if let Some(reason) = &status.reason { ": " (joined_lines(reason)) }
             ". It goes on when somebody resumes it."
         } @else if let Some(wait) = most_pressing(&status.waits) {
             (wait_sentence(wait, now))
