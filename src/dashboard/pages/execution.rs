@@ -45,7 +45,7 @@ pub(super) async fn render(viewer: &Viewer, id: &str, query: &PageQuery) -> Resu
         ),
         Fragment::new(
             "act",
-            html! { @if !is_past { (forms::execution_actions(viewer, status, &steps)) } },
+            html! { @if !is_past { (forms::execution_actions(viewer, status, &steps, &back)) } },
         ),
         Fragment::new(
             "graph",

@@ -28,16 +28,22 @@ fn button_form(
     (action, label): (&str, &str),
     id: &str,
     question: Option<&str>,
+    back: &str,
 ) -> Markup {
     let fields = html! {
         (hidden("execution_id", id))
         button data-confirm=[question] class=[question.map(|_| "danger")] { (label) }
     };
-    form(viewer, action, &execution_path(id), &fields)
+    form(viewer, action, back, &fields)
 }
 
-/// What can be done with the execution as a whole.
-pub(super) fn execution_actions(viewer: &Viewer, status: &StatusView, steps: &[String]) -> Markup {
+/// What can be done with the execution as a whole. `back` is the page that shows it.
+pub(super) fn execution_actions(
+    viewer: &Viewer,
+    status: &StatusView,
+    steps: &[String],
+    back: &str,
+) -> Markup {
     let id = status.execution_id.as_str();
     let state = midex_domain::State::parse(&status.state);
     let is_final = state.is_some_and(midex_domain::State::is_final);
@@ -46,17 +52,17 @@ pub(super) fn execution_actions(viewer: &Viewer, status: &StatusView, steps: &[S
     html! {
         div.actions {
             @if status.imported {
-                (button_form(viewer, ("fork", "Go on in a fork"), id, Some("Fork it? The fork goes on, and does what the list above says.")))
+                (button_form(viewer, ("fork", "Go on in a fork"), id, Some("Fork it? The fork goes on, and does what the list above says."), back))
             } @else if !is_final {
                 @if status.state == "paused" {
-                    @if needs_resume(status) { (button_form(viewer, ("resume", "Resume"), id, None)) }
+                    @if needs_resume(status) { (button_form(viewer, ("resume", "Resume"), id, None, back)) }
                 } @else {
-                    (button_form(viewer, ("pause", "Pause"), id, None))
+                    (button_form(viewer, ("pause", "Pause"), id, None, back))
                 }
                 @if !is_child { (rewind_form(viewer, id, steps)) }
-                (button_form(viewer, ("abandon", "Abandon"), id, Some("Abandon it for good? A retry can go on from where it was.")))
+                (button_form(viewer, ("abandon", "Abandon"), id, Some("Abandon it for good? A retry can go on from where it was."), back))
             } @else if can_retry && !is_child {
-                (button_form(viewer, ("retry", "Retry"), id, None))
+                (button_form(viewer, ("retry", "Retry"), id, None, back))
                 (retry_form(viewer, id, steps))
             }
         }
