@@ -35,13 +35,13 @@ pub(crate) fn format_head(class: &str, label: &str, (width, height): (i64, i64))
 
 /// The tags around the box of a node.
 pub(crate) fn format_node_tags(node: &GraphNode, link: NodeLink<'_>) -> (String, &'static str) {
-    let label = escape_xml(&words::spoken_label(node));
     match link(node) {
-        Some(address) => {
-            let address = escape_xml(&address);
-            (format!("<a href=\"{address}\" aria-label=\"{label}\">"), "</a>")
+        // Its name is its title and its texts: a label in their place would have to repeat all that is seen.
+        Some(address) => (format!("<a href=\"{}\">", escape_xml(&address)), "</a>"),
+        None => {
+            let label = escape_xml(&words::spoken_label(node));
+            (format!("<g role=\"img\" aria-label=\"{label}\">"), "</g>")
         }
-        None => (format!("<g role=\"img\" aria-label=\"{label}\">"), "</g>"),
     }
 }
 

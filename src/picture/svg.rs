@@ -166,7 +166,13 @@ impl NodeBox {
         };
         *text += &start;
         if let Some(node) = node {
-            let _ = write!(text, "<title>{}</title>", escape_xml(&words::tooltip_text(node)));
+            let is_in_page = links.is_some();
+            let tooltip = if is_in_page {
+                words::spoken_tooltip_text(node)
+            } else {
+                words::tooltip_text(node)
+            };
+            let _ = write!(text, "<title>{}</title>", escape_xml(&tooltip));
         }
         if cap_height > 0 {
             *text += &format_rectangle((x - cap_width / 2, y), (cap_width, cap_height), "c", 3);

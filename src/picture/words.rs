@@ -49,6 +49,12 @@ pub(crate) fn tooltip_text(node: &GraphNode) -> String {
     lines.chain(description).collect::<Vec<_>>().join("\n")
 }
 
+/// The same with what a screen reader says in place of the id.
+pub(crate) fn spoken_tooltip_text(node: &GraphNode) -> String {
+    let tooltip = tooltip_text(node);
+    spoken_label(node) + tooltip.strip_prefix(&node.id).unwrap_or_default()
+}
+
 fn hook_lines(node: &GraphNode) -> impl Iterator<Item = String> {
     node.beside.iter().map(|beside| {
         let [body, does] = hook_label(beside);

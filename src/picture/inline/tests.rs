@@ -37,8 +37,8 @@ fn a_node_is_a_link_with_its_state() {
     for part in [
         "<svg class=\"graph\" ",
         "role=\"group\" aria-label=\"say &quot;hi&quot; &amp; go\"",
-        "<a href=\"/steps?a=&quot;'&amp;b=&quot;&gt;&lt;script&gt;x&lt;/script&gt;\" ",
-        "aria-label=\"&quot;&gt;&lt;script&gt;x&lt;/script&gt;, completed, 3 visits\">",
+        "<a href=\"/steps?a=&quot;'&amp;b=&quot;&gt;&lt;script&gt;x&lt;/script&gt;\">",
+        "<title>&quot;&gt;&lt;script&gt;x&lt;/script&gt;, completed, 3 visits\n",
         "<g role=\"img\" aria-label=\"build, running, 7 of 10 items, 2 failed\">",
         "×3</text>",
         ">● build</text>",
