@@ -118,11 +118,13 @@ await run(async (atEnd) => {
   });
 
   await check("pages that are not there say so", async () => {
-    for (const path of ["/nothing", "/executions/nothing", "/workflows/nothing", "/agents/nothing", `${pathOf("guarded")}/visits/nothing`, `${pathOf("guarded")}/artifacts/9`, "/executions/%ff"]) {
+    for (const path of ["/nothing", "/executions/nothing", "/agents/nothing", `${pathOf("guarded")}/visits/nothing`, `${pathOf("guarded")}/artifacts/9`, "/executions/%ff"]) {
       const reply = await request(address, path);
       assert.ok(reply.status >= 400 && reply.status < 500, `${path}: ${reply.status}`);
       assert.match(reply.text, /That did not work/, path);
     }
+    // Executions of other projects have workflows that this one does not know.
+    assert.match((await request(address, "/workflows/nothing")).text, /has no workflow of this name/);
     const back = await request(address, "/act/nothing", form({ form_token: await formToken(), back: "//evil.example" }));
     assert.doesNotMatch(back.text, /evil\.example/, "no link leads to another site");
   });
