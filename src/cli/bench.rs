@@ -5,9 +5,8 @@ use midex_domain::error::Result;
 use midex_server::config::Config;
 
 use super::{
-    EXIT_OK, Output, print_warning,
+    EXIT_OK, Output, end_signals, print_warning,
     screen::{Screen, TextStyle},
-    serve,
 };
 
 /// The exit code after SIGINT or SIGTERM.
@@ -15,7 +14,7 @@ const EXIT_INTERRUPTED: u8 = 130;
 
 /// Measures, and prints a table per group, or everything as JSON.
 pub(super) async fn run_bench(args: BenchArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
-    let interrupt_signal = serve::wait_for_signal(serve::subscribe_to_signals()?);
+    let interrupt_signal = end_signals::wait_for_signal(end_signals::subscribe_to_signals()?);
     let Some(report) = midex_bench::bench(args, config, interrupt_signal).await? else {
         print_warning(
             "the measurement was interrupted: its figures are not shown, and its files are removed",

@@ -21,13 +21,14 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EXIT_OK, Output,
     approve::user_name,
+    end_signals::{subscribe_to_signals, wait_for_signal},
+    listener::{bind_listener, parse_listen_address},
     question::write_prompt,
-    serve::{bind_listener, parse_listen_address, subscribe_to_signals, wait_for_signal},
 };
 use midex_dashboard::{Address, Listening, Options};
 use midex_domain::{
     clock::{SteadyClock, SystemClock, SystemIds},
-    error::{Code, Error, Result, describe_io_error},
+    error::{Error, Result},
     limits,
 };
 use midex_mcp::Process;
@@ -103,7 +104,7 @@ pub(super) fn serve_beside(
     stop: &CancellationToken,
 ) -> Option<JoinHandle<()>> {
     let address = args.dashboard?;
-    let listener = match listen(address) {
+    let listener = match bind_listener(address) {
         Ok(listener) => listener,
         Err(error) => {
             tracing::warn!("no dashboard is served: {error}");
@@ -144,19 +145,12 @@ fn make_options(config: &Config, is_read_only: bool) -> Options {
 /// Listens on the address, or on the default one, or on a free port if that is taken.
 fn bind_first_free(address: Option<SocketAddr>) -> Result<TcpListener> {
     if let Some(address) = address {
-        return listen(address);
+        return bind_listener(address);
     }
     let default = DEFAULT_ADDRESS
         .parse::<SocketAddr>()
         .map_err(|error| Error::internal("the default address is none").with_source(error))?;
-    listen(default).or_else(|_| listen((Ipv4Addr::LOCALHOST, 0).into()))
-}
-
-fn listen(address: SocketAddr) -> Result<TcpListener> {
-    bind_listener(address).map_err(|error| {
-        let message = format!("{address} cannot be listened on: {}", describe_io_error(&error));
-        Error::new(Code::AddressUnusable, message).with_context("address", address.to_string())
-    })
+    bind_listener(default).or_else(|_| bind_listener((Ipv4Addr::LOCALHOST, 0).into()))
 }
 
 /// Parses an address that only programs on this machine can reach.

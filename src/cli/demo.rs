@@ -10,8 +10,8 @@ use tokio::process::Command;
 use super::{
     EXIT_OK, Output,
     command::quoted,
+    end_signals::{subscribe_to_signals, wait_for_signal},
     link::parse_reply,
-    serve::{subscribe_to_signals, wait_for_signal},
 };
 use midex_domain::{
     State,

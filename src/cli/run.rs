@@ -27,6 +27,7 @@ use self::{page::RunPage, progress::ProgressLine, source::OutputSource, submissi
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, approve,
     command::{HintContext, execution_id_flag, insert_flags, quoted},
+    end_signals::{subscribe_to_signals, wait_for_signal},
     execution_id,
     link::{ServerLink, is_final_state, remove_nulls},
     message_with_violations,
@@ -34,7 +35,6 @@ use super::{
     print_warning,
     prompt::stop::{self, StopRequest},
     question, report_error,
-    serve::{subscribe_to_signals, wait_for_signal},
     steps::{self, OpenStep},
     visible::is_hidden,
     waits::{self, find_awaited_child},

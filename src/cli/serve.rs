@@ -10,18 +10,20 @@ use std::{
 };
 
 use clap::Args;
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     EXIT_OK,
     command::suggested_action,
     dashboard::{ServedDashboardArgs, serve_beside},
+    end_signals::{EndSignals, subscribe_to_signals, wait_for_signal},
+    listener::{bind_listener, parse_listen_address},
     log::Log,
 };
 use midex_domain::{
     clock::{SteadyClock, SystemIds},
-    error::{Code, Error, Result, describe_io_error},
+    error::{Code, Error, Result},
     limits,
 };
 use midex_mcp as mcp;
@@ -115,13 +117,7 @@ impl TransportArgs {
             return Ok(None);
         };
         let token = self.bearer_token(address)?;
-        let listener = bind_listener(address).map_err(|error| {
-            Error::new(
-                Code::AddressUnusable,
-                format!("{address} cannot be listened on: {}", describe_io_error(&error)),
-            )
-            .with_context("address", address.to_string())
-        })?;
+        let listener = bind_listener(address)?;
         let options = streamable::Options {
             token,
             hosts: self.http_host.clone(),
@@ -177,26 +173,6 @@ impl BackupScheduleArgs {
             directory: absolute(directory.unwrap_or_else(|| config.data_dir.join("backups"))),
         })
     }
-}
-
-/// Parses the address to listen on. Names are not resolved, except `localhost`.
-pub(super) fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
-    let port = text.strip_prefix("localhost:");
-    let loopback = port.map(|port| format!("127.0.0.1:{port}"));
-    loopback.as_deref().unwrap_or(text).parse().map_err(|_| {
-        "expected an address and a port, such as 127.0.0.1:8123 or [::1]:8123".to_owned()
-    })
-}
-
-pub(super) fn bind_listener(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
-    // Allow the next server to bind the address at once, while connections of this one are in TIME_WAIT.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(limits::HTTP_BACKLOG)
 }
 
 /// The maximum number of connections. Each takes a file descriptor, so the soft limit is raised to the hard limit
@@ -417,29 +393,8 @@ fn log_error_warning(error: &Error) {
     tracing::warn!(code = error.code().as_str(), "{error}; help: {}", suggested_action(error));
 }
 
-/// The signals that end a process: SIGTERM and SIGINT.
-pub(super) type EndSignals = [tokio::signal::unix::Signal; 2];
-
-/// Subscribes to the signals. From now on they do not terminate the process by default.
-pub(super) fn subscribe_to_signals() -> Result<EndSignals> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let subscribe = |kind| {
-        signal(kind)
-            .map_err(|error| Error::internal("signals cannot be received").with_source(error))
-    };
-    Ok([subscribe(SignalKind::terminate())?, subscribe(SignalKind::interrupt())?])
-}
-
 /// Cancels the token after a signal.
 async fn cancel_on_signal(signals: EndSignals, stop: CancellationToken) {
     wait_for_signal(signals).await;
     stop.cancel();
-}
-
-/// Waits for the first of the signals.
-pub(super) async fn wait_for_signal([mut terminate, mut interrupt]: EndSignals) {
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
 }

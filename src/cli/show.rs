@@ -13,10 +13,11 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use super::{
-    EXIT_OK, Output, execution_id,
+    EXIT_OK, Output,
+    end_signals::{subscribe_to_signals, wait_for_signal},
+    execution_id,
     link::ServerLink,
     screen::{Screen, TextStyle, one_line, table_row, truncate_text},
-    serve::{subscribe_to_signals, wait_for_signal},
     value::{field_lines, final_output_faults, format_duration, one_line_summary},
     visible::replace_hidden_chars,
     waits::{self, item_number, title_suffix},

@@ -15,11 +15,12 @@ use serde_json::Value;
 
 use self::{line::event_line, window::SeenEvents, words::event_text};
 use super::{
-    EXIT_OK, execution_id,
+    EXIT_OK,
+    end_signals::{subscribe_to_signals, wait_for_signal},
+    execution_id,
     link::{ServerLink, is_final_state},
     print_warning,
     screen::Screen,
-    serve::{subscribe_to_signals, wait_for_signal},
     unwritable_output_error,
     value::json_text,
 };

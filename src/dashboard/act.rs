@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 use crate::{
     access::{Proof, is_equal},
     html::execution_path,
-    routes::{Dashboard, error_response},
+    replies::error_response,
     source::without_nulls,
+    state::Dashboard,
     viewer::Viewer,
 };
 use midex_domain::{

@@ -6,8 +6,10 @@ mod html;
 mod live;
 mod page;
 mod pages;
+mod replies;
 mod routes;
 mod source;
+mod state;
 mod viewer;
 
 use std::{fmt, path::PathBuf, sync::Arc};
@@ -16,7 +18,12 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub use self::access::Address;
-use self::{access::Access, live::StreamSlots, routes::Dashboard, source::Source, viewer::Viewer};
+use self::{
+    access::Access,
+    source::Source,
+    state::{Dashboard, StreamSlots},
+    viewer::Viewer,
+};
 use midex_domain::{
     clock::{Clock, IdSource},
     error::{Error, Result},

@@ -1,38 +1,21 @@
 //! The stream of an open page: after a change the page is rendered again, and the fragments that differ are sent.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, time::Duration};
 
 use futures_util::stream::{self, Stream};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    page::Page,
-    pages,
-    routes::{Dashboard, error_response},
-    source::Watch,
-    viewer::Viewer,
+    page::Page, pages, replies::error_response, source::Watch, state::Dashboard, viewer::Viewer,
 };
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
 use midex_http::web::{HeaderMap, IntoResponse, Query, Response, Sse, State, sse};
-
-/// Limits the number of open streams.
-#[derive(Clone, Debug)]
-pub(crate) struct StreamSlots(Arc<Semaphore>);
-
-impl Default for StreamSlots {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(limits::DASHBOARD_STREAMS_MAX)))
-    }
-}
 
 #[derive(Deserialize)]
 pub(crate) struct StreamQuery {

@@ -1,20 +1,16 @@
 //! The paths, and the replies.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::net::SocketAddr;
 
-use maud::{Markup, html};
+use maud::html;
 use serde::Deserialize;
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access::{self, Access, Address, Proof},
-    act,
-    html::line,
-    live::{self, StreamSlots},
-    page::{Fragment, Page},
-    pages,
-    viewer::Viewer,
+    access::{self, Address, Proof},
+    act, live, pages,
+    replies::{error_response, plain_page, refuse},
+    state::Dashboard,
 };
 use midex_domain::{
     error::{Code, Error, Result},
@@ -23,7 +19,6 @@ use midex_domain::{
 use midex_http::{
     Router,
     access::AccessRules,
-    refusal::http_status,
     web::{
         DefaultBodyLimit, HeaderValue, Html, IntoResponse, Next, Query, Redirect, Request,
         Response, State, StatusCode, Uri, from_fn_with_state, get, header, post,
@@ -33,15 +28,6 @@ use midex_http::{
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 const ICON: &str = include_str!("icon.svg");
-
-/// What every reply needs.
-#[derive(Clone, Debug)]
-pub(crate) struct Dashboard {
-    pub(crate) access: Arc<Access>,
-    pub(crate) viewer: Viewer,
-    pub(crate) streams: StreamSlots,
-    pub(crate) stop: CancellationToken,
-}
 
 /// The routes of a dashboard.
 ///
@@ -142,55 +128,5 @@ async fn show_page(State(dashboard): State<Dashboard>, uri: Uri) -> Response {
     match pages::render(&dashboard.viewer, address).await {
         Ok(page) => Html(page.render(&dashboard.viewer, uri.path()).into_string()).into_response(),
         Err(error) => error_response(&dashboard.viewer, &error, "/"),
-    }
-}
-
-/// A page that says what went wrong, with a link back.
-pub(crate) fn error_response(viewer: &Viewer, error: &Error, back: &str) -> Response {
-    let page = Page {
-        title: error.code().as_str().to_owned(),
-        fragments: vec![Fragment::new("error", error_details(error, back))],
-        topics: Vec::new(),
-    };
-    let html = page.render(viewer, "").into_string();
-    (http_status(error.code()), Html(html)).into_response()
-}
-
-fn error_details(error: &Error, back: &str) -> Markup {
-    html! {
-        h1 { "That did not work" }
-        p.problem { (line(error.message())) }
-        @if !error.violations().is_empty() {
-            ul {
-                @for violation in error.violations() {
-                    li { code { (line(&violation.path)) } " " (line(&violation.message)) }
-                }
-            }
-        }
-        p.note { "Code " code { (error.code().as_str()) } }
-        p { a.button href=(back) { "Back" } }
-    }
-}
-
-/// A refusal before anybody came in.
-fn refuse(error: &Error) -> Response {
-    let text = html! { p { (line(error.message())) } };
-    (http_status(error.code()), Html(plain_page("Refused", &text).into_string())).into_response()
-}
-
-/// A page without navigation.
-fn plain_page(title: &str, content: &Markup) -> Markup {
-    html! {
-        (maud::DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (title) " · midex" }
-                link rel="icon" href="/icon.svg";
-                link rel="stylesheet" href="/style.css";
-            }
-            body { main { h1 { (title) } (content) } }
-        }
     }
 }
