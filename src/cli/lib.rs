@@ -338,9 +338,8 @@ fn dispatch(
     let out = Output::new(cli.global.json, &mut stdout);
     match cli.command {
         CliCommand::Serve(args) => {
+            let (backups, retention) = (args.backups.schedule(&config), args.retention.rules());
             let snapshot_every = args.snapshot_every;
-            let backups = args.backups.schedule(&config);
-            let retention = args.retention.rules();
             let config = Config { snapshot_every, retention, backups, ..config };
             let served = (args.transports, args.dashboard);
             run_to_end(serve::serve(config, served, args.profile.into(), log))

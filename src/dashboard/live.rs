@@ -70,7 +70,7 @@ impl LivePage {
     fn into_events(self) -> impl Stream<Item = Result<sse::Event, Infallible>> + Send {
         stream::unfold(self, async |mut live| {
             let stop = live.stop.clone();
-            let event = stop.run_until_cancelled(live.next_event()).await?;
+            let event = Box::pin(stop.run_until_cancelled(live.next_event())).await?;
             Some((Ok(event), live))
         })
     }

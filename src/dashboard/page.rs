@@ -23,7 +23,7 @@ pub(crate) struct Fragment {
 }
 
 impl Fragment {
-    pub(crate) fn new(id: &'static str, content: Markup) -> Self {
+    pub(crate) fn new(id: &'static str, content: &Markup) -> Self {
         Self { id, html: html! { section id=(id) { (content) } }.into_string() }
     }
 

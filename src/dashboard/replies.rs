@@ -17,7 +17,7 @@ use midex_http::{
 pub(crate) fn error_response(viewer: &Viewer, error: &Error, back: &str) -> Response {
     let page = Page {
         title: error.code().as_str().to_owned(),
-        fragments: vec![Fragment::new("error", error_details(error, back))],
+        fragments: vec![Fragment::new("error", &error_details(error, back))],
         topics: Vec::new(),
     };
     let html = page.render(viewer, "").into_string();

@@ -71,19 +71,14 @@ fn content_type(name: &'static str) -> [(header::HeaderName, &'static str); 1] {
 
 /// Lets in whoever has the cookie or the token.
 async fn admit(State(dashboard): State<Dashboard>, mut request: Request, next: Next) -> Response {
-    match dashboard.access.find_proof(request.headers()) {
-        Some(proof) => {
-            request.extensions_mut().insert(proof);
-            next.run(request).await
-        }
-        None => {
-            let message =
-                "Open the dashboard with `midex dashboard`: it prints a link that is valid once";
-            let again = html! { p { (message) "." } p { a href="/" { "Try again" } } };
-            let page = plain_page("Not signed in", &again);
-            (StatusCode::UNAUTHORIZED, Html(page.into_string())).into_response()
-        }
+    if let Some(proof) = dashboard.access.find_proof(request.headers()) {
+        request.extensions_mut().insert(proof);
+        return next.run(request).await;
     }
+    let message = "Open the dashboard with `midex dashboard`: it prints a link that is valid once";
+    let again = html! { p { (message) "." } p { a href="/" { "Try again" } } };
+    let page = plain_page("Not signed in", &again);
+    (StatusCode::UNAUTHORIZED, Html(page.into_string())).into_response()
 }
 
 #[derive(Deserialize)]

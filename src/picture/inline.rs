@@ -35,14 +35,12 @@ pub(crate) fn format_head(class: &str, label: &str, (width, height): (i64, i64))
 
 /// The tags around the box of a node.
 pub(crate) fn format_node_tags(node: &GraphNode, link: NodeLink<'_>) -> (String, &'static str) {
-    match link(node) {
+    if let Some(address) = link(node) {
         // Its name is its title and its texts: a label in their place would have to repeat all that is seen.
-        Some(address) => (format!("<a href=\"{}\">", escape_xml(&address)), "</a>"),
-        None => {
-            let label = escape_xml(&words::spoken_label(node));
-            (format!("<g role=\"img\" aria-label=\"{label}\">"), "</g>")
-        }
+        return (format!("<a href=\"{}\">", escape_xml(&address)), "</a>");
     }
+    let label = escape_xml(&words::spoken_label(node));
+    (format!("<g role=\"img\" aria-label=\"{label}\">"), "</g>")
 }
 
 /// The arrow head of an edge, which ends vertically.

@@ -46,7 +46,7 @@ impl Dashboard {
         assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
         assert!(!cookie.contains("Domain"), "{cookie}");
         assert_eq!(entered.header("referrer-policy"), Some("no-referrer"));
-        dashboard.cookie = cookie.split(';').next().unwrap().to_owned();
+        cookie.split(';').next().unwrap().clone_into(&mut dashboard.cookie);
         dashboard
     }
 

@@ -44,7 +44,7 @@ pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
     };
     Ok(Page {
         title: "Agents".into(),
-        fragments: vec![Fragment::new("agents", list)],
+        fragments: vec![Fragment::new("agents", &list)],
         topics: vec![WORKFLOWS_URI.into()],
     })
 }
@@ -64,7 +64,7 @@ pub(super) async fn render_agent(viewer: &Viewer, name: &str) -> Result<Page> {
     };
     Ok(Page {
         title: name.to_owned(),
-        fragments: vec![Fragment::new("agent", content)],
+        fragments: vec![Fragment::new("agent", &content)],
         topics: vec![uri],
     })
 }

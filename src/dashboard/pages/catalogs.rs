@@ -30,7 +30,7 @@ pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
     };
     Ok(Page {
         title: "Catalogs".into(),
-        fragments: vec![Fragment::new("catalogs", list)],
+        fragments: vec![Fragment::new("catalogs", &list)],
         topics: Vec::new(),
     })
 }

@@ -38,28 +38,28 @@ pub(super) async fn render(viewer: &Viewer, id: &str, query: &PageQuery) -> Resu
     let steps: Vec<String> =
         view.graph.iter().flat_map(|graph| &graph.nodes).map(|node| node.id.clone()).collect();
     let mut fragments = vec![
-        Fragment::new("head", head(viewer, &view, at)),
+        Fragment::new("head", &head(viewer, &view, at)),
         Fragment::new(
             "waits",
-            html! { @if !is_past { (wait_list(viewer, status, &back)) (people_steps(viewer, &view.current_step, &back)) } },
+            &html! { @if !is_past { (wait_list(viewer, status, &back)) (people_steps(viewer, &view.current_step, &back)) } },
         ),
         Fragment::new(
             "act",
-            html! { @if !is_past { (forms::execution_actions(viewer, status, &steps, &back)) } },
+            &html! { @if !is_past { (forms::execution_actions(viewer, status, &steps, &back)) } },
         ),
         Fragment::new(
             "graph",
-            html! { @if let Some(graph) = &view.graph { (draw_graph(graph, id)) } },
+            &html! { @if let Some(graph) = &view.graph { (draw_graph(graph, id)) } },
         ),
-        Fragment::new("timeline", draw_timeline(viewer, &view)),
-        Fragment::new("steps", visit_list(id, &view.history)),
-        Fragment::new("values", values(&view)),
-        Fragment::new("artifacts", artifact_list(id, &view.artifacts)),
+        Fragment::new("timeline", &draw_timeline(viewer, &view)),
+        Fragment::new("steps", &visit_list(id, &view.history)),
+        Fragment::new("values", &values(&view)),
+        Fragment::new("artifacts", &artifact_list(id, &view.artifacts)),
     ];
     if !is_past {
         let uri = format!("{}?limit=50", execution_uri("telemetry", id));
         let events: Vec<TelemetryEvent> = viewer.source.read(&uri).await.unwrap_or_default();
-        fragments.push(Fragment::new("events", event_list(&events)));
+        fragments.push(Fragment::new("events", &event_list(&events)));
     }
     let topics = if is_past { Vec::new() } else { vec![execution_uri("workflow_status", id)] };
     Ok(Page { title: id.to_owned(), fragments, topics })
@@ -236,7 +236,7 @@ pub(super) async fn render_artifact(viewer: &Viewer, id: &str, number: &str) -> 
     };
     Ok(Page {
         title: artifact.name.clone(),
-        fragments: vec![Fragment::new("artifact", html)],
+        fragments: vec![Fragment::new("artifact", &html)],
         topics: Vec::new(),
     })
 }

@@ -25,8 +25,8 @@ const FILTERS: &[&str] = &["state", "workflow", "label", "since", "until", "text
 pub(super) async fn render(viewer: &Viewer, query: &PageQuery) -> Result<Page> {
     let page: ExecutionPage = viewer.source.query("execution.list", arguments(query)?).await?;
     let fragments = vec![
-        Fragment::new("filters", filter_form(query)),
-        Fragment::new("list", list(viewer, query, &page)),
+        Fragment::new("filters", &filter_form(query)),
+        Fragment::new("list", &list(viewer, query, &page)),
     ];
     Ok(Page { title: "Executions".into(), fragments, topics: vec![EXECUTIONS_URI.into()] })
 }

@@ -75,11 +75,11 @@ pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
         .source
         .query("execution.list", json!({ "limit": limits::DASHBOARD_NOW_ROWS_MAX, "project": "*" }))
         .await?;
-    let mut fragments = vec![Fragment::new("title", html! { h1 { "Now" } })];
+    let mut fragments = vec![Fragment::new("title", &html! { h1 { "Now" } })];
     for section in [paused, failed, waiting] {
-        fragments.push(Fragment::new(section.id, section.render(viewer)));
+        fragments.push(Fragment::new(section.id, &section.render(viewer)));
     }
-    fragments.push(Fragment::new("recent", recent_list(&recent.executions)));
+    fragments.push(Fragment::new("recent", &recent_list(&recent.executions)));
     Ok(Page { title: "Now".into(), fragments, topics: vec![EXECUTIONS_URI.into()] })
 }
 

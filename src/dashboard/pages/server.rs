@@ -62,9 +62,9 @@ pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
         }
     };
     let fragments = vec![
-        Fragment::new("store", store),
-        Fragment::new("workflows", workflows),
-        Fragment::new("tables", tables),
+        Fragment::new("store", &store),
+        Fragment::new("workflows", &workflows),
+        Fragment::new("tables", &tables),
     ];
     // The figures of a large store take time to count, so the page is not followed.
     Ok(Page { title: "Server".into(), fragments, topics: Vec::new() })

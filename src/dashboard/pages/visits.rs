@@ -115,7 +115,7 @@ pub(super) async fn render_step(
     };
     Ok(Page {
         title: format!("{step} of {id}"),
-        fragments: vec![Fragment::new("visits", content)],
+        fragments: vec![Fragment::new("visits", &content)],
         topics: vec![execution_uri("workflow_status", id)],
     })
 }

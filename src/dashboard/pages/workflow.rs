@@ -43,20 +43,20 @@ pub(super) async fn render(viewer: &Viewer, name: &str) -> Result<Page> {
         json!({ "workflow_name": name, "project": "*", "limit": limits::DASHBOARD_ROWS_MAX });
     let runs: ExecutionPage = viewer.source.query("execution.list", filter).await?;
     let fragments = vec![
-        Fragment::new("head", head(name, &details, &runs.executions)),
+        Fragment::new("head", &head(name, &details, &runs.executions)),
         Fragment::new(
             "start",
-            html! { @if let Ok(inputs) = &inputs { (start_form(viewer, name, &inputs.inputs)) } },
+            &html! { @if let Ok(inputs) = &inputs { (start_form(viewer, name, &inputs.inputs)) } },
         ),
         Fragment::new(
             "graph",
-            html! { @if let Ok(graph) = &graph { (graph_figure(graph, &|_| None)) } },
+            &html! { @if let Ok(graph) = &graph { (graph_figure(graph, &|_| None)) } },
         ),
-        Fragment::new("steps", phases(&details)),
-        Fragment::new("runs", run_list(&runs.executions)),
+        Fragment::new("steps", &phases(&details)),
+        Fragment::new("runs", &run_list(&runs.executions)),
         Fragment::new(
             "file",
-            html! {
+            &html! {
                 @if let Some(text) = file.as_ref().ok().and_then(|file| file["content"].as_str()) {
                     details data-key="file" { summary { h2 { "File" } } (crate::html::block_of(text, limits::DASHBOARD_VALUES_CHARS_MAX)) }
                 }

@@ -28,7 +28,7 @@ pub(super) async fn render(viewer: &Viewer, query: &PageQuery) -> Result<Page> {
     let fragments = vec![
         Fragment::new(
             "filters",
-            html! {
+            &html! {
                 h1 { "Workflows" }
                 form.filters method="get" action="/workflows" role="search" {
                     label { "Words" input name="text" value=[query.get("text")]; }
@@ -36,7 +36,7 @@ pub(super) async fn render(viewer: &Viewer, query: &PageQuery) -> Result<Page> {
                 }
             },
         ),
-        Fragment::new("list", list(&page, query)),
+        Fragment::new("list", &list(&page, query)),
     ];
     let topics = vec!["midex://workflow/available_workflows".to_owned()];
     Ok(Page { title: "Workflows".into(), fragments, topics })
