@@ -18,7 +18,8 @@ await run(async (atEnd) => {
   const { deploy, waiting, asking, calling, chain } = workflows;
   const project = new Project({ deploy, waiting, asking, calling, chain: chain("chain", 3) });
   atEnd(() => project.remove());
-  await project.command(["catalog", "add", project.write("shop.json", workflows.shop(port)), "--title", "Shop", "--vendor", "shop", "--allow", `127.0.0.1:${port}`]);
+  const document = project.write("shop.json", workflows.shop(port));
+  await project.command(["catalog", "add", document, "--title", "Shop", "--vendor", "shop", "--allow", `127.0.0.1:${port}`]);
   await project.command(["trust", project.dir]);
 
   // An execution of another machine.
@@ -271,10 +272,15 @@ await run(async (atEnd) => {
 
   await check("every other page opens, and its links lead somewhere", async () => {
     const seen = new Set();
-    for (const path of ["/", "/executions", "/workflows", "/workflows/deploy", "/agents", "/agents/implementer", "/catalogs", "/server", pathOf("agreed"), `${pathOf("agreed")}/visits/agree`, "/executions?state=failed", "/workflows?text=deploy"]) {
+    const paths = [
+      "/", "/executions", "/executions?state=failed", "/workflows", "/workflows?text=deploy", "/workflows/deploy", "/agents", "/agents/implementer",
+      "/catalogs", "/server", pathOf("agreed"), `${pathOf("agreed")}/visits/agree`,
+    ];
+    for (const path of paths) {
       await show(page, path);
       assert.ok((await page.locator("h1").innerText()).length > 0, path);
-      for (const link of await page.locator("a[href]").evaluateAll((links) => links.map((one) => one.href.baseVal ?? one.getAttribute("href")))) seen.add(link);
+      const found = await page.locator("a[href]").evaluateAll((links) => links.map((one) => one.getAttribute("href")));
+      for (const link of found) seen.add(link);
     }
     const address = project.address();
     const links = [...seen].filter((link) => link.startsWith("/")).slice(0, 150);

@@ -5,22 +5,36 @@ import * as workflows from "./workflows.mjs";
 const PAGE_BYTES_MAX = 100_000;
 /// A page with the drawing of as many steps as are drawn at all.
 const DRAWN_BYTES_MAX = 400_000;
-const ANSWER_MS_MAX = 2_000;
+const GRAPH_MS_MAX = 2_000;
+/// An execution with values of three megabytes, while the other core has other work.
+const ANSWER_MS_MAX = 5_000;
 
-const MARKUP = `<script>alert("script")</script><img src=x onerror='alert("image")'><svg onload=alert(1)></svg></textarea></title></pre>"'><b onmouseover=alert(2)>`;
+const MARKUP = `<script>alert("script")</script><img src=x onerror='alert("image")'><svg onload=alert(1)></svg>` +
+  `</textarea></title></pre>"'><b onmouseover=alert(2)>`;
 const BIDI = "safe\u202Etxt.exe\u2066\u200B\u0007";
 const HUGE = "x".repeat(1_000_000);
 const IDS = ["a/b c%20?d#e", "../../etc/passwd", "%2e%2e", "ключ/鍵 😀", `<b>"id"&'`, "bidi\u202Egpj.exe", "a+b&c=d;e"];
 const HIDDEN = /[\u202A-\u202E\u2066-\u2069\u200B-\u200F\u0007]/;
 
+/// Calls with the longest text that is accepted.
+async function longest(call) {
+  for (const length of [1_000_000, 100_000, 10_000, 2_000]) {
+    const isAccepted = await call(HUGE.slice(0, length)).then(() => true, () => false);
+    if (isAccepted) return;
+  }
+  throw new Error("no length is accepted");
+}
+
+const NAME = JSON.stringify(MARKUP);
+const WORDS = JSON.stringify(`${MARKUP} ${BIDI}`);
 const hostile = `workflow: hostile
-title: ${JSON.stringify(MARKUP)}
-description: ${JSON.stringify(`${MARKUP} ${BIDI}`)}
+title: ${NAME}
+description: ${WORDS}
 inputs:
-  text: { type: string, optional: true, name: ${JSON.stringify(MARKUP)}, description: ${JSON.stringify(`${MARKUP}${BIDI}`)}, example: ${JSON.stringify(MARKUP)} }
+  text: { type: string, optional: true, name: ${NAME}, description: ${WORDS}, example: ${NAME} }
 steps:
-  - { id: one, title: "\${{ inputs.text }}", description: ${JSON.stringify(MARKUP)}, guidance: "Do \${{ inputs.text }}" }
-  - { id: agree, gate: { ask: "Publish \${{ inputs.text }}?", approvers: [${JSON.stringify(MARKUP)}] } }
+  - { id: one, title: "\${{ inputs.text }}", description: ${NAME}, guidance: "Do \${{ inputs.text }}" }
+  - { id: agree, gate: { ask: "Publish \${{ inputs.text }}?", approvers: [${NAME}] } }
   - { id: two, guidance: Do it }
 final_output: "\${{ steps.two.summary }}"
 `;
@@ -38,21 +52,25 @@ await run(async (atEnd) => {
   const page = await browser.enter(await project.link());
   const sizes = [];
   /// Opens a page, and looks whether it is what it says it is.
-  const judge = async (path, bytesMax = PAGE_BYTES_MAX) => {
+  const judge = async (path, bytesMax = PAGE_BYTES_MAX, tookMax = ANSWER_MS_MAX) => {
     const began = Date.now();
     const reply = await request(address, path);
     const took = Date.now() - began;
     assert.equal(reply.status, 200, path);
     sizes.push([reply.bytes, path.slice(0, 60), took]);
-    assert.ok(took <= ANSWER_MS_MAX, `${path} took ${took} ms`);
+    assert.ok(took <= tookMax, `${path} took ${took} ms`);
     assert.ok(reply.bytes <= bytesMax, `${path} has ${reply.bytes} bytes`);
     await show(page, path);
     await page.evaluate(() => document.querySelectorAll("details").forEach((one) => { one.open = true; }));
-    const { text, title, foreign, handlers } = await page.evaluate(() => ({
-      text: document.body.innerText, title: document.title,
-      foreign: [...document.querySelectorAll("script:not([src='/script.js']), img, iframe, object, main b, style")].map((one) => one.outerHTML.slice(0, 100)),
-      handlers: [...document.querySelectorAll("*")].filter((one) => [...one.attributes].some(({ name }) => name.startsWith("on") || name === "style")).map((one) => one.outerHTML.slice(0, 100)),
-    }));
+    const { text, title, foreign, handlers } = await page.evaluate(() => {
+      const show = (elements) => elements.map((one) => one.outerHTML.slice(0, 100));
+      const acts = (one) => [...one.attributes].some(({ name }) => name.startsWith("on") || name === "style");
+      return {
+        text: document.body.innerText, title: document.title,
+        foreign: show([...document.querySelectorAll("script:not([src='/script.js']), img, iframe, object, main b, style")]),
+        handlers: show([...document.querySelectorAll("*")].filter(acts)),
+      };
+    });
     assert.deepEqual(foreign, [], `${path}: elements of the text`);
     assert.deepEqual(handlers, [], `${path}: handlers or styles`);
     assert.doesNotMatch(text, HIDDEN, `${path}: hidden characters`);
@@ -65,7 +83,8 @@ await run(async (atEnd) => {
     await project.command(["run", "deploy", "--id", "by/hand ?#%", "--inputs", '{"version":"1"}'], { fails: true });
     for (const id of [...IDS, "by/hand ?#%"]) {
       await show(page, "/executions");
-      const link = page.locator("#list tbody tr").filter({ has: page.locator(`input[value=${JSON.stringify(id)}]`) }).locator("a[href^='/executions/']");
+      const row = page.locator("#list tbody tr").filter({ has: page.locator(`input[value=${JSON.stringify(id)}]`) });
+      const link = row.locator("a[href^='/executions/']");
       await link.click();
       await page.waitForURL((url) => url.pathname.startsWith("/executions/"));
       assert.equal(decodeURIComponent(new URL(page.url()).pathname.slice("/executions/".length)), id);
@@ -82,7 +101,8 @@ await run(async (atEnd) => {
     await calls.advance("hostile", "markup-failed", { text }, [broke(`CODE`, text)]);
     await calls.start("hostile", "markup-paused", { text }, { label: MARKUP.slice(0, 60) });
     await calls.tool("execution.pause", { execution_id: "markup-paused", reason: text });
-    const paths = ["/", "/executions", "/workflows", "/workflows/hostile", "/server", `/executions?text=${encodeURIComponent(MARKUP)}`, `/workflows?text=${encodeURIComponent(MARKUP)}`];
+    const paths = ["/", "/executions", "/workflows", "/workflows/hostile", "/server"];
+    for (const list of ["/executions", "/workflows"]) paths.push(`${list}?text=${encodeURIComponent(MARKUP)}`);
     for (const id of ["markup-gate", "markup-failed", "markup-paused"]) paths.push(pathOf(id), `${pathOf(id)}/visits/one`);
     for (const path of paths) await judge(path);
     assert.match(await judge(pathOf("markup-failed")), /<script>alert\("script"\)<\/script>/, "it is shown as it was written");
@@ -94,7 +114,8 @@ await run(async (atEnd) => {
   });
 
   await check("an error page shows a hostile address as a text", async () => {
-    for (const path of [`/executions/${encodeURIComponent(MARKUP)}`, `/${encodeURIComponent(MARKUP + BIDI)}`, `/executions?label=${encodeURIComponent(MARKUP)}`, `/executions?since=${encodeURIComponent(MARKUP)}`, `/executions?cursor=${encodeURIComponent(MARKUP)}`]) {
+    const paths = ["/executions/", "/", "/executions?label=", "/executions?since=", "/executions?cursor="];
+    for (const path of paths.map((path) => path + encodeURIComponent(MARKUP + BIDI))) {
       const reply = await browser.expecting([/status of 4\d\d/], () => page.goto(address.origin + path));
       assert.ok(reply.status() >= 400 && reply.status() < 500, `${path}: ${reply.status()}`);
       assert.equal(await page.locator("main script, main img, main b").count(), 0, path);
@@ -104,19 +125,20 @@ await run(async (atEnd) => {
 
   await check("texts of a megabyte make no large page", async () => {
     await calls.advance("deploy", "huge-done", { version: HUGE }, [did(HUGE), did(HUGE)]);
-    await calls.advance("deploy", "huge-failed", { version: HUGE }, [broke("HUGE", HUGE.slice(0, 200_000))]).catch(() =>
-      calls.advance("deploy", "huge-failed-2", { version: HUGE }, [broke("HUGE", HUGE.slice(0, 4_000))]));
-    await calls.advance("hostile", "huge-gate", { text: HUGE }, [did(HUGE)]).catch((error) => console.error(error.message));
+    await calls.advance("hostile", "huge-gate", { text: HUGE }, [did(HUGE)]);
+    const answer = await calls.start("deploy", "huge-failed", { version: HUGE });
+    await longest((text) => calls.next(answer, broke("HUGE", text)));
     await calls.start("deploy", "huge-paused", { version: HUGE });
-    await calls.tool("execution.pause", { execution_id: "huge-paused", reason: HUGE }).catch(() =>
-      calls.tool("execution.pause", { execution_id: "huge-paused", reason: HUGE.slice(0, 2_000) }));
+    await longest((reason) => calls.tool("execution.pause", { execution_id: "huge-paused", reason }));
     const { executions } = await calls.tool("execution.list", { limit: 20 });
     const ids = executions.map((one) => one.execution_id).filter((id) => id.startsWith("huge-"));
-    assert.ok(ids.length >= 3, ids.join());
+    assert.equal(ids.length, 4, ids.join());
     const report = { type: "report", name: "report.md", content: HUGE.slice(0, 500_000), content_type: "text/markdown" };
     await calls.advance("deploy", "huge-artifact", { version: "1" }, [{ output: { summary: "built", artifacts: [report] } }]);
     for (const id of ids) await judge(pathOf(id));
-    for (const path of ["/", "/executions", `${pathOf("huge-done")}/visits/build`, pathOf("huge-artifact"), `${pathOf("huge-artifact")}/artifacts/1`]) await judge(path);
+    for (const path of ["/", "/executions", pathOf("huge-artifact")]) await judge(path);
+    await judge(`${pathOf("huge-done")}/visits/build`);
+    await judge(`${pathOf("huge-artifact")}/artifacts/1`);
   });
 
   await check("many visits with long outputs make no large page", async () => {
@@ -135,7 +157,9 @@ await run(async (atEnd) => {
   await check("a graph of 200 steps is drawn, and one of 500 with 5,000 edges does not hold the page up", async () => {
     await calls.start("full", "graph-200");
     await calls.start("dense", "graph-500");
-    for (const path of ["/workflows/full", pathOf("graph-200"), "/workflows/dense", pathOf("graph-500")]) await judge(path, DRAWN_BYTES_MAX);
+    for (const path of ["/workflows/full", pathOf("graph-200"), "/workflows/dense", pathOf("graph-500")]) {
+      await judge(path, DRAWN_BYTES_MAX, GRAPH_MS_MAX);
+    }
     await show(page, pathOf("graph-200"));
     assert.equal(await page.locator("svg.graph .n").count(), 200);
     const began = Date.now();

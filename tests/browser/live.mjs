@@ -208,19 +208,21 @@ await run(async (atEnd) => {
     });
   }, 60_000);
 
-  await check("a dashboard whose server is another process survives its death", async () => {
-    // The dashboard is a client here: the store belongs to a server over HTTP.
-    const owner = await project.serve({ data: "other" });
+  await check("a dashboard in front of another process outlives it", async () => {
+    const owner = await project.serve({ data: "other", listen: null });
+    atEnd(() => owner.kill());
     await owner.calls.advance("deploy", "survives", { version: "1" }, [did("built"), did("checked")]);
-    await owner.kill();
     const alone = await project.dashboard({ data: "other" });
-    try {
-      const page = await browser.enter(alone.link);
-      await page.goto(new URL(pathOf("survives"), page.url()).href);
-      await waitForState(page, "paused");
-      await page.context().close();
-    } finally {
-      await alone.kill();
-    }
+    atEnd(() => alone.kill());
+    const page = await browser.enter(alone.link);
+    await page.goto(new URL(pathOf("survives"), page.url()).href);
+    await waitForState(page, "paused");
+    await page.evaluate(() => { window.mark = "not reloaded"; });
+    await sleep(500);
+    await owner.kill();
+    await project.command(["abandon", "survives"], { data: "other" });
+    await waitForState(page, "abandoned");
+    await until("the page does not complain", () => page.evaluate(() => document.getElementById("offline").hidden));
+    assert.equal(await page.evaluate(() => window.mark), "not reloaded");
   });
 });

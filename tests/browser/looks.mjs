@@ -9,7 +9,8 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 
 await run(async (atEnd) => {
   const { deploy, waiting, chain } = workflows;
-  const project = new Project({ deploy, waiting, chain: chain("chain", 12), wrong: "workflow: wrong\nsteps:\n  - { id: a, guidance: Do it, dependson: b }\n" });
+  const wrong = "workflow: wrong\nsteps:\n  - { id: a, guidance: Do it, dependson: b }\n";
+  const project = new Project({ deploy, waiting, wrong, chain: chain("chain", 12) });
   atEnd(() => project.remove());
   await project.command(["catalog", "add", project.write("shop.json", workflows.shop(1)), "--title", "Shop", "--vendor", "shop"]);
   const server = await project.serve();
@@ -30,8 +31,9 @@ await run(async (atEnd) => {
   atEnd(() => browser.close());
   const failed = pathOf(`failed-${long}`);
   const paths = [
-    "/", "/executions", pathOf("gated"), failed, pathOf("with-artifact"), `${pathOf("with-artifact")}/artifacts/1`, pathOf("signalled"), pathOf("done"),
-    pathOf("paused"), `${pathOf("done")}/visits/s3`, "/workflows", "/workflows/deploy", "/workflows/wrong", "/agents", "/agents/implementer", "/catalogs", "/server",
+    "/", "/executions", "/workflows", "/workflows/deploy", "/workflows/wrong", "/agents", "/agents/implementer", "/catalogs", "/server",
+    pathOf("gated"), failed, pathOf("signalled"), pathOf("paused"), pathOf("done"), `${pathOf("done")}/visits/s3`,
+    pathOf("with-artifact"), `${pathOf("with-artifact")}/artifacts/1`,
   ];
 
   for (const colorScheme of ["light", "dark"]) {
@@ -58,9 +60,12 @@ await run(async (atEnd) => {
         await show(page, path);
         await page.evaluate(() => document.querySelectorAll("details").forEach((one) => { one.open = true; }));
         await page.evaluate(axe);
-        const violations = await page.evaluate(async () => (await window.axe.run({ resultTypes: ["violations"] })).violations
-          .filter(({ impact }) => impact === "serious" || impact === "critical")
-          .map(({ id, nodes }) => `${id}: ${nodes.slice(0, 2).map((node) => `${node.html.slice(0, 200)} (${(node.any[0] ?? node.all[0] ?? node.none[0])?.message})`).join("; ")} (${nodes.length})`));
+        const violations = await page.evaluate(async () => {
+          const { violations } = await window.axe.run({ resultTypes: ["violations"] });
+          const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+          const why = (node) => [...node.any, ...node.all, ...node.none][0]?.message;
+          return serious.map(({ id, nodes }) => `${id}: ${nodes.length} times, first ${nodes[0].html.slice(0, 200)} (${why(nodes[0])})`);
+        });
         for (const violation of violations) found.push(`${path}: ${violation}`);
       }
       assert.deepEqual(found, []);
@@ -75,9 +80,13 @@ await run(async (atEnd) => {
     const style = getComputedStyle(element);
     const box = element.getBoundingClientRect();
     return {
-      tag: element.tagName.toLowerCase(), text: (element.textContent ?? "").trim().slice(0, 60), label: element.getAttribute("aria-label") ?? "",
-      inMain: document.getElementById("main").contains(element), inGraph: element.closest("svg.graph") !== null,
-      isVisible: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2, isOnScreen: box.right > 0 && box.bottom > 0 && box.left < innerWidth,
+      tag: element.tagName.toLowerCase(),
+      text: (element.textContent ?? "").trim().slice(0, 60),
+      label: element.getAttribute("aria-label") ?? "",
+      inMain: document.getElementById("main").contains(element),
+      inGraph: element.closest("svg.graph") !== null,
+      isVisible: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
+      isOnScreen: box.right > 0 && box.bottom > 0 && box.left < innerWidth,
     };
   });
   /// Presses Tab until an element has the focus that is meant; notes elements on the way whose focus cannot be seen.

@@ -99,7 +99,7 @@ export class Project {
     return new Promise((resolve, reject) => {
       const options = { cwd: this.dir, env: this.environment, timeout: 20_000, maxBuffer: 1 << 26 };
       const child = execFile(binary, [...args, ...this.flags(data)], options, (error, stdout, stderr) => {
-        if (error && !fails) reject(new Error(`midex ${args.join(" ").slice(0, 200)}: ${stderr.slice(0, 500)}${error.code === undefined ? error.message : ""}`));
+        if (error && !fails) reject(new Error(`midex ${args.join(" ").slice(0, 200)} (${error.code ?? error.signal}): ${stderr.slice(0, 500)}`));
         else resolve(stdout);
       });
       child.stdin.end();
@@ -111,14 +111,15 @@ export class Project {
   }
 
   start(args, data = "data") {
-    return new Running(spawn(binary, [...args, ...this.flags(data)], { cwd: this.dir, env: this.environment, stdio: ["ignore", "pipe", "pipe"] }));
+    const options = { cwd: this.dir, env: this.environment, stdio: ["ignore", "pipe", "pipe"] };
+    return new Running(spawn(binary, [...args, ...this.flags(data)], options));
   }
 
-  /// A server that agents call over HTTP, with a dashboard beside it.
-  async serve({ data = "data", listen = "127.0.0.1:0", flags = [] } = {}) {
-    const running = this.start(["serve", "--http", "127.0.0.1:0", "--dashboard", listen, ...flags], data);
+  /// A server that agents call over HTTP, with a dashboard beside it if it is to have one.
+  async serve({ data = "data", listen = "127.0.0.1:0" } = {}) {
+    const running = this.start(["serve", "--http", "127.0.0.1:0", ...(listen ? ["--dashboard", listen] : [])], data);
     const endpoint = await running.says(/http:\/\/127\.0\.0\.1:\d+\/mcp/);
-    await until("the dashboard listens", () => this.address(data));
+    if (listen) await until("the dashboard listens", () => this.address(data));
     return Object.assign(running, { calls: await Calls.connect(endpoint) });
   }
 

@@ -10,13 +10,17 @@ await run(async (atEnd) => {
   const server = await project.serve();
   atEnd(() => server.kill());
   const { calls } = server;
-  await calls.advance("deploy", "release-1.4", { version: "1.4.0", places: 3 }, [did("The package is built."), did("All 212 tests pass.")]);
-  await calls.advance("deploy", "release-1.3", { version: "1.3.0" }, [did("The package is built."), broke("tests_failed", "3 of 212 tests fail:\n  parser, reader, writer")]);
+  const built = did("The package is built.");
+  await calls.advance("deploy", "release-1.4", { version: "1.4.0", places: 3 }, [built, did("All 212 tests pass.")]);
+  await calls.advance("deploy", "release-1.3", { version: "1.3.0" }, [built, broke("tests_failed", "3 of 212 tests fail:\n  parser, reader, writer")]);
   await calls.start("waiting", "nightly");
   await calls.start("deploy", "release-1.5", { version: "1.5.0" }, { team: "blue", pr: "123" });
   await calls.tool("execution.pause", { execution_id: "release-1.5", reason: "waits for the review" });
   let answer = await calls.start("chain", "chain-1");
-  for (let index = 0; index < 7; index += 1) { await sleep(30 * index); answer = await calls.next(answer, did(`Part ${index} is done.`)); }
+  for (let index = 0; index < 7; index += 1) {
+    await sleep(30 * index);
+    answer = await calls.next(answer, did(`Part ${index} is done.`));
+  }
   const browser = await Browser.launch();
   atEnd(() => browser.close());
   for (const colorScheme of ["light", "dark"]) {
