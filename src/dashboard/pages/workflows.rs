@@ -53,7 +53,7 @@ fn list(page: &WorkflowPage, query: &PageQuery) -> Markup {
             article.card {
                 h2 { (workflow_link(&name)) " " span.note { (line(&text(workflow, "source"))) } }
                 p { (line(&text(workflow, "description"))) }
-                @if findings > 0 { p.problem { a href=(crate::html::workflow_path(&name)) { (findings) " findings" } } }
+                @if findings > 0 { p.problem { a href=(crate::html::workflow_path(&name)) { (findings) @if findings == 1 { " finding" } @else { " findings" } } } }
                 @if workflow["shadowed_by"].is_object() { p.note { "Another file of this name comes first: " (line(&workflow["shadowed_by"]["path"].to_string())) } }
             }
         }
