@@ -78,10 +78,7 @@ impl LivePage {
     async fn next_event(&mut self) -> sse::Event {
         loop {
             self.wait_for_change().await;
-            let begin = now();
             let rendered = self.render().await;
-            let share = begin.elapsed() * limits::DASHBOARD_UPDATE_SHARE;
-            self.wait = share.max(limits::DASHBOARD_UPDATE_EVERY);
             let event = match rendered {
                 Ok(page) => self.compare(&page),
                 Err(error) => self.report(&error),
@@ -109,12 +106,16 @@ impl LivePage {
     async fn render(&mut self) -> Result<Page> {
         if let Some(watch) = &mut self.watch {
             watch.forget_changes();
-            return pages::render(&self.viewer, &self.address).await;
+        } else {
+            // Only a rendered page tells what it shows, and it may change before that is watched.
+            let page = pages::render(&self.viewer, &self.address).await?;
+            self.watch = Some(self.viewer.source.watch(&page.topics).await?);
         }
-        let page = pages::render(&self.viewer, &self.address).await?;
-        self.watch = Some(self.viewer.source.watch(&page.topics).await?);
-        // Once more: it may have changed before it was watched.
-        pages::render(&self.viewer, &self.address).await
+        let begin = now();
+        let page = pages::render(&self.viewer, &self.address).await;
+        let share = begin.elapsed() * limits::DASHBOARD_UPDATE_SHARE;
+        self.wait = share.clamp(limits::DASHBOARD_UPDATE_EVERY, limits::DASHBOARD_UPDATE_WAIT_MAX);
+        page
     }
 
     /// The fragments that differ from what the browser has.

@@ -52,7 +52,8 @@ pub(crate) fn router(
         .route("/script.js", get(async || (content_type("text/javascript"), SCRIPT)))
         .route("/icon.svg", get(async || (content_type("image/svg+xml"), ICON)));
     let router = pages.merge(open).with_state(dashboard);
-    let rules = AccessRules::new(listen, vec![address.host_name()?], None, &["cookie"]);
+    let rules =
+        AccessRules::new(listen, Vec::new(), None, &["cookie"]).with_own_name(address.host_name()?);
     Ok(rules.protect_routes(router, |error| refuse(&error)).layer(midex_http::web::map_response(
         async |mut response: Response| {
             access::add_security_headers(&mut response);

@@ -36,6 +36,13 @@ impl AccessRules {
         Self { token, accepted_hosts, unrepeated_headers }
     }
 
+    /// Also accepts this host name, with the port of the address alone.
+    #[must_use]
+    pub fn with_own_name(mut self, name: Host) -> Self {
+        self.accepted_hosts.add_own_name(name);
+        self
+    }
+
     /// Puts these rules before every route of `router`; its fallback stays open to all. `refuse` makes the reply to a
     /// request that breaks them, whose body is not read.
     pub fn protect_routes(

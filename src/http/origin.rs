@@ -46,6 +46,11 @@ impl AcceptedHosts {
         }
     }
 
+    /// Also accepts this name, and its pages over `http` at the port of the address.
+    pub(super) fn add_own_name(&mut self, name: Host) {
+        self.own_names.push(name);
+    }
+
     /// Checks the target and the headers of a request.
     ///
     /// # Errors

@@ -182,6 +182,8 @@ fn forms_of_others_are_refused() {
     let body = format!("{body}&form_token={token}");
     refused(&[cookie, form, ("Origin", "http://evil.example")], &body);
     refused(&[cookie, form, ("Origin", "null")], &body);
+    let other_port = format!("http://{}:1", dashboard.host.split(':').next().unwrap());
+    refused(&[cookie, form, ("Origin", &other_port)], &body);
     refused(&[cookie, form, ("Host", "evil.example")], &body);
     assert_eq!(server.status("g")["pause_reasons"], json!(["gate"]));
     let origin = format!("http://{}", dashboard.host);

@@ -93,7 +93,7 @@ fn retry_form(viewer: &Viewer, id: &str, steps: &[String]) -> Markup {
         button { "Retry like this" }
     };
     html! {
-        @if !viewer.is_read_only {
+        @if !viewer.is_read_only && !steps.is_empty() {
             details { summary { "Retry from a step…" } (form(viewer, "retry", &execution_path(id), &fields)) }
         }
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{execution::graph_figure, forms};
 use crate::{
     act::{INPUT_PREFIX, TEXT_KIND},
-    html::{block, duration, execution_link, facts, line, state, time, value},
+    html::{duration, execution_link, facts, line, state, time, value},
     page::{Fragment, Page},
     source::EXECUTIONS_URI,
     viewer::Viewer,
@@ -85,7 +85,6 @@ fn head(name: &str, details: &Value, runs: &[ExecutionRow]) -> Markup {
             ("95 % of them at most", percentile(95)),
         ]))
         @for finding in findings.into_iter().flatten() { (show_finding(finding)) }
-        @if let Some(content) = text("content").filter(|content| !content.is_empty()) { (block(content)) }
     }
 }
 

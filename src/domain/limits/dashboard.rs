@@ -15,6 +15,8 @@ pub const DASHBOARD_STREAMS_MAX: usize = 100;
 pub const DASHBOARD_CONNECTIONS_MAX: usize = 256;
 /// Shortest time between two updates of a page.
 pub const DASHBOARD_UPDATE_EVERY: Duration = Duration::from_millis(100);
+/// Longest time between two updates of a page that takes long to render.
+pub const DASHBOARD_UPDATE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// An open page spends at most one part in so many of its time on updates.
 pub const DASHBOARD_UPDATE_SHARE: u32 = 20;
 /// How often a page is updated without a change, so that what depends on the time is true.

@@ -130,6 +130,7 @@ pub(super) static CASES: &[Case] = &[
     case("list executions --label pr=123 --since 2d lock"),
     case("list executions lock"),
     case("stats --help"),
+    case("dashboard --help"),
     case("export nobody -o last.midex"),
     case("import last.midex"),
     writing("backup ."),
