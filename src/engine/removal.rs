@@ -343,3 +343,45 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// How long a start is delayed after so many executions have ended.
+    #[expect(clippy::disallowed_methods, reason = "the paused clock of a test")]
+    async fn measure_delay(has_retention: bool, ended: usize) -> Duration {
+        let signals = RemovalSignals::default();
+        signals.has_retention.store(has_retention, Ordering::Relaxed);
+        for _ in 0..ended {
+            signals.count_ended();
+        }
+        let begin = Instant::now();
+        signals.wait_for_retention().await;
+        begin.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn starts_wait_only_for_a_retention_that_is_far_behind() {
+        let ended_max = limits::RETENTION_ENDED_MIN + limits::RETENTION_BACKLOG_MAX;
+        assert_eq!(measure_delay(true, ended_max).await, Duration::ZERO);
+        assert_eq!(measure_delay(false, ended_max + 1).await, Duration::ZERO);
+        assert_eq!(measure_delay(true, ended_max + 1).await, limits::RETENTION_DELAYS_START_MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[expect(clippy::disallowed_methods, reason = "the paused clock of a test")]
+    async fn starts_go_on_once_the_retention_was_applied() {
+        let signals = Arc::new(RemovalSignals::default());
+        signals.has_retention.store(true, Ordering::Relaxed);
+        signals.ended.store(usize::MAX / 2, Ordering::Relaxed);
+        let (begin, waiting) = (Instant::now(), signals.clone());
+        let start = tokio::spawn(async move { waiting.wait_for_retention().await });
+        tokio::task::yield_now().await;
+        signals.applied.notify_waiters();
+        start.await.expect("no panic");
+        assert_eq!(begin.elapsed(), Duration::ZERO);
+    }
+}

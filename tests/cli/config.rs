@@ -186,30 +186,32 @@ fn the_text_names_values_origins_files_and_draws_findings() {
     let out = out.replace(&project.root().canonicalize().unwrap().display().to_string(), "ROOT");
     let out = out.replace(&project.root().display().to_string(), "ROOT");
     insta::assert_snapshot!(out, @r#"
-    data-dir          /data                          environment MIDEX_DATA_DIR
-    workflows         none                           default
-    agents            none                           default
-    well-known        false                          default
-    token-ttl         24h                            default
-    allow-env         none                           default
-    secret-env        none                           default
-    secret-host       none                           default
-    import-from       none                           default
-    author-to         user                           default
-    snapshot-every    1                              default
-    http              none                           default
-    stdio             true                           default
-    http-token-file   none                           default
-    http-host         none                           default
-    toolsets          run, author, operate, catalog  default
-    tool-names        dotted                         ROOT/midex.toml:3
-    retention         none                           default
-    backup-every      none                           default
-    backup-keep       7                              default
-    backup-directory  none                           default
+    data-dir             /data                          environment MIDEX_DATA_DIR
+    workflows            none                           default
+    agents               none                           default
+    well-known           false                          default
+    token-ttl            24h                            default
+    allow-env            none                           default
+    secret-env           none                           default
+    secret-host          none                           default
+    import-from          none                           default
+    author-to            user                           default
+    snapshot-every       1                              default
+    http                 none                           default
+    stdio                true                           default
+    http-token-file      none                           default
+    http-host            none                           default
+    toolsets             run, author, operate, catalog  default
+    tool-names           dotted                         ROOT/midex.toml:3
+    retention            none                           default
+    backup-every         none                           default
+    backup-keep          7                              default
+    backup-directory     none                           default
+    dashboard            none                           default
+    dashboard-read-only  false                          default
 
-    project's file    ROOT/midex.toml
-    user's file       ROOT/home/.config/midex/midex.toml (not there)
+    project's file       ROOT/midex.toml
+    user's file          ROOT/home/.config/midex/midex.toml (not there)
 
     warning[unknown_key]: a configuration file has no key `tokn-ttl`; it is ignored
      --> ROOT/midex.toml:2:1
