@@ -235,15 +235,19 @@ async fn serve_removals(engine: Engine, retention: Option<Retention>) {
     let mut ticks = tokio::time::interval(limits::RETENTION_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
+        let is_due = tokio::select! {
             biased;
             () = shared.stopping.cancelled() => return,
+            () = shared.removal_signals.many_ended.notified() => true,
+            _ = ticks.tick() => true,
             () = shared.removal_signals.sweep_requested.notified() => {
                 // More deletions may follow at once, and one sweep serves all of them.
-                tokio::time::sleep(limits::SWEEP_DELAY).await;
+                let many_ended = shared.removal_signals.many_ended.notified();
+                tokio::time::timeout(limits::SWEEP_DELAY, many_ended).await.is_ok()
             }
-            () = shared.removal_signals.many_ended.notified() => apply_retention(&engine, retention.as_ref()).await,
-            _ = ticks.tick() => apply_retention(&engine, retention.as_ref()).await,
+        };
+        if is_due {
+            apply_retention(&engine, retention.as_ref()).await;
         }
         if let Err(error) = sweep_contents(&shared).await {
             tracing::warn!(code = error.code().as_str(), "unused contents cannot be freed now");

@@ -135,7 +135,7 @@ pub const LIST_CLOCK_SLACK: Duration = Duration::from_secs(3_600);
 /// Characters of the text that a list searches for.
 pub const LIST_TEXT_CHARS_MAX: usize = 200;
 /// Executions that a prune removes at once.
-pub const PRUNED_TOGETHER_MAX: usize = 128;
+pub const PRUNED_TOGETHER_MAX: usize = 32;
 /// Summaries of executions on one page, for those who read all of them.
 pub const SUMMARIES_LISTED_MAX: usize = 5_000;
 /// Executions that have ended after which the retention is applied before its time.
