@@ -25,7 +25,7 @@ use super::{
     listener::{bind_listener, parse_listen_address},
     question::write_prompt,
 };
-use midex_dashboard::{Address, Listening, Options};
+use midex_dashboard::{Address, DashboardOptions, Listening};
 use midex_domain::{
     clock::{SteadyClock, SystemClock, SystemIds},
     error::{Error, Result},
@@ -97,7 +97,7 @@ pub(super) async fn dashboard(
     served.map(|()| EXIT_OK)
 }
 
-/// Serves the dashboard beside a server until `stop` is cancelled. The server goes on without one if the address is taken.
+/// Serves the dashboard beside a server until `stop` is cancelled. If the address is taken, logs a warning and returns `None`.
 pub(super) fn serve_beside(
     args: &ServedDashboardArgs,
     config: &Config,
@@ -132,8 +132,8 @@ pub(super) fn serve_beside(
     }))
 }
 
-fn make_options(config: &Config, is_read_only: bool) -> Options {
-    Options {
+fn make_options(config: &Config, is_read_only: bool) -> DashboardOptions {
+    DashboardOptions {
         data_dir: config.data_dir.clone(),
         person: user_name(),
         is_read_only,

@@ -40,7 +40,7 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; scr
 pub struct Address {
     /// The address that it listens on.
     pub listen: SocketAddr,
-    /// Its host name: with a name of its own, no other program on this machine gets its cookie.
+    /// Its host name. It is random, because a browser sends a cookie to every port of the same host name.
     pub host: String,
     /// Admits scripts.
     pub token: String,

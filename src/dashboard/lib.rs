@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::access::Address;
 use self::{
     access::Access,
-    source::Source,
+    source::ServerConnection,
     state::{Dashboard, StreamSlots},
     viewer::Viewer,
 };
@@ -32,7 +32,7 @@ use midex_domain::{
 use midex_mcp::Process;
 
 /// The settings of a dashboard.
-pub struct Options {
+pub struct DashboardOptions {
     /// The data directory, in which the dashboard says where it is.
     pub data_dir: PathBuf,
     /// The name that is recorded with what the person in front of the browser does.
@@ -45,9 +45,9 @@ pub struct Options {
     pub ids: Arc<dyn IdSource>,
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for DashboardOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("data_dir", &self.data_dir).finish_non_exhaustive()
+        f.debug_struct("DashboardOptions").field("data_dir", &self.data_dir).finish_non_exhaustive()
     }
 }
 
@@ -57,8 +57,8 @@ pub struct Listening {
     listener: TcpListener,
     address: Address,
     access: Arc<Access>,
-    source: Arc<Source>,
-    options: Options,
+    source: Arc<ServerConnection>,
+    options: DashboardOptions,
 }
 
 impl Listening {
@@ -67,12 +67,16 @@ impl Listening {
     ///
     /// # Errors
     /// Those of connecting, and of opening the store; `FILE_UNUSABLE` if the file cannot be written.
-    pub async fn open(listener: TcpListener, process: Process, options: Options) -> Result<Self> {
+    pub async fn open(
+        listener: TcpListener,
+        process: Process,
+        options: DashboardOptions,
+    ) -> Result<Self> {
         let listen = listener
             .local_addr()
             .map_err(|error| Error::internal("the listener has no address").with_source(error))?;
         // First, so that the data directory is there.
-        let source = Arc::new(Source::new(process));
+        let source = Arc::new(ServerConnection::new(process));
         source.check_connection().await?;
         let address = Address::write(&options.data_dir, listen, &*options.ids)?;
         let access = Access::new(address.clone(), options.clock.clone(), options.ids.clone())?;

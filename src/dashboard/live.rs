@@ -60,7 +60,7 @@ struct LivePage {
     watch: Option<Watch>,
     /// The least time until the next rendering.
     wait: Duration,
-    /// Whether the browser was told that the server does not answer.
+    /// True if the last event reported that the page cannot be rendered.
     is_offline: bool,
     stop: CancellationToken,
     _slot: OwnedSemaphorePermit,
@@ -107,7 +107,7 @@ impl LivePage {
         if let Some(watch) = &mut self.watch {
             watch.forget_changes();
         } else {
-            // Only a rendered page tells what it shows, and it may change before that is watched.
+            // The topics are known only after rendering. The second rendering below shows changes from before the subscription.
             let page = pages::render(&self.viewer, &self.address).await?;
             self.watch = Some(self.viewer.source.watch(&page.topics).await?);
         }

@@ -70,7 +70,7 @@ fn content_type(name: &'static str) -> [(header::HeaderName, &'static str); 1] {
     [(header::CONTENT_TYPE, name)]
 }
 
-/// Lets in whoever has the cookie or the token.
+/// Admits requests with the cookie or the bearer token.
 async fn admit(State(dashboard): State<Dashboard>, mut request: Request, next: Next) -> Response {
     if let Some(proof) = dashboard.access.find_proof(request.headers()) {
         request.extensions_mut().insert(proof);

@@ -5,7 +5,7 @@
   const offline = document.getElementById("offline");
   const here = location.pathname + location.search;
 
-  // A fragment in which somebody writes is replaced once they are done.
+  // Updates of fragments with a form in use. They are applied when the form is left.
   const held = new Map();
 
   function isInUse(element) {
@@ -128,7 +128,7 @@
     };
     source.onerror = () => {
       say("The server does not answer. This page is up to date again once it does; if it was stopped, run midex dashboard.");
-      // After a refusal the browser does not try again by itself.
+      // An EventSource does not reconnect by itself after an HTTP error.
       if (source.readyState === EventSource.CLOSED) setTimeout(follow, 3000);
     };
   }

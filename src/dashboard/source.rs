@@ -18,19 +18,19 @@ const CONNECTION_CHECKED_EVERY: Duration = Duration::from_millis(500);
 
 /// Calls tools and reads resources of the server; connects when it is first needed, and again after the server went away.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct ServerConnection {
     process: Process,
-    connection: Mutex<Option<Arc<Connection>>>,
+    connection: Mutex<Option<Arc<OpenSession>>>,
 }
 
 #[derive(Debug)]
-struct Connection {
+struct OpenSession {
     session: Session,
     /// The resources whose changes the server reports, each with the number of pages that show it.
     subscriptions: StdMutex<HashMap<String, usize>>,
 }
 
-impl Source {
+impl ServerConnection {
     pub(crate) fn new(process: Process) -> Self {
         Self { process, connection: Mutex::default() }
     }
@@ -62,7 +62,7 @@ impl Source {
     /// Calls a tool that only reads; once more if the server went away.
     ///
     /// # Errors
-    /// As [`Source::call`].
+    /// As [`ServerConnection::call`].
     pub(crate) async fn query<T: DeserializeOwned>(
         &self,
         tool: &'static str,
@@ -77,7 +77,7 @@ impl Source {
     /// Reads a resource.
     ///
     /// # Errors
-    /// As [`Source::call`].
+    /// As [`ServerConnection::call`].
     pub(crate) async fn read<T: DeserializeOwned>(&self, uri: &str) -> Result<T> {
         let connection = self.connect().await?;
         let reply = connection.session.client.read_resource(uri).await;
@@ -105,7 +105,7 @@ impl Source {
         }
     }
 
-    async fn connect(&self) -> Result<Arc<Connection>> {
+    async fn connect(&self) -> Result<Arc<OpenSession>> {
         let mut current = self.connection.lock().await;
         if let Some(connection) = &*current
             && !connection.session.client.is_closed()
@@ -116,12 +116,12 @@ impl Source {
             ended.release().await;
         }
         let session = Session::open(&self.process).await?;
-        let connection = Arc::new(Connection { session, subscriptions: StdMutex::default() });
+        let connection = Arc::new(OpenSession { session, subscriptions: StdMutex::default() });
         Ok(current.insert(connection).clone())
     }
 
     /// Gives a connection back after a call. If the server went away, the next call connects anew.
-    async fn finish<T>(&self, connection: Arc<Connection>, reply: Result<T>) -> Result<T> {
+    async fn finish<T>(&self, connection: Arc<OpenSession>, reply: Result<T>) -> Result<T> {
         if matches!(&reply, Err(error) if error.code() == Code::ServerStopping) {
             let mut current = self.connection.lock().await;
             if let Some(ended) = current.take_if(|current| Arc::ptr_eq(current, &connection)) {
@@ -133,7 +133,7 @@ impl Source {
     }
 }
 
-impl Connection {
+impl OpenSession {
     /// Gives up this reference. The last one closes the session.
     async fn release(self: Arc<Self>) {
         if let Some(connection) = Arc::into_inner(self)
@@ -160,7 +160,7 @@ impl Connection {
 #[derive(Debug)]
 pub(crate) struct Watch {
     /// Only `None` while it is dropped.
-    connection: Option<Arc<Connection>>,
+    connection: Option<Arc<OpenSession>>,
     uris: Vec<String>,
     updates: broadcast::Receiver<String>,
 }
@@ -179,7 +179,7 @@ impl Watch {
 
     /// Waits until one of the resources changes. False if the server went away.
     pub(crate) async fn wait_for_change(&mut self) -> bool {
-        let is_closed = |connection: &Option<Arc<Connection>>| {
+        let is_closed = |connection: &Option<Arc<OpenSession>>| {
             connection.as_ref().is_none_or(|current| current.session.client.is_closed())
         };
         loop {

@@ -4,12 +4,12 @@ use std::{fmt, sync::Arc};
 
 use midex_domain::clock::{Clock, IdSource, Timestamp};
 
-use crate::source::Source;
+use crate::source::ServerConnection;
 
 /// The person in front of the browser, and what pages are made with.
 #[derive(Clone)]
 pub(crate) struct Viewer {
-    pub(crate) source: Arc<Source>,
+    pub(crate) source: Arc<ServerConnection>,
     /// The name that is recorded with what this person does.
     pub(crate) person: Arc<str>,
     /// Must come back with every form.

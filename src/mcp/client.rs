@@ -40,7 +40,7 @@ impl ClientHandler for UpdateListener {
         update: ResourceUpdatedNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        // Without a receiver, nobody is interested.
+        // Sending fails if there is no receiver, and then the update is not needed.
         let _ = self.0.send(update.uri);
     }
 }

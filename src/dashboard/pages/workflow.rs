@@ -22,7 +22,7 @@ use midex_domain::{
 
 /// The inputs of a workflow, as `workflow.preview_inputs` has them.
 #[derive(Deserialize)]
-struct InputList {
+struct WorkflowInputs {
     inputs: Vec<Value>,
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn render(viewer: &Viewer, name: &str) -> Result<Page> {
     let arguments = json!({ "workflow_id": name });
     // A file with findings has neither inputs nor a graph.
     let inputs =
-        viewer.source.query::<InputList>("workflow.preview_inputs", arguments.clone()).await;
+        viewer.source.query::<WorkflowInputs>("workflow.preview_inputs", arguments.clone()).await;
     let graph = viewer.source.query::<GraphView>("workflow.graph", arguments.clone()).await;
     let file = viewer.source.query::<Value>("workflow.get", arguments).await;
     let filter =
