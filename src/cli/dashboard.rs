@@ -28,7 +28,7 @@ use super::{
 use midex_dashboard::{Address, DashboardOptions, Listening};
 use midex_domain::{
     clock::{SteadyClock, SystemClock, SystemIds},
-    error::{Error, Result},
+    error::{Code, Error, Result},
     limits,
 };
 use midex_mcp::Process;
@@ -73,8 +73,13 @@ pub(super) async fn dashboard(
     config: &Config,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    if let Some(link) = request_link(&config.data_dir).await {
-        print_link(&link, &args, &mut out)?;
+    if let Some(running) = request_link(&config.data_dir).await {
+        if args.is_read_only && !running.is_read_only {
+            let message = "the dashboard that runs on this data directory is not read-only";
+            return Err(Error::new(Code::UsageInvalid, message)
+                .with_action("End it, or run `midex dashboard` without --read-only"));
+        }
+        print_link(&running.link, &args, &mut out)?;
         return Ok(EXIT_OK);
     }
     let listener = bind_first_free(args.listen)?;
@@ -119,8 +124,14 @@ pub(super) fn serve_beside(
     let stop = stop.clone();
     Some(tokio::spawn(async move {
         // The server has not opened the data directory yet, or another one is just giving it up.
-        while let Some(Err(_)) = stop.run_until_cancelled(process.find_owner()).await {
-            tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
+        while process.find_owner().await.is_err() {
+            if stop
+                .run_until_cancelled(tokio::time::sleep(limits::STORE_RETRY_EVERY))
+                .await
+                .is_none()
+            {
+                return;
+            }
         }
         let served = match Listening::open(listener, process, options).await {
             Ok(listening) => listening.serve(stop).await,
@@ -182,13 +193,19 @@ fn open_browser(link: &str) {
     }
 }
 
-/// A link into the dashboard that runs on this data directory already. `None` if none answers.
-async fn request_link(data_dir: &Path) -> Option<String> {
+/// A dashboard that runs already, and a link into it.
+struct RunningDashboard {
+    link: String,
+    is_read_only: bool,
+}
+
+/// Asks the dashboard that runs on this data directory for a link. `None` if none answers.
+async fn request_link(data_dir: &Path) -> Option<RunningDashboard> {
     let address = Address::read(data_dir)?;
     let reply =
         tokio::time::timeout(LINK_WAIT_MAX, post_link_request(&address)).await.ok()?.ok()?;
-    let path = reply.get("path")?.as_str()?.to_owned();
-    Some(address.origin() + &path)
+    let link = address.origin() + reply.get("path")?.as_str()?;
+    Some(RunningDashboard { link, is_read_only: reply["is_read_only"] == true })
 }
 
 async fn post_link_request(address: &Address) -> io::Result<Value> {

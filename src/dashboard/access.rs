@@ -3,9 +3,11 @@
 
 use std::{
     collections::VecDeque,
-    ffi::OsStr,
     fmt,
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
     net::SocketAddr,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -19,7 +21,7 @@ use midex_domain::{
     error::{Code, Error, Result, describe_io_error},
     limits,
 };
-use midex_folder::{ExistingFilePolicy, Folder};
+use midex_folder::read_regular;
 use midex_http::{
     BearerToken, Host,
     access::get_header_text,
@@ -55,11 +57,12 @@ impl fmt::Debug for Address {
 }
 
 impl Address {
-    /// Reads where the last dashboard of a data directory was, or is. `None` if there was none.
+    /// Reads where the last dashboard of a data directory was, or is. `None` if there was none, or if others than the owner may
+    /// read the file.
     pub fn read(data_dir: &Path) -> Option<Self> {
-        let (bytes, _) =
-            Folder::open(data_dir).ok()?.read(OsStr::new(FILE_NAME), FILE_BYTES_MAX).ok()??;
-        serde_json::from_slice(&bytes).ok()
+        let (bytes, metadata) = read_regular(&data_dir.join(FILE_NAME), FILE_BYTES_MAX).ok()?;
+        let is_private = metadata.permissions().mode() & 0o077 == 0;
+        serde_json::from_slice(&bytes).ok().filter(|_| is_private)
     }
 
     /// The address of a dashboard that listens on `listen`, with the secrets of the last one, and writes it down.
@@ -77,17 +80,12 @@ impl Address {
         let address = Self { listen, ..Self::read(data_dir).unwrap_or_else(new) };
         let bytes = serde_json::to_vec(&address)
             .map_err(|error| Error::internal("the address cannot be encoded").with_source(error))?;
-        let folder = Folder::open(data_dir);
-        let result = folder.and_then(|folder| {
-            folder.write(OsStr::new(FILE_NAME), &bytes, None, ExistingFilePolicy::Replace)
-        });
-        result.map(|()| address).map_err(|error| {
-            let path = data_dir.join(FILE_NAME).display().to_string();
-            Error::new(
-                Code::FileUnusable,
-                format!("{path} cannot be written: {}", describe_io_error(&error)),
-            )
-            .with_context("path", path)
+        let path = data_dir.join(FILE_NAME);
+        write_private_file(&path, &bytes).map(|()| address).map_err(|error| {
+            let path = path.display().to_string();
+            let problem = describe_io_error(&error);
+            Error::new(Code::FileUnusable, format!("{path} cannot be written: {problem}"))
+                .with_context("path", path)
         })
     }
 
@@ -99,6 +97,16 @@ impl Address {
     pub(crate) fn host_name(&self) -> Result<Host> {
         self.host.parse().map_err(Error::internal)
     }
+}
+
+/// Writes a file that only its owner may read, in the place of an earlier one.
+fn write_private_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new_path = path.with_extension("new");
+    // One that a killed process left behind may have other permissions.
+    let _ = fs::remove_file(&new_path);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new_path)?;
+    file.write_all(bytes)?;
+    fs::rename(new_path, path)
 }
 
 /// Checks who comes in.

@@ -115,7 +115,9 @@ async fn add_link(
         return refuse(&Error::new(Code::Forbidden, "only `midex dashboard` makes links"));
     }
     let path = format!("/enter?key={}", dashboard.access.add_link());
-    json!({ "path": path }).to_string().into_response()
+    json!({ "path": path, "is_read_only": dashboard.viewer.is_read_only })
+        .to_string()
+        .into_response()
 }
 
 /// A page.

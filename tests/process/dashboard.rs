@@ -1,7 +1,7 @@
 //! The dashboard over HTTP: who may come in, what its pages show, what its forms do, and how open pages follow changes.
 //! `tests/browser` looks at the same pages in a browser.
 
-use std::{fs, net::SocketAddr, process::Stdio};
+use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, process::Stdio};
 
 use midex_domain::limits;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -143,6 +143,8 @@ fn begin_gated(server: &mut Server, id: &str, what: &str) {
 fn a_link_lets_one_browser_in_once() {
     let project = gated();
     let (_server, dashboard) = serve(&project);
+    let file = fs::metadata(project.data_dir().join("dashboard.json")).unwrap();
+    assert_eq!(file.permissions().mode() & 0o777, 0o600);
     let link = dashboard.make_link();
     assert_eq!(dashboard.ask("GET", &link, &[], "").status, 303);
     let again = dashboard.ask("GET", &link, &[], "");
@@ -399,6 +401,10 @@ fn the_command_serves_until_it_is_stopped_and_makes_links_meanwhile() {
     let second = project.command("dashboard --no-open").output().unwrap();
     let link = String::from_utf8(second.stdout).unwrap();
     assert!(second.status.success(), "{link}");
+    // Who wants a dashboard that changes nothing is not led to another one.
+    let refused = project.command("dashboard --no-open --read-only").output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("not read-only"), "{refused:?}");
     let prefix = format!("http://{}", dashboard.host);
     let path = link.trim().strip_prefix(&prefix).unwrap_or_else(|| panic!("{link}"));
     assert_eq!(dashboard.ask("GET", path, &[], "").status, 303);
