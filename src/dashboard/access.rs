@@ -61,8 +61,8 @@ impl Address {
     /// read the file.
     pub fn read(data_dir: &Path) -> Option<Self> {
         let (bytes, metadata) = read_regular(&data_dir.join(FILE_NAME), FILE_BYTES_MAX).ok()?;
-        let is_private = metadata.permissions().mode() & 0o077 == 0;
-        serde_json::from_slice(&bytes).ok().filter(|_| is_private)
+        let is_open_to_others = metadata.permissions().mode() & 0o077 != 0;
+        serde_json::from_slice(&bytes).ok().filter(|_| !is_open_to_others)
     }
 
     /// The address of a dashboard that listens on `listen`, with the secrets of the last one, and writes it down.
