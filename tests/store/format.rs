@@ -135,7 +135,7 @@ fn variants_keep_their_places() {
     assert_eq!(variants::<SkipReason>(), skipped);
     assert_eq!(variants::<Outcome>(), "Completed Failed Voided");
     assert_eq!(variants::<ReportedOutcome>(), "Output Failure");
-    assert_eq!(variants::<Channel>(), "terminal elicitation");
+    assert_eq!(variants::<Channel>(), "terminal elicitation dashboard");
 }
 
 /// What [`WaitCondition`] is in a later version that waits for one thing more.
