@@ -128,7 +128,7 @@
     };
     source.onerror = () => {
       say("The server does not answer. This page is up to date again once it does; if it was stopped, run midex dashboard.");
-      // An EventSource does not reconnect by itself after an HTTP error.
+      // An EventSource retries after a network error, but not after an HTTP error.
       if (source.readyState === EventSource.CLOSED) setTimeout(follow, 3000);
     };
   }

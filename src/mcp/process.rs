@@ -26,9 +26,10 @@ pub struct Process {
     role: ClientRole,
     profile: ToolProfile,
     http: Option<SocketAddr>,
-    /// Whether it takes the directory if nobody owns it.
+    /// True if the process may become the owner of the data directory when there is none.
     can_own: bool,
-    /// Whether it stays until it is stopped. It then follows changed files, and hands the directory over on request.
+    /// True for a process that runs until it is stopped. As the owner, it watches definition files, and hands the data directory
+    /// over on request.
     is_long_lived: bool,
     /// Created on first use, since a process that only relays needs no definitions.
     app: Mutex<Option<App>>,

@@ -4,7 +4,7 @@ import { Browser, PERSON, Project, assert, broke, check, did, pathOf, request, r
 import * as workflows from "./workflows.mjs";
 
 await run(async (atEnd) => {
-  // A service that takes orders and never answers, until it is told to.
+  // An HTTP service that holds its answers until the check releases them.
   const orders = [];
   let isOpen = false;
   const service = http.createServer((asked, reply) => {

@@ -51,7 +51,7 @@ await run(async (atEnd) => {
   atEnd(() => browser.close());
   const page = await browser.enter(await project.link());
   const sizes = [];
-  /// Opens a page, and looks whether it is what it says it is.
+  /// Requests a page and checks its status, time and size; then opens it and checks that no text became an element.
   const judge = async (path, bytesMax = PAGE_BYTES_MAX, tookMax = ANSWER_MS_MAX) => {
     const began = Date.now();
     const reply = await request(address, path);

@@ -1,4 +1,4 @@
-// A page that is open while other processes move what it shows: how soon it shows that, and what it leaves alone.
+// Live pages: the time until a change by another process is shown, and what an update keeps (typed text, open details, focus).
 import { Browser, Project, assert, check, did, pathOf, request, run, show, shownState, sleep, until, waitForState } from "./scene.mjs";
 import * as workflows from "./workflows.mjs";
 
@@ -97,7 +97,7 @@ await run(async (atEnd) => {
   await check("what somebody types is not lost, and shown changes come when they are done", async () => {
     await calls.advance("deploy", "typed", { version: "1" }, [did("built"), did("checked")]);
     await calls.start("waiting", "typed-2");
-    // On Now, another execution comes into the section in which somebody writes.
+    // The page Now gets another card in the section whose form is being filled in.
     await show(page, "/");
     await isLive();
     const card = (id) => page.locator("article.card", { has: page.getByRole("link", { name: id, exact: true }) });

@@ -33,8 +33,8 @@ export async function until(what, probe, limitMs = 10_000) {
 let failures = 0;
 const watchers = new Set();
 
-/// Runs one check, for a limited time, and says what came of it. Anything that an open browser should not have seen meanwhile
-/// counts too.
+/// Runs one check within a time limit and prints its result. It also fails if an open browser recorded a problem meanwhile: an
+/// error in the console, a dialog, a violation of the policy, or a request to another host.
 export async function check(name, body, limitMs = 40_000) {
   const began = Date.now();
   const timer = new AbortController();
@@ -74,7 +74,7 @@ export async function run(body) {
 
 // ----------------------------------------------------------------------------------------------------------------- midex
 
-/// A directory with definitions, and settings of its own.
+/// A temporary project directory with workflows, a home directory and data directories.
 export class Project {
   constructor(workflows) {
     this.dir = mkdtempSync(join(tmpdir(), "midex-browser-"));
@@ -94,7 +94,7 @@ export class Project {
     return ["--data-dir", join(this.dir, data), "--workflows", join(this.dir, "workflows"), "--agents", join(this.dir, "agents")];
   }
 
-  /// Runs a command to its end. Returns what it printed.
+  /// Runs `midex` with these arguments. Returns its output.
   command(args, { data = "data", fails = false } = {}) {
     return new Promise((resolve, reject) => {
       const options = { cwd: this.dir, env: this.environment, timeout: 20_000, maxBuffer: 1 << 26 };
@@ -152,7 +152,7 @@ export class Project {
 }
 
 const started = new Set();
-// However this ends, nothing that it started goes on.
+// Kill all child processes when this process exits, also after a failure.
 process.on("exit", () => { for (const child of started) child.kill("SIGKILL"); });
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
 
@@ -277,7 +277,7 @@ export function form(fields) {
 
 // --------------------------------------------------------------------------------------------------------------- browser
 
-/// A browser of its own, and what it should not have seen.
+/// A browser, and the problems that its pages recorded.
 export class Browser {
   static async launch() {
     const browser = new Browser();

@@ -156,7 +156,7 @@ fn a_link_lets_one_browser_in_once() {
     let wrong = dashboard.cookie.replace(|c: char| c.is_ascii_digit(), "x");
     assert_eq!(dashboard.ask("GET", "/", &[("Cookie", &wrong)], "").status, 401);
     assert!(dashboard.page("/").contains("Waiting for a person"));
-    // Only what has the token makes links.
+    // A link is made only for a request with the bearer token.
     assert_eq!(dashboard.ask("POST", "/link", &[("Cookie", &dashboard.cookie)], "").status, 403);
     // Only as many links are valid as the limit says: the oldest ones go.
     let first = dashboard.make_link();
