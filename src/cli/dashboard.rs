@@ -22,17 +22,17 @@ use super::{
     EXIT_OK, Output,
     approve::user_name,
     end_signals::{subscribe_to_signals, wait_for_signal},
+    link::command_process,
     listener::{bind_listener, parse_listen_address},
     question::write_prompt,
 };
 use midex_dashboard::{Address, DashboardOptions, Listening};
 use midex_domain::{
-    clock::{SteadyClock, SystemClock, SystemIds},
+    clock::{SystemClock, SystemIds},
     error::{Code, Error, Result},
     limits,
 };
-use midex_mcp::Process;
-use midex_server::{app, config::Config};
+use midex_server::config::Config;
 
 /// The address of the dashboard if none is given.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:7333";
@@ -83,11 +83,7 @@ pub(super) async fn dashboard(
         return Ok(EXIT_OK);
     }
     let listener = bind_first_free(args.listen)?;
-    let options = app::Options {
-        is_worker: true,
-        ..app::Options::new(config.clone(), Arc::new(SteadyClock::default()), Arc::new(SystemIds))
-    };
-    let process = Process::for_command(options).with_long_life();
+    let process = command_process(config, true).with_long_life();
     let listening =
         Listening::open(listener, process, make_options(config, args.is_read_only)).await?;
     let signals = subscribe_to_signals()?;
@@ -117,9 +113,7 @@ pub(super) fn serve_beside(
         }
     };
     tracing::info!("the dashboard is on {address}; `midex dashboard` opens it");
-    let app_options =
-        app::Options::new(config.clone(), Arc::new(SteadyClock::default()), Arc::new(SystemIds));
-    let process = Process::for_command(app_options).without_ownership();
+    let process = command_process(config, false).without_ownership();
     let options = make_options(config, args.dashboard_read_only);
     let stop = stop.clone();
     Some(tokio::spawn(async move {

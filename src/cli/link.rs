@@ -16,6 +16,7 @@ use midex_domain::{
         HistoryRow, PastPoint, StatusView,
     },
 };
+pub(super) use midex_mcp::client::{parse_reply, remove_nulls};
 use midex_mcp::{Process, client::Client, session::Session};
 use midex_server::{
     app::{OpenWork, Options},
@@ -215,16 +216,10 @@ impl<'a> ServerLink<'a> {
         }
     }
 
-    fn process(&self) -> Process {
-        let (clock, ids) = (Arc::new(SteadyClock::default()), Arc::new(SystemIds));
-        let options = Options::new(self.config.clone(), clock, ids);
-        Process::for_command(Options { is_worker: self.is_worker, ..options })
-    }
-
     async fn open_session(&mut self) -> Result<&Session> {
         let session = match self.session.take() {
             Some(session) => session,
-            None => Session::open(&self.process()).await?,
+            None => Session::open(&command_process(self.config, self.is_worker)).await?,
         };
         Ok(self.session.insert(session))
     }
@@ -264,27 +259,18 @@ impl<'a> ServerLink<'a> {
     }
 }
 
+/// The process of a command. If it embeds a server, that works on executions only with `is_worker`.
+pub(super) fn command_process(config: &Config, is_worker: bool) -> Process {
+    let (clock, ids) = (Arc::new(SteadyClock::default()), Arc::new(SystemIds));
+    Process::for_command(Options { is_worker, ..Options::new(config.clone(), clock, ids) })
+}
+
 /// Whether a call that failed with this error may have taken effect nevertheless.
 pub(super) fn may_have_taken_effect(error: &Error) -> bool {
     matches!(
         error.code(),
         Code::ServerStopping | Code::Cancelled | Code::StoreUnavailable | Code::Internal
     )
-}
-
-/// The arguments of a call without null values.
-pub(super) fn remove_nulls(mut arguments: Value) -> Value {
-    if let Value::Object(arguments) = &mut arguments {
-        arguments.retain(|_, value| !value.is_null());
-    }
-    arguments
-}
-
-/// Reads the reply of a server, which may be newer: fields that this version does not know are ignored.
-pub(super) fn parse_reply<T: DeserializeOwned>(reply: Value) -> Result<T> {
-    T::deserialize(reply).map_err(|error| {
-        Error::internal("the reply of the server cannot be read").with_source(error)
-    })
 }
 
 /// The reply of a server, which `--json` prints, and its content.

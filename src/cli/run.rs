@@ -570,7 +570,7 @@ const INPUTS_LEFT_OUT_NOTE: &str =
 
 fn make_pause_report(status: &StatusView) -> PauseReport {
     let waits = &status.waits;
-    let is_for_resume = waits::needs_resume(status);
+    let is_for_resume = status.needs_resume();
     let explanation = if is_for_resume {
         let reason = status.reason.as_ref();
         let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));

@@ -5,19 +5,8 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::{screen::one_line, visible::is_hidden};
+pub(super) use midex_domain::format::{format_bytes, format_duration};
 use midex_domain::{event::OutputFailure, view::StatusView};
-
-/// A size in the largest unit that leaves a number of at least one.
-pub(super) fn format_bytes(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    match UNITS.iter().find(|(_, size)| bytes >= *size) {
-        Some((unit, size)) => {
-            let tenths = bytes.saturating_mul(10) / size;
-            format!("{}.{} {unit}", tenths / 10, tenths % 10)
-        }
-        None => format!("{bytes} B"),
-    }
-}
 
 /// A value in one line: only its summary, if it has one.
 pub(super) fn one_line_summary(value: &Value) -> String {
@@ -80,17 +69,6 @@ pub(super) fn format_number(count: u64, singular: &str, plural: &str) -> String 
     format!("{count} {}", if count == 1 { singular } else { plural })
 }
 
-/// A duration in milliseconds, for people.
-pub(super) fn format_duration(milliseconds: u64) -> String {
-    let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);
-    match seconds {
-        0 => format!("{milliseconds} ms"),
-        1..60 => format!("{seconds}.{} s", rest / 100),
-        60..3600 => format!("{} m {:02} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {:02} m", seconds / 3600, seconds / 60 % 60),
-    }
-}
-
 /// Where a text stops being JSON; the parser's own message is left out.
 pub(super) fn describe_json_error(error: &serde_json::Error) -> String {
     match (error.is_eof(), error.line(), error.column()) {
@@ -143,19 +121,5 @@ mod tests {
         let value = json!({ "a": ["\u{9b}\u{7f}\u{200b}\u{e0041}"] });
         let parsed: Value = serde_json::from_str(&json_text(&value, true)).expect("JSON");
         assert_eq!(parsed, value);
-    }
-
-    #[test]
-    fn durations_are_short() {
-        for (milliseconds, text) in [
-            (0, "0 ms"),
-            (999, "999 ms"),
-            (1250, "1.2 s"),
-            (61_000, "1 m 01 s"),
-            (3_660_000, "1 h 01 m"),
-            (90_000_000, "25 h 00 m"),
-        ] {
-            assert_eq!(format_duration(milliseconds), text);
-        }
     }
 }

@@ -8,7 +8,6 @@ use super::{
 };
 use midex_domain::{
     clock::Timestamp,
-    event::PauseReason,
     id::StepId,
     view::{ChildView, ProgressView, StatusView, WaitView},
 };
@@ -112,17 +111,11 @@ pub(super) struct WaitAction {
     pub(super) effect: &'static str,
 }
 
-/// Whether the execution as a whole waits to be resumed, in addition to any waits of its steps.
-pub(super) fn needs_resume(status: &StatusView) -> bool {
-    let mut reasons = status.pause_reasons.iter().copied();
-    reasons.any(PauseReason::is_lifted_by_resume)
-}
-
 /// The commands for the waits of the execution with this status, without duplicates.
 pub(super) fn list_wait_actions(status: &StatusView) -> Vec<WaitAction> {
     let (id, children) = (&status.execution_id, &status.children);
     let mut actions = Vec::new();
-    if needs_resume(status) {
+    if status.needs_resume() {
         actions.push(resume_action(id));
     }
     let waits = status.waits.iter();

@@ -6,7 +6,6 @@ use crate::{
     access::{Proof, is_equal},
     html::execution_path,
     replies::error_response,
-    source::without_nulls,
     state::Dashboard,
     viewer::Viewer,
 };
@@ -15,6 +14,7 @@ use midex_domain::{
     event::Channel,
 };
 use midex_http::web::{Extension, Form, IntoResponse, Path, Redirect, Response, State};
+use midex_mcp::client::remove_nulls;
 
 /// The prefix of the fields that have the inputs of a start.
 pub(crate) const INPUT_PREFIX: &str = "input.";
@@ -106,6 +106,15 @@ impl ActionForm {
         Ok(ids)
     }
 
+    /// The reason that is stored with a change: who made it, after what that person wrote.
+    fn signed_reason(&self, viewer: &Viewer, verb: &str) -> String {
+        let by = format!("{verb} by {} in the dashboard", viewer.person);
+        match self.text("reason") {
+            Some(reason) => format!("{reason} ({by})"),
+            None => by,
+        }
+    }
+
     /// Performs the action. Returns the path of the page to show, if it is another one than before.
     async fn perform(&self, viewer: &Viewer, action: &str) -> Result<Option<String>> {
         match action {
@@ -134,8 +143,7 @@ impl ActionForm {
         tool: &'static str,
         verb: &str,
     ) -> Result<Option<String>> {
-        let by = format!("{verb} by {} in the dashboard", viewer.person);
-        let reason = self.text("reason").map_or(by.clone(), |reason| format!("{reason} ({by})"));
+        let reason = self.signed_reason(viewer, verb);
         let ids = self.execution_ids()?;
         let (count, mut refusals) = (ids.len(), Vec::new());
         for id in ids {
@@ -169,11 +177,7 @@ impl ActionForm {
             "comment": self.text("comment"),
             "via": Channel::Dashboard.as_str(),
         });
-        viewer
-            .source
-            .call::<Value>("execution.approve", without_nulls(arguments))
-            .await
-            .map(|_| None)
+        change(viewer, "execution.approve", arguments).await
     }
 
     async fn answer(&self, viewer: &Viewer) -> Result<Option<String>> {
@@ -181,7 +185,7 @@ impl ActionForm {
             Error::argument_rule("/output", "required", "the answer is empty: it is JSON")
         })?;
         let arguments = json!({ "token": self.required("token")?, "output": output });
-        viewer.source.call::<Value>("execution.answer", arguments).await.map(|_| None)
+        change(viewer, "execution.answer", arguments).await
     }
 
     async fn signal(&self, viewer: &Viewer) -> Result<Option<String>> {
@@ -190,11 +194,7 @@ impl ActionForm {
             "signal": self.required("signal")?,
             "payload": self.json("payload")?,
         });
-        viewer
-            .source
-            .call::<Value>("execution.signal", without_nulls(arguments))
-            .await
-            .map(|_| None)
+        change(viewer, "execution.signal", arguments).await
     }
 
     async fn resolve(&self, viewer: &Viewer) -> Result<Option<String>> {
@@ -206,12 +206,12 @@ impl ActionForm {
             "attempt": self.number("attempt")?,
             "item": self.number("item")?,
             "verdict": verdict,
-            "output": if verdict == "output" { Some(self.json("output")?.unwrap_or(Value::Null)) } else { None },
-            "message": if verdict == "failed" { self.text("message") } else { None },
+            "message": self.text("message").filter(|_| verdict == "failed"),
         });
-        let mut arguments = without_nulls(arguments);
-        if verdict == "output" && arguments.get("output").is_none() {
-            arguments["output"] = Value::Null;
+        let mut arguments = remove_nulls(arguments);
+        if verdict == "output" {
+            // Null is an output too.
+            arguments["output"] = self.json("output")?.unwrap_or_default();
         }
         viewer.source.call::<Value>("execution.resolve", arguments).await.map(|_| None)
     }
@@ -230,29 +230,22 @@ impl ActionForm {
                 json!({ "execution_id": id, "from_step": self.text("from_step"), "definition": definition }),
             ),
         };
-        let reply: Value = viewer.source.call(tool, without_nulls(arguments)).await?;
-        Ok(reply["execution_id"].as_str().map(execution_path))
+        begin(viewer, tool, arguments).await
     }
 
     async fn fork(&self, viewer: &Viewer) -> Result<Option<String>> {
         let arguments = json!({ "execution_id": self.required("execution_id")? });
-        let reply: Value = viewer.source.call("execution.fork", arguments).await?;
-        Ok(reply["execution_id"].as_str().map(execution_path))
+        begin(viewer, "execution.fork", arguments).await
     }
 
     async fn rewind(&self, viewer: &Viewer) -> Result<Option<String>> {
-        let by = format!("rewound by {} in the dashboard", viewer.person);
         let arguments = json!({
             "execution_id": self.required("execution_id")?,
             "to_step": self.required("to_step")?,
-            "reason": self.text("reason").map_or(by.clone(), |reason| format!("{reason} ({by})")),
+            "reason": self.signed_reason(viewer, "rewound"),
             "compensate": self.text("compensate").map(|_| true),
         });
-        viewer
-            .source
-            .call::<Value>("execution.rewind", without_nulls(arguments))
-            .await
-            .map(|_| None)
+        change(viewer, "execution.rewind", arguments).await
     }
 
     /// Starts a workflow. The form has an id, so a form that is sent twice starts one execution.
@@ -262,8 +255,7 @@ impl ActionForm {
             "execution_id": self.text("execution_id"),
             "inputs": self.inputs()?,
         });
-        let reply: Value = viewer.source.call("workflow.start", without_nulls(arguments)).await?;
-        Ok(reply["execution_id"].as_str().map(execution_path))
+        begin(viewer, "workflow.start", arguments).await
     }
 
     /// The inputs of a start: the fields of the inputs, each as text or as JSON, by its kind. An empty field is left out.
@@ -301,6 +293,17 @@ impl ActionForm {
         Err(Error::new(Code::ArgumentsInvalid, "these inputs cannot be read")
             .with_violations(violations))
     }
+}
+
+/// Changes an execution; the page before is shown again.
+async fn change(viewer: &Viewer, tool: &'static str, arguments: Value) -> Result<Option<String>> {
+    viewer.source.call::<Value>(tool, remove_nulls(arguments)).await.map(|_| None)
+}
+
+/// Begins an execution. Returns the path of its page.
+async fn begin(viewer: &Viewer, tool: &'static str, arguments: Value) -> Result<Option<String>> {
+    let reply: Value = viewer.source.call(tool, remove_nulls(arguments)).await?;
+    Ok(reply["execution_id"].as_str().map(execution_path))
 }
 
 fn parse_json(name: &str, text: &str) -> Result<Value> {

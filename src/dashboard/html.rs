@@ -7,21 +7,19 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use midex_domain::{
-    clock::Timestamp, limits, truncate::truncate_to_chars, uri, visible::replace_hidden_chars,
+    clock::Timestamp, format::format_duration, label::Labels, limits, truncate::truncate_to_chars,
+    uri, view::status_symbol, visible::replace_hidden_chars,
 };
 
 /// A short text in one line.
 pub(crate) fn line(text: &str) -> Markup {
-    cut_line(text, limits::DASHBOARD_LINE_CHARS_MAX)
+    let text = truncate_to_chars(text, limits::DASHBOARD_LINE_CHARS_MAX);
+    html! { bdi { (replace_hidden_chars(&text)) } }
 }
 
 /// A text of several lines in one line, such as the message of an error.
 pub(crate) fn joined_lines(text: &str) -> Markup {
     line(&text.lines().map(str::trim).collect::<Vec<_>>().join(" "))
-}
-
-fn cut_line(text: &str, chars_max: usize) -> Markup {
-    html! { bdi { (replace_hidden_chars(&truncate_to_chars(text, chars_max))) } }
 }
 
 /// A text of several lines, as its author wrote it.
@@ -54,15 +52,11 @@ pub(crate) fn time(text: &str) -> Markup {
     html! { time datetime=(text) { (text.replace('T', " ").trim_end_matches('Z')) } }
 }
 
-/// `1.2 s`, `3 m 05 s`, `4 h 10 m`, `2 d 3 h`.
+/// A duration in milliseconds: `1.2 s`, `4 h 10 m`, `2 d 3 h`.
 pub(crate) fn duration(milliseconds: u64) -> String {
-    let seconds = milliseconds / 1000;
-    match seconds {
-        0 => format!("{milliseconds} ms"),
-        1..60 => format!("{seconds}.{} s", milliseconds % 1000 / 100),
-        60..3600 => format!("{} m {:02} s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{} h {:02} m", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    match milliseconds / 3_600_000 {
+        0..24 => format_duration(milliseconds),
+        hours => format!("{} d {} h", hours / 24, hours % 24),
     }
 }
 
@@ -79,14 +73,10 @@ pub(crate) fn time_left(time: &str, now: Timestamp) -> String {
 /// A state or a status, by sign and color.
 pub(crate) fn state(name: &str) -> Markup {
     let sign = match name {
-        "completed" | "success" => "✓",
-        "failed" | "error" => "✗",
-        "running" => "●",
         "paused" => "‖",
-        "skipped" => "–",
         "abandoned" | "diverged" => "⊘",
         "warning" => "!",
-        _ => "○",
+        status => status_symbol(status),
     };
     html! { span class={ "state " (replace_hidden_chars(name)) } { span aria-hidden="true" { (sign) } " " (replace_hidden_chars(name)) } }
 }
@@ -111,16 +101,14 @@ pub(crate) fn workflow_link(name: &str) -> Markup {
     html! { a href=(workflow_path(name)) { (line(name)) } }
 }
 
-/// `1,234,567 bytes` as a person reads it: `1.2 MB`.
-pub(crate) fn bytes(count: u64) -> String {
-    match count {
-        0..1_000 => format!("{count} bytes"),
-        1_000..1_000_000 => format!("{}.{} kB", count / 1_000, count % 1_000 / 100),
-        1_000_000..1_000_000_000 => {
-            format!("{}.{} MB", count / 1_000_000, count % 1_000_000 / 100_000)
-        }
-        _ => format!("{}.{} GB", count / 1_000_000_000, count % 1_000_000_000 / 100_000_000),
-    }
+/// The path of the page of a step of an execution.
+pub(crate) fn step_path(id: &str, step: &str) -> String {
+    format!("{}/visits/{}", execution_path(id), uri::encode_segment(step))
+}
+
+/// The labels of an execution.
+pub(crate) fn labels(labels: &Labels) -> Markup {
+    html! { @for (name, value) in labels { span.label { (line(&format!("{name}={value}"))) } " " } }
 }
 
 /// A list of names and values; those without a value are left out.

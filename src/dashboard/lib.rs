@@ -104,7 +104,7 @@ impl Listening {
         };
         let streams = StreamSlots::default();
         let dashboard = Dashboard { access, viewer, streams, stop: stop.clone() };
-        let router = routes::router(dashboard, &address, address.listen)?;
+        let router = routes::router(dashboard, &address)?;
         midex_http::serve(listener, router, limits::DASHBOARD_CONNECTIONS_MAX, stop).await;
         source.close().await;
         Ok(())

@@ -9,7 +9,8 @@ use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    page::Page, pages, replies::error_response, source::Watch, state::Dashboard, viewer::Viewer,
+    page::PageContent, pages, replies::error_response, source::Watch, state::Dashboard,
+    viewer::Viewer,
 };
 use midex_domain::{
     error::{Code, Error, Result},
@@ -103,7 +104,7 @@ impl LivePage {
     }
 
     /// Renders the page. What changes meanwhile is rendered next time.
-    async fn render(&mut self) -> Result<Page> {
+    async fn render(&mut self) -> Result<PageContent> {
         if let Some(watch) = &mut self.watch {
             watch.forget_changes();
         } else {
@@ -119,7 +120,7 @@ impl LivePage {
     }
 
     /// The fragments that differ from what the browser has.
-    fn compare(&mut self, page: &Page) -> Option<sse::Event> {
+    fn compare(&mut self, page: &PageContent) -> Option<sse::Event> {
         let version = page.version();
         let was_offline = std::mem::take(&mut self.is_offline);
         if version == self.version && !was_offline {

@@ -8,7 +8,7 @@ use crate::viewer::Viewer;
 use midex_domain::visible::replace_hidden_chars;
 
 /// What a page shows.
-pub(crate) struct Page {
+pub(crate) struct PageContent {
     pub(crate) title: String,
     pub(crate) fragments: Vec<Fragment>,
     /// The resources whose changes change the page; empty if it never changes.
@@ -20,43 +20,39 @@ pub(crate) struct Fragment {
     /// Unique on the page, and the same whenever the page is rendered.
     pub(crate) id: &'static str,
     pub(crate) html: String,
+    /// The id with a digest of the HTML. A browser sends those that it has.
+    version: String,
 }
 
 impl Fragment {
     pub(crate) fn new(id: &'static str, content: &Markup) -> Self {
-        Self { id, html: html! { section id=(id) { (content) } }.into_string() }
-    }
-
-    fn digest(&self) -> u64 {
+        let html = html! { section id=(id) { (content) } }.into_string();
         let mut hasher = DefaultHasher::new();
-        self.html.hash(&mut hasher);
-        hasher.finish()
+        html.hash(&mut hasher);
+        let version = format!("{id}:{:016x}", hasher.finish());
+        Self { id, html, version }
     }
 }
 
-impl Page {
-    /// What the browser has of the page, by which the stream finds the fragments that differ.
+impl PageContent {
+    /// The versions of the fragments, by which the stream finds those that a browser has not.
     pub(crate) fn version(&self) -> String {
-        let digests =
-            self.fragments.iter().map(|part| format!("{}:{:016x}", part.id, part.digest()));
-        digests.collect::<Vec<_>>().join(",")
+        let versions = self.fragments.iter().map(|fragment| fragment.version.as_str());
+        versions.collect::<Vec<_>>().join(",")
     }
 
-    /// The fragments that a browser with this version of the page has not. `None` if it needs the whole page anew, because it
-    /// has other fragments.
+    /// The fragments that a browser with this version of the page has not. `None` if it has other fragments, and so needs the
+    /// whole page.
     pub(crate) fn changed_since(&self, version: &str) -> Option<Vec<&Fragment>> {
-        let known: Vec<_> = version.split(',').filter_map(|part| part.split_once(':')).collect();
-        let same_ids = known.len() == self.fragments.len()
-            && known.iter().zip(&self.fragments).all(|((id, _), fragment)| *id == fragment.id);
-        let differs = |(_, digest): &(&str, &str), fragment: &Fragment| {
-            *digest != format!("{:016x}", fragment.digest())
-        };
-        same_ids.then(|| {
-            let pairs = known.iter().zip(&self.fragments);
-            pairs
-                .filter(|(known, fragment)| differs(known, fragment))
-                .map(|(_, fragment)| fragment)
-                .collect()
+        let known: Vec<_> = version.split(',').collect();
+        let is_same =
+            |(known, fragment): (&&str, &Fragment)| known.split(':').next() == Some(fragment.id);
+        let has_same_ids =
+            known.len() == self.fragments.len() && known.iter().zip(&self.fragments).all(is_same);
+        has_same_ids.then(|| {
+            let pairs = known.into_iter().zip(&self.fragments);
+            let changed = pairs.filter(|(known, fragment)| *known != fragment.version);
+            changed.map(|(_, fragment)| fragment).collect()
         })
     }
 
@@ -66,15 +62,7 @@ impl Page {
         html! {
             (DOCTYPE)
             html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta name="color-scheme" content="light dark";
-                    title { (replace_hidden_chars(&self.title)) " · midex" }
-                    link rel="icon" href="/icon.svg";
-                    link rel="stylesheet" href="/style.css";
-                    script src="/script.js" defer {}
-                }
+                (document_head(&self.title, &html! { script src="/script.js" defer {} }))
                 body data-version=[is_live.then(|| self.version())] {
                     a.skip href="#main" { "Skip to the content" }
                     header {
@@ -93,6 +81,21 @@ impl Page {
                     }
                 }
             }
+        }
+    }
+}
+
+/// The head of a document, with `extra` at its end.
+pub(crate) fn document_head(title: &str, extra: &Markup) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (replace_hidden_chars(title)) " · midex" }
+            link rel="icon" href="/icon.svg";
+            link rel="stylesheet" href="/style.css";
+            (extra)
         }
     }
 }

@@ -14,7 +14,7 @@ mod workflows;
 
 use std::collections::HashMap;
 
-use crate::{page::Page, viewer::Viewer};
+use crate::{page::PageContent, viewer::Viewer};
 use midex_domain::{
     error::{Code, Error, Result},
     uri::decode_segment,
@@ -35,7 +35,7 @@ impl PageQuery {
 ///
 /// # Errors
 /// `RESOURCE_NOT_FOUND` for an address of no page; the errors of the tools that the page calls.
-pub(crate) async fn render(viewer: &Viewer, address: &str) -> Result<Page> {
+pub(crate) async fn render(viewer: &Viewer, address: &str) -> Result<PageContent> {
     let not_found = || {
         let message = format!("there is no page {}", address.chars().take(100).collect::<String>());
         Error::new(Code::ResourceNotFound, message)

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::{
     html::line,
-    page::{Fragment, Page},
+    page::{Fragment, PageContent, document_head},
     viewer::Viewer,
 };
 use midex_domain::error::Error;
@@ -15,7 +15,7 @@ use midex_http::{
 
 /// A page that says what went wrong, with a link back.
 pub(crate) fn error_response(viewer: &Viewer, error: &Error, back: &str) -> Response {
-    let page = Page {
+    let page = PageContent {
         title: error.code().as_str().to_owned(),
         fragments: vec![Fragment::new("error", &error_details(error, back))],
         topics: Vec::new(),
@@ -51,13 +51,7 @@ pub(crate) fn plain_page(title: &str, content: &Markup) -> Markup {
     html! {
         (maud::DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (title) " · midex" }
-                link rel="icon" href="/icon.svg";
-                link rel="stylesheet" href="/style.css";
-            }
+            (document_head(title, &html! {}))
             body { main { h1 { (title) } (content) } }
         }
     }

@@ -1,7 +1,5 @@
 //! The paths, and the replies.
 
-use std::net::SocketAddr;
-
 use maud::html;
 use serde::Deserialize;
 use serde_json::json;
@@ -33,11 +31,7 @@ const ICON: &str = include_str!("icon.svg");
 ///
 /// # Errors
 /// `INTERNAL` if the host name is none.
-pub(crate) fn router(
-    dashboard: Dashboard,
-    address: &Address,
-    listen: SocketAddr,
-) -> Result<Router> {
+pub(crate) fn router(dashboard: Dashboard, address: &Address) -> Result<Router> {
     let pages = Router::new()
         .route("/live", get(live::stream))
         .route("/link", post(add_link))
@@ -52,8 +46,8 @@ pub(crate) fn router(
         .route("/script.js", get(async || (content_type("text/javascript"), SCRIPT)))
         .route("/icon.svg", get(async || (content_type("image/svg+xml"), ICON)));
     let router = pages.merge(open).with_state(dashboard);
-    let rules =
-        AccessRules::new(listen, Vec::new(), None, &["cookie"]).with_own_name(address.host_name()?);
+    let rules = AccessRules::new(address.listen, Vec::new(), None, &["cookie"])
+        .with_own_name(address.host_name()?);
     Ok(rules.protect_routes(router, |error| refuse(&error)).layer(midex_http::web::map_response(
         async |mut response: Response| {
             access::add_security_headers(&mut response);

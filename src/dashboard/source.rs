@@ -10,8 +10,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{Mutex, broadcast};
 
-use midex_domain::error::{Code, Error, Result};
-use midex_mcp::{Process, session::Session};
+use midex_domain::error::{Code, Result};
+use midex_mcp::{
+    Process,
+    client::{Client, parse_reply},
+    session::Session,
+};
 
 /// How often a page that waits for changes looks whether its server is still there.
 const CONNECTION_CHECKED_EVERY: Duration = Duration::from_millis(500);
@@ -54,9 +58,7 @@ impl ServerConnection {
         tool: &'static str,
         arguments: Value,
     ) -> Result<T> {
-        let connection = self.connect().await?;
-        let reply = connection.session.client.call_tool(tool, arguments).await;
-        self.finish(connection, reply).await.and_then(parse_reply)
+        self.request(async |client: &Client| client.call_tool(tool, arguments).await).await
     }
 
     /// Calls a tool that only reads; once more if the server went away.
@@ -79,9 +81,7 @@ impl ServerConnection {
     /// # Errors
     /// As [`ServerConnection::call`].
     pub(crate) async fn read<T: DeserializeOwned>(&self, uri: &str) -> Result<T> {
-        let connection = self.connect().await?;
-        let reply = connection.session.client.read_resource(uri).await;
-        self.finish(connection, reply).await.and_then(parse_reply)
+        self.request(async |client: &Client| client.read_resource(uri).await).await
     }
 
     /// Follows changes of these resources from now on.
@@ -120,16 +120,19 @@ impl ServerConnection {
         Ok(current.insert(connection).clone())
     }
 
-    /// Gives a connection back after a call. If the server went away, the next call connects anew.
-    async fn finish<T>(&self, connection: Arc<OpenSession>, reply: Result<T>) -> Result<T> {
+    /// Sends a request. If the server goes away, the next request connects anew.
+    async fn request<T: DeserializeOwned>(
+        &self,
+        send: impl AsyncFnOnce(&Client) -> Result<Value>,
+    ) -> Result<T> {
+        let connection = self.connect().await?;
+        let reply = send(&connection.session.client).await;
         if matches!(&reply, Err(error) if error.code() == Code::ServerStopping) {
             let mut current = self.connection.lock().await;
-            if let Some(ended) = current.take_if(|current| Arc::ptr_eq(current, &connection)) {
-                drop(ended);
-            }
+            drop(current.take_if(|current| Arc::ptr_eq(current, &connection)));
         }
         connection.release().await;
-        reply
+        parse_reply(reply?)
     }
 }
 
@@ -224,13 +227,6 @@ impl Drop for Watch {
     }
 }
 
-/// Reads the reply of a server, which may be newer: fields that this version does not know are ignored.
-fn parse_reply<T: DeserializeOwned>(reply: Value) -> Result<T> {
-    serde_json::from_value(reply).map_err(|error| {
-        Error::internal("the reply of the server cannot be read").with_source(error)
-    })
-}
-
 /// The address of a resource of an execution.
 pub(crate) fn execution_uri(resource: &str, id: &str) -> String {
     let id = midex_domain::uri::encode_segment(id);
@@ -239,11 +235,3 @@ pub(crate) fn execution_uri(resource: &str, id: &str) -> String {
 
 /// The address of the list of executions, which changes when any execution does.
 pub(crate) const EXECUTIONS_URI: &str = "midex://workflow/executions";
-
-/// Arguments of a call, without those that are null.
-pub(crate) fn without_nulls(mut arguments: Value) -> Value {
-    if let Value::Object(arguments) = &mut arguments {
-        arguments.retain(|_, value| !value.is_null());
-    }
-    arguments
-}

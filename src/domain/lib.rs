@@ -16,6 +16,7 @@ pub mod execution;
 pub mod expression;
 pub mod failure;
 pub mod finding;
+pub mod format;
 pub mod grammar;
 pub mod id;
 pub mod inherit;

@@ -11,6 +11,7 @@ use rmcp::{
     },
     service::{ClientInitializeError, NotificationContext, RunningService, ServiceError},
 };
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -200,6 +201,21 @@ impl Client {
         }
         Err(Error::internal(format!("the server ended with {status}")))
     }
+}
+
+/// The arguments of a call without null values.
+pub fn remove_nulls(mut arguments: Value) -> Value {
+    if let Value::Object(arguments) = &mut arguments {
+        arguments.retain(|_, value| !value.is_null());
+    }
+    arguments
+}
+
+/// Reads the reply of a server, which may be newer: fields that this version does not know are ignored.
+pub fn parse_reply<T: DeserializeOwned>(reply: Value) -> Result<T> {
+    T::deserialize(reply).map_err(|error| {
+        Error::internal("the reply of the server cannot be read").with_source(error)
+    })
 }
 
 /// The error for a failed request. Uses the server's error payload if there is one.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     html::{block_of, line, workflow_link},
-    page::{Fragment, Page},
+    page::{Fragment, PageContent},
     viewer::Viewer,
 };
 use midex_domain::{error::Result, limits, uri::encode_segment};
@@ -31,7 +31,7 @@ async fn fetch_workflows_by_agent(viewer: &Viewer) -> Result<BTreeMap<String, Ve
     Ok(agents)
 }
 
-pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
+pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
     let agents = fetch_workflows_by_agent(viewer).await?;
     let list = html! {
         h1 { "Agents" }
@@ -42,14 +42,14 @@ pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
             }
         }
     };
-    Ok(Page {
+    Ok(PageContent {
         title: "Agents".into(),
         fragments: vec![Fragment::new("agents", &list)],
         topics: vec![WORKFLOWS_URI.into()],
     })
 }
 
-pub(super) async fn render_agent(viewer: &Viewer, name: &str) -> Result<Page> {
+pub(super) async fn render_agent(viewer: &Viewer, name: &str) -> Result<PageContent> {
     let uri = format!("midex://workflow/agent/{}", encode_segment(name));
     let agent: Value = viewer.source.read(&uri).await?;
     let workflows = fetch_workflows_by_agent(viewer).await?.remove(name).unwrap_or_default();
@@ -62,7 +62,7 @@ pub(super) async fn render_agent(viewer: &Viewer, name: &str) -> Result<Page> {
         p { "Acts in " @for workflow in &workflows { (workflow_link(workflow)) " " } @if workflows.is_empty() { "no workflow" } }
         @if let Some(persona) = agent["content"].as_str() { (block_of(persona, limits::DASHBOARD_VALUES_CHARS_MAX)) }
     };
-    Ok(Page {
+    Ok(PageContent {
         title: name.to_owned(),
         fragments: vec![Fragment::new("agent", &content)],
         topics: vec![uri],

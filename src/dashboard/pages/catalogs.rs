@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use crate::{
     html::{line, state},
-    page::{Fragment, Page},
+    page::{Fragment, PageContent},
     viewer::Viewer,
 };
 use midex_domain::error::Result;
 
-pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
+pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
     let reply: Value = viewer.source.query("catalog.list", json!({})).await?;
     let catalogs = reply["catalogs"].as_array().cloned().unwrap_or_default();
     let text = |catalog: &Value, name: &str| catalog[name].as_str().unwrap_or_default().to_owned();
@@ -28,7 +28,7 @@ pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
             }
         }
     };
-    Ok(Page {
+    Ok(PageContent {
         title: "Catalogs".into(),
         fragments: vec![Fragment::new("catalogs", &list)],
         topics: Vec::new(),

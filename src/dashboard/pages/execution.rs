@@ -1,4 +1,4 @@
-//! The page of an execution: why it waits, its graph, its timeline, its steps, and what it began with and came to.
+//! The page of an execution: its state and waits, graph, timeline, steps, inputs, result, artifacts and events.
 
 use maud::{Markup, PreEscaped, html};
 use serde_json::json;
@@ -10,26 +10,28 @@ use super::{
 };
 use crate::{
     html::{
-        block_of, bytes, duration, execution_link, execution_path, facts, line, state, time, value,
-        workflow_link,
+        block_of, duration, execution_link, execution_path, facts, labels, line, state, step_path,
+        time, value, workflow_link,
     },
-    page::{Fragment, Page},
-    source::{execution_uri, without_nulls},
+    page::{Fragment, PageContent},
+    source::execution_uri,
     viewer::Viewer,
 };
 use midex_domain::{
     error::Result,
+    format::format_bytes,
     limits,
     uri::encode_segment,
     view::{
         ArtifactContent, ArtifactView, CurrentStep, ExecutionView, GraphNode, GraphView,
-        StatusView, TelemetryEvent,
+        TelemetryEvent,
     },
 };
+use midex_mcp::client::remove_nulls;
 
-pub(super) async fn render(viewer: &Viewer, id: &str, query: &PageQuery) -> Result<Page> {
+pub(super) async fn render(viewer: &Viewer, id: &str, query: &PageQuery) -> Result<PageContent> {
     let at = query.get("at");
-    let arguments = without_nulls(json!({ "execution_id": id, "at": at }));
+    let arguments = remove_nulls(json!({ "execution_id": id, "at": at }));
     let view: ExecutionView = viewer.source.query("execution.show", arguments).await?;
     let status = &view.status;
     let back = execution_path(&status.execution_id);
@@ -62,7 +64,7 @@ pub(super) async fn render(viewer: &Viewer, id: &str, query: &PageQuery) -> Resu
         fragments.push(Fragment::new("events", &event_list(&events)));
     }
     let topics = if is_past { Vec::new() } else { vec![execution_uri("workflow_status", id)] };
-    Ok(Page { title: id.to_owned(), fragments, topics })
+    Ok(PageContent { title: id.to_owned(), fragments, topics })
 }
 
 fn head(viewer: &Viewer, view: &ExecutionView, at: Option<&str>) -> Markup {
@@ -88,7 +90,7 @@ fn head(viewer: &Viewer, view: &ExecutionView, at: Option<&str>) -> Markup {
             ("Ending", status.ending.as_deref().map(line)),
             ("Reason", status.reason.as_deref().map(line)),
             ("Project", status.project.as_deref().map(line)),
-            ("Labels", (!status.labels.is_empty()).then(|| labels(status))),
+            ("Labels", (!status.labels.is_empty()).then(|| labels(&status.labels))),
             ("Child of", status.parent.as_deref().map(execution_link)),
             ("Fork of", status.forked_from.as_ref().map(|origin| html! { (execution_link(&origin.execution_id)) ", as it was at revision " (origin.revision) })),
             ("Forks", (!status.forks.is_empty()).then(|| links(&status.forks))),
@@ -108,15 +110,11 @@ fn head(viewer: &Viewer, view: &ExecutionView, at: Option<&str>) -> Markup {
     }
 }
 
-fn labels(status: &StatusView) -> Markup {
-    html! { @for (name, value) in &status.labels { span.label { (line(&format!("{name}={value}"))) } " " } }
-}
-
 fn links(ids: &[String]) -> Markup {
     html! { @for id in ids { (execution_link(id)) " " } }
 }
 
-/// The open steps that a model or a person works on, with what they are asked.
+/// The open steps of agents and of the user, with their instructions.
 fn people_steps(viewer: &Viewer, current: &CurrentStep, back: &str) -> Markup {
     html! {
         @for step in current.open_steps() {
@@ -136,12 +134,12 @@ fn people_steps(viewer: &Viewer, current: &CurrentStep, back: &str) -> Markup {
 fn draw_graph(graph: &GraphView, id: &str) -> Markup {
     let link = |node: &GraphNode| {
         let is_entered = node.standing.as_ref().is_some_and(|standing| standing.visits > 0);
-        is_entered.then(|| format!("{}/visits/{}", execution_path(id), encode_segment(&node.id)))
+        is_entered.then(|| step_path(id, &node.id))
     };
     graph_figure(graph, &link)
 }
 
-/// A graph; a large one is not drawn before it is asked for.
+/// A graph. One that is too large for a page is not drawn.
 pub(super) fn graph_figure(
     graph: &GraphView,
     link: &dyn Fn(&GraphNode) -> Option<String>,
@@ -186,7 +184,7 @@ fn artifact_list(id: &str, artifacts: &[ArtifactView]) -> Markup {
                 @for artifact in artifacts {
                     li {
                         a href={ (execution_path(id)) "/artifacts/" (artifact.id) } { (line(&artifact.name)) } " "
-                        span.note { (line(&artifact.artifact_type)) ", " (bytes(artifact.size_bytes)) ", of " (line(&artifact.step_name)) }
+                        span.note { (line(&artifact.artifact_type)) ", " (format_bytes(artifact.size_bytes)) ", of " (line(&artifact.step_name)) }
                     }
                 }
             }
@@ -214,7 +212,11 @@ fn event_list(events: &[TelemetryEvent]) -> Markup {
 }
 
 /// The page of an artifact: its content, as text.
-pub(super) async fn render_artifact(viewer: &Viewer, id: &str, number: &str) -> Result<Page> {
+pub(super) async fn render_artifact(
+    viewer: &Viewer,
+    id: &str,
+    number: &str,
+) -> Result<PageContent> {
     let address = format!("{}/{}", execution_uri("artifact", id), encode_segment(number));
     let uri = format!("{address}?limit={}", limits::ARTIFACT_SHOWN_BYTES_MAX);
     let content: ArtifactContent = viewer.source.read(&uri).await?;
@@ -225,7 +227,7 @@ pub(super) async fn render_artifact(viewer: &Viewer, id: &str, number: &str) -> 
         (facts(vec![
             ("Step", Some(line(&artifact.step_name))),
             ("Type", Some(line(&artifact.content_type))),
-            ("Size", Some(html! { (bytes(artifact.size_bytes)) })),
+            ("Size", Some(html! { (format_bytes(artifact.size_bytes)) })),
             ("SHA-256", artifact.sha256.as_deref().map(|digest| html! { code { (line(digest)) } })),
         ]))
         @match &content.content {
@@ -234,7 +236,7 @@ pub(super) async fn render_artifact(viewer: &Viewer, id: &str, number: &str) -> 
         }
         @if content.next_offset.is_some() { p.note { "This is its beginning." } }
     };
-    Ok(Page {
+    Ok(PageContent {
         title: artifact.name.clone(),
         fragments: vec![Fragment::new("artifact", &html)],
         topics: Vec::new(),

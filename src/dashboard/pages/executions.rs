@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::{PageQuery, forms};
 use crate::{
-    html::{execution_link, line, state, time, workflow_link},
-    page::{Fragment, Page},
-    source::{EXECUTIONS_URI, without_nulls},
+    html::{execution_link, labels, line, state, time, workflow_link},
+    page::{Fragment, PageContent},
+    source::EXECUTIONS_URI,
     viewer::Viewer,
 };
 use midex_domain::{
@@ -18,17 +18,18 @@ use midex_domain::{
     limits, uri,
     view::{ExecutionPage, ExecutionRow},
 };
+use midex_mcp::client::remove_nulls;
 
 /// The filters, by the names that they have in the address.
 const FILTERS: &[&str] = &["state", "workflow", "label", "since", "until", "text", "project"];
 
-pub(super) async fn render(viewer: &Viewer, query: &PageQuery) -> Result<Page> {
+pub(super) async fn render(viewer: &Viewer, query: &PageQuery) -> Result<PageContent> {
     let page: ExecutionPage = viewer.source.query("execution.list", arguments(query)?).await?;
     let fragments = vec![
         Fragment::new("filters", &filter_form(query)),
         Fragment::new("list", &list(viewer, query, &page)),
     ];
-    Ok(Page { title: "Executions".into(), fragments, topics: vec![EXECUTIONS_URI.into()] })
+    Ok(PageContent { title: "Executions".into(), fragments, topics: vec![EXECUTIONS_URI.into()] })
 }
 
 /// The arguments of the list, as the address has the filters.
@@ -44,7 +45,7 @@ fn arguments(query: &PageQuery) -> Result<Value> {
         };
         labels.insert(name.to_owned(), json!(value));
     }
-    Ok(without_nulls(json!({
+    Ok(remove_nulls(json!({
         "state": query.get("state"),
         "workflow_name": query.get("workflow"),
         "labels": if labels.is_empty() { Value::Null } else { Value::Object(labels) },
@@ -146,7 +147,7 @@ fn table_row(viewer: &Viewer, row: &ExecutionRow) -> Markup {
             td { (state(&row.state)) @if row.imported { " " span.note { "imported" } } }
             td {
                 (execution_link(&row.execution_id))
-                @for (name, value) in &row.labels { " " span.label { (line(&format!("{name}={value}"))) } }
+                " " (labels(&row.labels))
                 @if let Some(parent) = &row.parent { " " span.note { "child of " (execution_link(parent)) } }
             }
             td { (workflow_link(&row.workflow_name)) }

@@ -55,7 +55,7 @@ pub(super) fn execution_actions(
                 (button_form(viewer, ("fork", "Go on in a fork"), id, Some("Fork it? The fork goes on, and does what the list above says."), back))
             } @else if !is_final {
                 @if status.state == "paused" {
-                    @if needs_resume(status) { (button_form(viewer, ("resume", "Resume"), id, None, back)) }
+                    @if status.needs_resume() { (button_form(viewer, ("resume", "Resume"), id, None, back)) }
                 } @else {
                     (button_form(viewer, ("pause", "Pause"), id, None, back))
                 }
@@ -67,11 +67,6 @@ pub(super) fn execution_actions(
             }
         }
     }
-}
-
-/// Whether the execution itself waits to be resumed.
-pub(super) fn needs_resume(status: &StatusView) -> bool {
-    status.pause_reasons.iter().any(|reason| reason.is_lifted_by_resume())
 }
 
 fn step_options(steps: &[String], first: &str) -> Markup {

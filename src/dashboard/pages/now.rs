@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     html::{execution_link, state, time, workflow_link},
-    page::{Fragment, Page},
+    page::{Fragment, PageContent},
     source::{EXECUTIONS_URI, execution_uri},
     viewer::Viewer,
 };
@@ -30,7 +30,7 @@ struct Section {
     more: Option<&'static str>,
 }
 
-pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
+pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
     let stalled_for = format!("{}s", limits::DASHBOARD_STALLED_AFTER.as_secs());
     let paused = fetch_section(
         viewer,
@@ -80,7 +80,7 @@ pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
         fragments.push(Fragment::new(section.id, &section.render(viewer)));
     }
     fragments.push(Fragment::new("recent", &recent_list(&recent.executions)));
-    Ok(Page { title: "Now".into(), fragments, topics: vec![EXECUTIONS_URI.into()] })
+    Ok(PageContent { title: "Now".into(), fragments, topics: vec![EXECUTIONS_URI.into()] })
 }
 
 /// Fetches the executions of a section, in all projects. One that ends or is deleted meanwhile is left out.

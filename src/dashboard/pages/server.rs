@@ -1,16 +1,16 @@
-//! The server: its store, its clients, and the limits that are near.
+//! The store of the server: its executions by workflow, and its size.
 
 use maud::html;
 use serde_json::{Value, json};
 
 use crate::{
-    html::{bytes, duration, execution_link, facts, line, workflow_link},
-    page::{Fragment, Page},
+    html::{duration, execution_link, facts, line, workflow_link},
+    page::{Fragment, PageContent},
     viewer::Viewer,
 };
-use midex_domain::{error::Result, limits};
+use midex_domain::{error::Result, format::format_bytes, limits};
 
-pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
+pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
     let stats: Value = viewer.source.query("store.stats", json!({})).await?;
     let number = |name: &str| stats[name].as_u64().unwrap_or_default();
     let file_bytes = number("file_bytes");
@@ -19,9 +19,9 @@ pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
         h1 { "Server" }
         (facts(vec![
             ("Executions", Some(html! { (number("executions")) })),
-            ("Data file", Some(html! { (bytes(file_bytes)) ", " (share) " % of the size from which midex warns" })),
-            ("Journal file", Some(html! { (bytes(number("log_bytes"))) })),
-            ("Grows in a day by", Some(html! { (bytes(number("growth_bytes_a_day"))) })),
+            ("Data file", Some(html! { (format_bytes(file_bytes)) ", " (share) " % of the size from which midex warns" })),
+            ("Journal file", Some(html! { (format_bytes(number("log_bytes"))) })),
+            ("Grows in a day by", Some(html! { (format_bytes(number("growth_bytes_a_day"))) })),
         ]))
         @if file_bytes >= limits::FILE_BYTES_WARNED { p.problem { "The data file is large: " code { "midex prune" } " and " code { "midex compact" } " make it smaller." } }
         @for long in stats["long_executions"].as_array().into_iter().flatten() {
@@ -55,7 +55,7 @@ pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
                 thead { tr { th { "Table" } th { "Entries" } th { "Size" } } }
                 tbody {
                     @for table in stats["tables"].as_array().into_iter().flatten() {
-                        tr { td { (line(table["name"].as_str().unwrap_or_default())) } td { (table["entries"]) } td { (bytes(table["bytes"].as_u64().unwrap_or_default())) } }
+                        tr { td { (line(table["name"].as_str().unwrap_or_default())) } td { (table["entries"]) } td { (format_bytes(table["bytes"].as_u64().unwrap_or_default())) } }
                     }
                 }
             }
@@ -67,5 +67,5 @@ pub(super) async fn render(viewer: &Viewer) -> Result<Page> {
         Fragment::new("tables", &tables),
     ];
     // The figures of a large store take time to count, so the page is not followed.
-    Ok(Page { title: "Server".into(), fragments, topics: Vec::new() })
+    Ok(PageContent { title: "Server".into(), fragments, topics: Vec::new() })
 }

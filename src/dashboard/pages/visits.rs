@@ -4,15 +4,14 @@ use maud::{Markup, html};
 
 use super::PageQuery;
 use crate::{
-    html::{
-        block, duration, execution_link, execution_path, facts, line, state, time, value, value_of,
-    },
-    page::{Fragment, Page},
+    html::{block, duration, execution_link, facts, line, state, step_path, time, value, value_of},
+    page::{Fragment, PageContent},
     source::execution_uri,
     viewer::Viewer,
 };
 use midex_domain::{
     error::Result,
+    format::format_bytes,
     limits,
     uri::encode_segment,
     view::{FailureView, HistoryRow},
@@ -59,10 +58,10 @@ fn visit(id: &str, row: &HistoryRow, chars_max: usize) -> Markup {
                 }
             }
             @if let Some(output) = &row.output { (value_of(output, chars_max)) }
-            @if let Some(bytes) = row.output_bytes { p.note { "The output has " (crate::html::bytes(bytes)) "." } }
+            @if let Some(bytes) = row.output_bytes { p.note { "The output has " (format_bytes(bytes)) "." } }
             @if let Some(metadata) = &row.metadata { details { summary { "More" } (value_of(metadata, chars_max)) } }
             @if has_details || row.visit > 1 {
-                p { a href={ (execution_path(id)) "/visits/" (encode_segment(&row.step_name)) } { "All of step " (line(&row.step_name)) } }
+                p { a href=(step_path(id, &row.step_name)) { "All of step " (line(&row.step_name)) } }
             }
         }
     }
@@ -85,7 +84,7 @@ pub(super) async fn render_step(
     id: &str,
     step: &str,
     query: &PageQuery,
-) -> Result<Page> {
+) -> Result<PageContent> {
     let uri = format!("{}/{}", execution_uri("step_history", id), encode_segment(step));
     let rows: Vec<HistoryRow> = viewer.source.read(&uri).await?;
     let skipped = query.get("after").and_then(|after| after.parse().ok()).unwrap_or(0_usize);
@@ -113,7 +112,7 @@ pub(super) async fn render_step(
             p { a href={ "?after=" (skipped + limits::DASHBOARD_ROWS_MAX) } { "Next visits" } }
         }
     };
-    Ok(Page {
+    Ok(PageContent {
         title: format!("{step} of {id}"),
         fragments: vec![Fragment::new("visits", &content)],
         topics: vec![execution_uri("workflow_status", id)],

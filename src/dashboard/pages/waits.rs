@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::forms::{needs_resume, wait_form};
+use super::forms::wait_form;
 use crate::{
     html::{block, execution_link, joined_lines, line, time_left},
     viewer::Viewer,
@@ -24,7 +24,7 @@ pub(super) fn reason_sentence(status: &StatusView, now: Timestamp) -> Markup {
         } @else if status.completed_at.is_some() {
             @if status.state == "completed" { "It is done." } @else { "It ended as " (line(&status.state)) "." }
             @if let Some(reason) = &status.reason { " " (joined_lines(reason)) }
-        } @else if needs_resume(status) {
+        } @else if status.needs_resume() {
             "It is paused"
             @if let Some(reason) = &status.reason { ": " (joined_lines(reason)) }
             ". It goes on when somebody resumes it."
@@ -90,7 +90,7 @@ pub(super) fn wait_list(viewer: &Viewer, status: &StatusView, back: &str) -> Mar
         @for wait in &status.waits {
             article.wait data-key={ (wait.step_name) "-" (wait.visit) "-" (wait.item.unwrap_or_default()) } {
                 // The only wait is the reason that stands above already.
-                @if status.waits.len() > 1 || needs_resume(status) { p { (wait_sentence(wait, now)) } }
+                @if status.waits.len() > 1 || status.needs_resume() { p { (wait_sentence(wait, now)) } }
                 @if let Some(child) = &wait.execution_id { p { "In " (execution_link(child)) } }
                 @if let Some(gate) = &wait.gate {
                     (block(&gate.ask))

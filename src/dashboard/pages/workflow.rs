@@ -8,7 +8,7 @@ use super::{execution::graph_figure, forms};
 use crate::{
     act::{INPUT_PREFIX, TEXT_KIND},
     html::{duration, execution_link, facts, line, state, time, value},
-    page::{Fragment, Page},
+    page::{Fragment, PageContent},
     source::EXECUTIONS_URI,
     viewer::Viewer,
 };
@@ -26,7 +26,7 @@ struct WorkflowInputs {
     inputs: Vec<Value>,
 }
 
-pub(super) async fn render(viewer: &Viewer, name: &str) -> Result<Page> {
+pub(super) async fn render(viewer: &Viewer, name: &str) -> Result<PageContent> {
     let uri = format!("midex://workflow/workflow_details/{}", encode_segment(name));
     let details = match viewer.source.read::<Value>(&uri).await {
         // An execution of another project keeps a definition whose file this project may not have.
@@ -63,7 +63,7 @@ pub(super) async fn render(viewer: &Viewer, name: &str) -> Result<Page> {
             },
         ),
     ];
-    Ok(Page { title: name.to_owned(), fragments, topics: vec![uri, EXECUTIONS_URI.into()] })
+    Ok(PageContent { title: name.to_owned(), fragments, topics: vec![uri, EXECUTIONS_URI.into()] })
 }
 
 fn head(name: &str, details: &Value, runs: &[ExecutionRow]) -> Markup {

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::PageQuery;
 use crate::{
     html::{line, workflow_link},
-    page::{Fragment, Page},
-    source::without_nulls,
+    page::{Fragment, PageContent},
     viewer::Viewer,
 };
 use midex_domain::{error::Result, limits, uri};
+use midex_mcp::client::remove_nulls;
 
 #[derive(Deserialize)]
 struct WorkflowPage {
@@ -20,11 +20,11 @@ struct WorkflowPage {
     next_cursor: Option<String>,
 }
 
-pub(super) async fn render(viewer: &Viewer, query: &PageQuery) -> Result<Page> {
+pub(super) async fn render(viewer: &Viewer, query: &PageQuery) -> Result<PageContent> {
     let arguments = json!({
         "query": query.get("text"), "cursor": query.get("cursor"), "limit": limits::DASHBOARD_ROWS_MAX
     });
-    let page: WorkflowPage = viewer.source.query("workflow.list", without_nulls(arguments)).await?;
+    let page: WorkflowPage = viewer.source.query("workflow.list", remove_nulls(arguments)).await?;
     let fragments = vec![
         Fragment::new(
             "filters",
@@ -39,7 +39,7 @@ pub(super) async fn render(viewer: &Viewer, query: &PageQuery) -> Result<Page> {
         Fragment::new("list", &list(&page, query)),
     ];
     let topics = vec!["midex://workflow/available_workflows".to_owned()];
-    Ok(Page { title: "Workflows".into(), fragments, topics })
+    Ok(PageContent { title: "Workflows".into(), fragments, topics })
 }
 
 fn list(page: &WorkflowPage, query: &PageQuery) -> Markup {

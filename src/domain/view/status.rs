@@ -403,6 +403,13 @@ pub struct StatusView {
     pub artifacts: u32,
 }
 
+impl StatusView {
+    /// Whether the execution as a whole waits to be resumed, in addition to any waits of its steps.
+    pub fn needs_resume(&self) -> bool {
+        self.pause_reasons.iter().copied().any(PauseReason::is_lifted_by_resume)
+    }
+}
+
 /// An execution that a step waits for, or did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChildView {
