@@ -1,6 +1,6 @@
 //! `docs/commands.md` is the command line, written out.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, fs, path::Path};
 
 use clap::{Arg, Command};
 use midex_cli::command_line;
@@ -127,4 +127,36 @@ fn page() -> String {
 #[test]
 fn the_page_of_commands_is_that_of_the_command_line() {
     super::hold("docs/commands.md", &page());
+}
+
+/// A page of the dashboard that tells of a command tells of one that is there, with flags that it has.
+#[test]
+fn the_pages_of_the_dashboard_name_commands_that_are_there() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dashboard");
+    let mut named = 0;
+    for below in ["", "pages"] {
+        for entry in fs::read_dir(directory.join(below)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            for command in text.split("code { \"midex ").skip(1) {
+                let words = command.split_once('"').unwrap().0;
+                let line = command_line();
+                let mut subcommand = &line;
+                for word in words.split(' ') {
+                    let place = format!("{}: midex {words}", path.display());
+                    if let Some(flag) = word.strip_prefix("--") {
+                        let mut arguments = subcommand.get_arguments();
+                        assert!(arguments.any(|arg| arg.get_long() == Some(flag)), "{place}");
+                    } else {
+                        subcommand = subcommand.find_subcommand(word).expect(&place);
+                    }
+                }
+                named += 1;
+            }
+        }
+    }
+    assert!(named >= 5, "{named} commands");
 }

@@ -16,12 +16,12 @@ pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
     let text = |catalog: &Value, name: &str| catalog[name].as_str().unwrap_or_default().to_owned();
     let list = html! {
         h1 { "Catalogs" }
-        @if catalogs.is_empty() { p.note { "No catalog was imported. " code { "midex catalog import" } " imports an OpenAPI document." } }
+        @if catalogs.is_empty() { p.note { "No catalog was imported. " code { "midex catalog add" } " imports an OpenAPI document." } }
         @for catalog in &catalogs {
             article.card {
                 h2 { (line(&text(catalog, "title"))) " " (state(if catalog["enabled"] == false { "paused" } else { "completed" })) }
                 p.note { code { (line(&text(catalog, "catalog_id"))) } " " (line(&text(catalog, "base_url"))) }
-                @if let Some(count) = catalog["command_count"].as_u64() { p { (count) " commands" } }
+                @if let Some(count) = catalog["operations"].as_u64() { p { (count) " commands" } }
                 @for finding in catalog["findings"].as_array().into_iter().flatten() {
                     p.problem { (line(finding["message"].as_str().unwrap_or(&finding.to_string()))) }
                 }

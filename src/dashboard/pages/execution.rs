@@ -232,7 +232,7 @@ pub(super) async fn render_artifact(
         ]))
         @match &content.content {
             Some(text) => (block_of(text, limits::DASHBOARD_VALUES_CHARS_MAX)),
-            None => p.note { "It is not text. " code { "midex show --artifact" } " writes it into a file." },
+            None => p.note { "It is not text. " code { "midex export" } " writes it into a bundle, with its execution." },
         }
         @if content.next_offset.is_some() { p.note { "This is its beginning." } }
     };
