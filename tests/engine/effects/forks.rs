@@ -206,6 +206,24 @@ async fn what_cannot_be_done_again_is_refused_with_what_can() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_step_that_was_cancelled_at_the_end_is_not_done_again() {
+    let lines = "steps:
+  - { id: watch, guidance: Watch., result: {} }
+  - { id: work, guidance: Work., result: {}, depends_on: [], cancel: [watch] }
+";
+    let play = Play::begin(lines, json!({})).await;
+    let open = play.engine.current_now("e").await.open_steps();
+    let token = &open.iter().find(|step| step.step_name == "work").unwrap().continuation_token;
+    play.engine.finish(token, "done").await;
+    assert_eq!(play.engine.status_now("e").await.state, "completed");
+    let refused = not_forked(&play.engine, ForkRequest::new(named("e"))).await;
+    assert_has(refused.message(), &["is completed: name the step to do again"]);
+    let (_, reply) = forked(&play.engine, fork_request("e", "work")).await;
+    play.engine.finish(&reply.new_token.unwrap(), "done").await;
+    assert_eq!(play.engine.status_now(&reply.execution_id).await.state, "completed");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_same_fork_under_the_same_id_is_made_once() {
     let mut play = failed_at_five().await;
     let request = || ForkRequest { new_execution_id: Some(named("f")), ..fork_request("e", "s5") };

@@ -302,7 +302,12 @@ impl<'a> DividedRows<'a> {
         };
         let events = &rows[at].events;
         let begins = events.iter().position(begins_end).unwrap_or_default();
-        let voided = events[..begins].iter().rev().take_while(|event| prepares_end(event)).count();
+        // An execution completes only when nothing is open: what is voided before that was cancelled by a step.
+        let voided = if begins_completion(&events[begins]) {
+            0
+        } else {
+            events[..begins].iter().rev().take_while(|event| prepares_end(event)).count()
+        };
         let (first, rest) = events.split_at(begins - voided);
         let part = |events: &[Event]| Row { events: events.to_vec(), ..rows[at].clone() };
         Self {
@@ -375,6 +380,15 @@ fn begins_end(event: &Event) -> bool {
     match event {
         Event::FailureBegan { .. } | Event::EndingBegan { .. } | Event::FinalOutput { .. } => true,
         Event::StateChanged { to, .. } => to.is_final(),
+        _ => false,
+    }
+}
+
+/// Whether the end that begins with this event is the completion of the execution.
+fn begins_completion(event: &Event) -> bool {
+    match event {
+        Event::FinalOutput { .. } => true,
+        Event::EndingBegan { to } | Event::StateChanged { to, .. } => *to == State::Completed,
         _ => false,
     }
 }
