@@ -426,7 +426,7 @@ impl<'a> TransitionBuilder<'a> {
         self.push_event(Event::StepsReset { steps });
         self.queue.retain(|position| !reset_positions.contains(position));
         self.targets.retain(|position| !reset_positions.contains(position));
-        self.queue_joins(&reset_positions);
+        self.queue_decided_steps(target, &reset_positions);
         // The jumping step is outside of the loop, so the dependents that only it led to are skipped as in a forward
         // jump.
         if !reset_positions.contains(&from) {
@@ -437,11 +437,15 @@ impl<'a> TransitionBuilder<'a> {
         self.targets.push_back(target);
     }
 
-    /// Queues the joins among steps that were reset: dependencies that were not reset may satisfy them already.
-    pub(super) fn queue_joins(&mut self, reset: &BTreeSet<usize>) {
+    /// Queues those of the steps that were reset that may be decided already by steps that were not: joins, and steps
+    /// that a branch kept out. `target` is entered in any case.
+    pub(super) fn queue_decided_steps(&mut self, target: usize, reset: &BTreeSet<usize>) {
         let steps = &self.context.definition.workflow.steps;
-        let joins = reset.iter().filter(|at| steps[**at].join != JoinRule::All);
-        self.queue.extend(joins);
+        let is_kept_out = |at: usize| matches!(self.arm_choice(at), ArmChoice::NotTaken);
+        let may_be_decided =
+            |at: &&usize| steps[**at].join != JoinRule::All || **at != target && is_kept_out(**at);
+        let decided: Vec<_> = reset.iter().filter(may_be_decided).copied().collect();
+        self.queue.extend(decided);
     }
 
     /// Ends the execution if nothing is open, or updates the pauses that depend on which steps are open. Returns true

@@ -94,7 +94,7 @@ impl Execution {
         }
         builder.lift_all_pauses()?;
         if !compensates {
-            builder.queue_joins(&reset_positions);
+            builder.queue_decided_steps(target, &reset_positions);
             builder.targets.push_back(target);
         }
         builder.apply_deferred_outcomes()?;
@@ -242,7 +242,7 @@ impl TransitionBuilder<'_> {
             return Ok(true);
         }
         self.push_event(Event::RewindCompensated);
-        self.queue_joins(&self.context.definition.graph().descendants(target));
+        self.queue_decided_steps(target, &self.context.definition.graph().descendants(target));
         self.targets.push_back(target);
         Ok(true)
     }
