@@ -440,6 +440,8 @@ pub const CLIENT_UNSENT_BYTES_MAX: usize = 128 << 20;
 pub const SUBSCRIPTION_ADDRESSES_MAX: usize = 1000;
 /// Total size of the addresses of one client's subscriptions.
 pub const SUBSCRIPTION_BYTES_MAX: usize = 256 << 10;
+/// Shortest time from the notifications of one client to its next ones: what changes meanwhile is reported together.
+pub const NOTICES_EVERY: Duration = Duration::from_millis(20);
 /// Concurrent `subscriptions/listen` calls of one stdio client, and its watched tasks (protocol version 2025-11-25).
 pub const LISTENS_MAX: usize = 64;
 /// Concurrent `subscriptions/listen` calls of all stateless HTTP clients.

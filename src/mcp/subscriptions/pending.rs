@@ -121,6 +121,8 @@ pub(super) struct NoticeReceiver {
     changed_lists: WatchedLists,
     /// The digest of the workflows with exposed tools, as last seen.
     tools_digest: u64,
+    /// True if notifications were taken since the last pause.
+    has_taken: bool,
 }
 
 /// Lists whose changes are reported.
@@ -147,18 +149,24 @@ impl NoticeReceiver {
             feed,
             reported_lists,
             changed_lists: WatchedLists::default(),
+            has_taken: false,
         }
     }
 
-    /// Waits until a notification is pending. Cancel-safe.
+    /// Waits until a notification is pending. If all that were pending have been taken, this pauses first, so that a client
+    /// of executions that move all the time is not notified of every transition. Cancel-safe.
     pub(super) async fn wait_for_notice(&mut self) {
+        if self.has_taken && !self.has_notice() {
+            tokio::time::sleep(limits::NOTICES_EVERY).await;
+        }
+        self.has_taken = false;
         loop {
             // Check definitions first, so that frequent changes of executions cannot starve them.
             if self.version.has_changed().unwrap_or(false) {
                 self.version.mark_unchanged();
                 self.check_definitions();
             }
-            if self.changed_lists.is_any_watched() || self.feed.listener.has_marked_name() {
+            if self.has_notice() {
                 return;
             }
             tokio::select! {
@@ -168,8 +176,13 @@ impl NoticeReceiver {
         }
     }
 
+    fn has_notice(&self) -> bool {
+        self.changed_lists.is_any_watched() || self.feed.listener.has_marked_name()
+    }
+
     /// Takes the next notification. A later change of the same resource is reported again. Lists come first, each once.
     pub(super) fn take_notice(&mut self) -> Option<PendingNotice> {
+        self.has_taken = true;
         if std::mem::take(&mut self.changed_lists.has_resources) {
             return Some(PendingNotice::ResourcesChanged);
         }
