@@ -220,7 +220,11 @@ impl ActionForm {
     async fn retry(&self, viewer: &Viewer) -> Result<Option<String>> {
         let id = self.required("execution_id")?;
         let definition = self.text("with_current_file").map(|_| "current");
-        let (tool, arguments) = match self.json("inputs")? {
+        let inputs = self.json("inputs")?.filter(|inputs| {
+            // The form has the inputs as they are.
+            self.json("inputs_before").is_ok_and(|before| before.as_ref() != Some(inputs))
+        });
+        let (tool, arguments) = match inputs {
             Some(inputs) => (
                 "execution.fork",
                 json!({ "execution_id": id, "from_step": self.required("from_step")?, "inputs": inputs, "definition": definition }),

@@ -1,11 +1,14 @@
 //! The stream of an open page: after a change the page is rendered again, and the fragments that differ are sent.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use futures_util::stream::{self, Stream};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -33,7 +36,8 @@ pub(crate) async fn stream(
     Query(query): Query<StreamQuery>,
     headers: HeaderMap,
 ) -> Response {
-    let Ok(slot) = dashboard.streams.0.clone().try_acquire_owned() else {
+    let streams = dashboard.streams.0;
+    let Ok(slot) = streams.clone().try_acquire_owned() else {
         let message = format!("{} pages are open already", limits::DASHBOARD_STREAMS_MAX);
         return error_response(&dashboard.viewer, &Error::new(Code::ServerBusy, message), "/");
     };
@@ -47,6 +51,7 @@ pub(crate) async fn stream(
         wait: Duration::ZERO,
         is_offline: false,
         stop: dashboard.stop,
+        streams,
         _slot: slot,
     };
     let keep_alive = sse::KeepAlive::new().interval(limits::DASHBOARD_REFRESH_EVERY);
@@ -64,6 +69,7 @@ struct LivePage {
     /// True if the last event reported that the page cannot be rendered.
     is_offline: bool,
     stop: CancellationToken,
+    streams: Arc<Semaphore>,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -114,7 +120,9 @@ impl LivePage {
         }
         let begin = now();
         let page = pages::render(&self.viewer, &self.address).await;
-        let share = begin.elapsed() * limits::DASHBOARD_UPDATE_SHARE;
+        let open_pages = limits::DASHBOARD_STREAMS_MAX - self.streams.available_permits();
+        let open_pages = u32::try_from(open_pages).unwrap_or(u32::MAX);
+        let share = begin.elapsed() * limits::DASHBOARD_UPDATE_SHARE * open_pages;
         self.wait = share.clamp(limits::DASHBOARD_UPDATE_EVERY, limits::DASHBOARD_UPDATE_WAIT_MAX);
         page
     }

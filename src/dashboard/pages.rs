@@ -4,6 +4,7 @@ mod agents;
 mod catalogs;
 mod execution;
 mod executions;
+mod findings;
 mod forms;
 mod now;
 mod server;
@@ -31,6 +32,24 @@ impl PageQuery {
     }
 }
 
+/// Draws the graph of an execution or of a workflow as an SVG file.
+///
+/// # Errors
+/// `RESOURCE_NOT_FOUND` if there is none; the errors of the tools that find it.
+pub(crate) async fn draw_graph(viewer: &Viewer, list: &str, name: &str) -> Result<String> {
+    let graph = match list {
+        "executions" => execution::find_graph(viewer, name).await?,
+        "workflows" => Some(workflow::find_graph(viewer, name).await?),
+        _ => None,
+    };
+    let graph = graph.ok_or_else(|| {
+        Error::new(Code::ResourceNotFound, format!("{name} in {list} has no graph"))
+    })?;
+    // A large graph takes a good part of a second.
+    let drawn = tokio::task::spawn_blocking(move || midex_picture::svg(&graph)).await;
+    drawn.map_err(|error| Error::internal("the graph was not drawn").with_source(error))
+}
+
 /// Renders the page at an address: a path, with a query if there is one.
 ///
 /// # Errors
@@ -51,6 +70,7 @@ pub(crate) async fn render(viewer: &Viewer, address: &str) -> Result<PageContent
         ["executions"] => executions::render(viewer, &query).await,
         ["executions", id] => execution::render(viewer, id, &query).await,
         ["executions", id, "visits", step] => visits::render_step(viewer, id, step, &query).await,
+        ["executions", id, "definition"] => execution::render_definition(viewer, id).await,
         ["executions", id, "artifacts", number] => {
             execution::render_artifact(viewer, id, number).await
         }

@@ -18,7 +18,7 @@ use midex_http::{
     Router,
     access::AccessRules,
     web::{
-        DefaultBodyLimit, HeaderValue, Html, IntoResponse, Next, Query, Redirect, Request,
+        DefaultBodyLimit, HeaderValue, Html, IntoResponse, Next, Path, Query, Redirect, Request,
         Response, State, StatusCode, Uri, from_fn_with_state, get, header, post,
     },
 };
@@ -36,6 +36,7 @@ pub(crate) fn router(dashboard: Dashboard, address: &Address) -> Result<Router> 
         .route("/live", get(live::stream))
         .route("/link", post(add_link))
         .route("/act/{action}", post(act::act))
+        .route("/graph/{list}/{name}", get(show_graph))
         .route("/", get(show_page))
         .route("/{*path}", get(show_page))
         .layer(DefaultBodyLimit::max(limits::DASHBOARD_FORM_BYTES_MAX))
@@ -119,6 +120,21 @@ async fn show_page(State(dashboard): State<Dashboard>, uri: Uri) -> Response {
     let address = uri.path_and_query().map_or("/", |address| address.as_str());
     match pages::render(&dashboard.viewer, address).await {
         Ok(page) => Html(page.render(&dashboard.viewer, uri.path()).into_string()).into_response(),
+        Err(error) => error_response(&dashboard.viewer, &error, "/"),
+    }
+}
+
+/// The picture of a graph. Its styles stand in the file, and it can load and run nothing.
+async fn show_graph(
+    State(dashboard): State<Dashboard>,
+    Path((list, name)): Path<(String, String)>,
+) -> Response {
+    const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
+    match pages::draw_graph(&dashboard.viewer, &list, &name).await {
+        Ok(picture) => {
+            let policy = [(header::CONTENT_SECURITY_POLICY, POLICY)];
+            (content_type("image/svg+xml"), policy, picture).into_response()
+        }
         Err(error) => error_response(&dashboard.viewer, &error, "/"),
     }
 }

@@ -14,6 +14,7 @@ use midex_domain::error::{Code, Result};
 use midex_mcp::{
     Process,
     client::{Client, parse_reply},
+    control::Greeting,
     session::Session,
 };
 
@@ -96,6 +97,15 @@ impl ServerConnection {
             watch.subscribe(uri).await?;
         }
         Ok(watch)
+    }
+
+    /// What the server says of itself and of its clients.
+    ///
+    /// # Errors
+    /// Those of connecting.
+    pub(crate) async fn greet(&self) -> Result<Option<Greeting>> {
+        self.connect().await?.release().await;
+        self.process.greet_owner().await
     }
 
     /// Closes the connection, and the store if this process owns it.

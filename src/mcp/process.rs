@@ -103,6 +103,16 @@ impl Process {
         Err(app::store_busy_error(&self.options.config.data_dir))
     }
 
+    /// What the owner of the directory says of itself and of its clients. `None` if none answers now.
+    ///
+    /// # Errors
+    /// The error with which the owner refused.
+    pub async fn greet_owner(&self) -> Result<Option<Greeting>> {
+        let preamble = Preamble::from_options(&self.options, self.role, self.profile);
+        let owner = control::connect_to_owner(&self.options.config.data_dir, &preamble).await?;
+        Ok(owner.map(|owner| owner.greeting))
+    }
+
     /// Tries once. `None` if the owner is just starting or shutting down.
     ///
     /// # Errors

@@ -274,11 +274,103 @@ fn a_failed_execution_is_retried_from_a_step_with_other_inputs() {
     assert!(now.contains("no space &lt;b&gt;left&lt;/b&gt;"), "{now}");
     assert_eq!(dashboard.act("retry", &[("execution_id", "f")]), "/executions/f~2");
     assert!(!dashboard.page("/").contains("no space"), "a retried failure needs nobody");
-    let fields = [("execution_id", "f"), ("from_step", "a"), ("inputs", "{\"what\": \"new\"}")];
+    // The form has the inputs as they are: unchanged, they make no fork.
+    let page = dashboard.page("/executions/f");
+    assert_eq!(page.matches("&quot;what&quot;: &quot;old&quot;").count(), 3, "{page}");
+    let same = "{\n  \"what\": \"old\"\n}";
+    let fields = [("execution_id", "f"), ("inputs_before", same), ("inputs", same)];
+    assert_eq!(dashboard.act("retry", &fields), "/executions/f~2");
+    let changed = "{\"what\": \"new\"}";
+    let fields =
+        [("execution_id", "f"), ("from_step", "a"), ("inputs_before", same), ("inputs", changed)];
     let path = dashboard.act("retry", &fields);
     assert!(dashboard.page(&path).contains("Fork of"), "{path}");
     let id = path.strip_prefix("/executions/").unwrap();
     assert_eq!(server.current(id)["inputs"], json!({ "what": "new" }));
+}
+
+#[test]
+fn the_definition_stays_as_it_was_at_the_start() {
+    let project = gated();
+    let (mut server, dashboard) = serve(&project);
+    begin_gated(&mut server, "g", "it");
+    project.write("workflows/gated.yaml", &GATED.replace("Publish", "Print"));
+    let page = eventually("the page knows of the new file", || {
+        let page = dashboard.page("/executions/g");
+        page.contains("The file has changed since the start").then_some(page)
+    });
+    assert!(page.contains("href=\"/executions/g/definition\""), "{page}");
+    let page = dashboard.page("/executions/g/definition");
+    assert!(page.contains("Publish ${{ inputs.what }}?") && !page.contains("Print"), "{page}");
+}
+
+#[test]
+fn findings_are_shown_with_their_place() {
+    let project = gated();
+    let (_server, dashboard) = serve(&project);
+    project.write("workflows/bad.yaml", &GATED.replace("gated", "bad").replace("[a]", "[aa]"));
+    let page = eventually("the file is known", || {
+        let page = dashboard.page("/workflows/bad");
+        page.contains("class=\"problem\"").then_some(page)
+    });
+    let line =
+        "6 |   - { id: ask, gate: { ask: 'Publish ${{ inputs.what }}?' }, depends_on: [aa] }";
+    let caret = format!("  | {}^", " ".repeat(line.find("aa]").unwrap() - 4));
+    assert!(page.contains(&format!("{line}\n{caret}")), "{page}");
+}
+
+#[test]
+fn a_large_graph_is_a_picture_of_its_own() {
+    let steps: Vec<_> =
+        (0..300).map(|at| format!("  - {{ id: s{at}, guidance: Do it }}\n")).collect();
+    let workflow = |name: &str, count: usize| {
+        format!("workflow: {name}\ndescription: Long\nsteps:\n{}", steps[..count].concat())
+    };
+    let project = Project::new(&[
+        ("workflows/gated.yaml", GATED),
+        ("workflows/long.yaml", &workflow("long", 150)),
+        ("workflows/longest.yaml", &workflow("longest", 300)),
+    ]);
+    let (mut server, dashboard) = serve(&project);
+    server.begin_with(json!({ "workflow_name": "long", "execution_id": "a b" }));
+    for (path, is_shown) in
+        [("/workflows/long", true), ("/executions/a%20b", true), ("/workflows/longest", false)]
+    {
+        let page = dashboard.page(path);
+        assert_eq!(page.contains(&format!("<img src=\"/graph{path}")), is_shown, "{page}");
+        let (_, rest) = page.split_once(&format!("<a href=\"/graph{path}")).expect("a link");
+        let query = rest.split_once('"').unwrap().0;
+        let address = format!("/graph{path}{query}");
+        let mut http = Http::connect(dashboard.address);
+        let headers = [("Host", &*dashboard.host), ("Cookie", &*dashboard.cookie)];
+        http.send("GET", &address, &headers, b"").unwrap();
+        let picture = http.answer().unwrap();
+        assert_eq!(picture.header("content-type"), Some("image/svg+xml"), "{picture:?}");
+        let policy = picture.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'"), "{policy}");
+        let picture = String::from_utf8(picture.body).unwrap();
+        assert!(picture.starts_with("<svg") && picture.contains("s149"), "{address}");
+    }
+    assert!(dashboard.page("/workflows/gated").contains("<svg class=\"graph\""));
+    assert_eq!(
+        dashboard.ask("GET", "/graph/agents/x", &[("Cookie", &dashboard.cookie)], "").status,
+        404
+    );
+    assert_eq!(dashboard.ask("GET", "/graph/workflows/long", &[], "").status, 401);
+}
+
+#[test]
+fn the_server_page_names_its_clients() {
+    let project = gated();
+    let (_server, dashboard) = serve(&project);
+    let _relay = project.serve();
+    let page = eventually("the relay is connected", || {
+        let page = dashboard.page("/server");
+        page.contains("1 of at most 256").then_some(page)
+    });
+    let project_dir = project.path("").display().to_string();
+    assert!(page.contains(project_dir.trim_end_matches('/')), "{page}");
+    assert!(page.contains("Tokens are valid for"), "{page}");
 }
 
 #[test]

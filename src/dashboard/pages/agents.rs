@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use maud::html;
 use serde_json::Value;
 
+use super::findings::finding_block;
 use crate::{
     html::{block_of, line, workflow_link},
     page::{Fragment, PageContent},
@@ -57,7 +58,7 @@ pub(super) async fn render_agent(viewer: &Viewer, name: &str) -> Result<PageCont
         h1 { (line(name)) }
         @if let Some(description) = agent["description"].as_str() { p { (line(description)) } }
         @for finding in agent["findings"].as_array().into_iter().flatten() {
-            p.problem { (line(finding["message"].as_str().unwrap_or_default())) }
+            (finding_block(finding, None))
         }
         p { "Acts in " @for workflow in &workflows { (workflow_link(workflow)) " " } @if workflows.is_empty() { "no workflow" } }
         @if let Some(persona) = agent["content"].as_str() { (block_of(persona, limits::DASHBOARD_VALUES_CHARS_MAX)) }

@@ -1,7 +1,7 @@
 //! The page of an execution: its state and waits, graph, timeline, steps, inputs, result, artifacts and events.
 
 use maud::{Markup, PreEscaped, html};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     PageQuery, forms,
@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     html::{
-        block_of, duration, execution_link, execution_path, facts, labels, line, state, step_path,
-        time, value, workflow_link,
+        block, block_of, duration, execution_link, execution_path, facts, labels, line, state,
+        step_path, time, value, value_of, workflow_link,
     },
     page::{Fragment, PageContent},
     source::execution_uri,
@@ -39,6 +39,10 @@ pub(super) async fn render(viewer: &Viewer, id: &str, query: &PageQuery) -> Resu
     let is_past = at.is_some();
     let steps: Vec<String> =
         view.graph.iter().flat_map(|graph| &graph.nodes).map(|node| node.id.clone()).collect();
+    // Inputs that are shortened or purged cannot be edited.
+    let current = &view.current_step;
+    let is_whole = current.inputs_uri.is_none() && current.purged.is_empty();
+    let whole_inputs = current.inputs.as_ref().filter(|_| is_whole);
     let mut fragments = vec![
         Fragment::new("head", &head(viewer, &view, at)),
         Fragment::new(
@@ -47,11 +51,11 @@ pub(super) async fn render(viewer: &Viewer, id: &str, query: &PageQuery) -> Resu
         ),
         Fragment::new(
             "act",
-            &html! { @if !is_past { (forms::execution_actions(viewer, status, &steps, &back)) } },
+            &html! { @if !is_past { (forms::execution_actions(viewer, status, (&steps, whole_inputs), &back)) } },
         ),
         Fragment::new(
             "graph",
-            &html! { @if let Some(graph) = &view.graph { (draw_graph(graph, id)) } },
+            &html! { @if let Some(graph) = &view.graph { (draw_graph(graph, id, status.revision)) } },
         ),
         Fragment::new("timeline", &draw_timeline(viewer, &view)),
         Fragment::new("steps", &visit_list(id, &view.history)),
@@ -59,7 +63,7 @@ pub(super) async fn render(viewer: &Viewer, id: &str, query: &PageQuery) -> Resu
         Fragment::new("artifacts", &artifact_list(id, &view.artifacts)),
     ];
     if !is_past {
-        let uri = format!("{}?limit=50", execution_uri("telemetry", id));
+        let uri = format!("{}?limit=25", execution_uri("telemetry", id));
         let events: Vec<TelemetryEvent> = viewer.source.read(&uri).await.unwrap_or_default();
         fragments.push(Fragment::new("events", &event_list(&events)));
     }
@@ -96,6 +100,7 @@ fn head(viewer: &Viewer, view: &ExecutionView, at: Option<&str>) -> Markup {
             ("Forks", (!status.forks.is_empty()).then(|| links(&status.forks))),
             ("Children", (!status.children.is_empty()).then(|| links(&status.children.iter().map(|child| child.execution_id.clone()).collect::<Vec<_>>()))),
             ("Definition", Some(html! {
+                a href={ (execution_path(&status.execution_id)) "/definition" } { "as it runs" } ", "
                 code { (line(status.definition.digest.get(..12).unwrap_or(&status.definition.digest))) "…" }
                 @if let Some(newer) = &status.definition.newer {
                     ". " strong { "The file has changed since the start" }
@@ -131,27 +136,43 @@ fn people_steps(viewer: &Viewer, current: &CurrentStep, back: &str) -> Markup {
     }
 }
 
-fn draw_graph(graph: &GraphView, id: &str) -> Markup {
+fn draw_graph(graph: &GraphView, id: &str, revision: u64) -> Markup {
     let link = |node: &GraphNode| {
         let is_entered = node.standing.as_ref().is_some_and(|standing| standing.visits > 0);
         is_entered.then(|| step_path(id, &node.id))
     };
-    graph_figure(graph, &link)
+    let picture = format!("/graph{}?revision={revision}", execution_path(id));
+    graph_figure(graph, &link, &picture)
 }
 
-/// A graph. One that is too large for a page is not drawn.
+/// A graph. A large one is a picture beside the page, at the address `picture`, and a very large one only a link to it.
 pub(super) fn graph_figure(
     graph: &GraphView,
     link: &dyn Fn(&GraphNode) -> Option<String>,
+    picture: &str,
 ) -> Markup {
+    let count = graph.nodes.len();
+    let is_shown = count <= limits::DASHBOARD_GRAPH_NODES_MAX;
+    let drawing = is_shown.then(|| midex_picture::inline_svg(graph, link));
+    let drawing = drawing.filter(|drawing| drawing.len() <= limits::DASHBOARD_GRAPH_BYTES_MAX);
     html! {
         h2 { "Graph" }
-        @if graph.nodes.len() > limits::DASHBOARD_GRAPH_NODES_MAX {
-            p.note { "The graph has " (graph.nodes.len()) " steps, more than a page can show. " code { "midex graph" } " draws it into a file." }
+        @if let Some(drawing) = &drawing {
+            div.scroll tabindex="0" role="region" aria-label="Graph of the steps" { (PreEscaped(drawing)) }
         } @else {
-            div.scroll tabindex="0" role="region" aria-label="Graph of the steps" { (PreEscaped(midex_picture::inline_svg(graph, link))) }
+            p { a href=(picture) { "Picture of the graph" } ", which has " (count) " steps" }
+            @if is_shown {
+                div.scroll tabindex="0" role="region" aria-label="Graph of the steps" { img src=(picture) alt={ "Graph of " (count) " steps; the list below has each" }; }
+            }
         }
     }
+}
+
+/// The graph of an execution as it stands.
+pub(super) async fn find_graph(viewer: &Viewer, id: &str) -> Result<Option<GraphView>> {
+    let arguments = json!({ "execution_id": id });
+    let view: ExecutionView = viewer.source.query("execution.show", arguments).await?;
+    Ok(view.graph)
 }
 
 fn draw_timeline(viewer: &Viewer, view: &ExecutionView) -> Markup {
@@ -209,6 +230,28 @@ fn event_list(events: &[TelemetryEvent]) -> Markup {
             }
         }
     }
+}
+
+/// The page of the definition that an execution follows: the file as it was at the start.
+pub(super) async fn render_definition(viewer: &Viewer, id: &str) -> Result<PageContent> {
+    let arguments = json!({ "execution_id": id });
+    let definition: Value = viewer.source.query("execution.definition", arguments).await?;
+    let personas = definition["personas"].as_object();
+    let html = html! {
+        h1 { "Definition of " (execution_link(id)) }
+        p { "What the execution follows, whatever becomes of the files." }
+        h2 { "Workflow" }
+        (value_of(&definition["workflow"], limits::DASHBOARD_VALUES_CHARS_MAX))
+        @for (name, persona) in personas.into_iter().flatten() {
+            h2 { "Agent " (line(name)) }
+            @if let Some(content) = persona["content"].as_str() { (block(content)) }
+        }
+    };
+    Ok(PageContent {
+        title: format!("Definition of {id}"),
+        fragments: vec![Fragment::new("definition", &html)],
+        topics: Vec::new(),
+    })
 }
 
 /// The page of an artifact: its content, as text.

@@ -1,9 +1,13 @@
 //! The forms with which a person acts.
 
 use maud::{Markup, html};
+use serde_json::Value;
 
 use crate::{html::execution_path, viewer::Viewer};
-use midex_domain::view::{ReadyStep, StatusView, WaitView};
+use midex_domain::{
+    limits,
+    view::{ReadyStep, StatusView, WaitView},
+};
 
 /// A form that performs an action, and then leads to `back`. Empty if nothing may be changed.
 pub(super) fn form(viewer: &Viewer, action: &str, back: &str, fields: &Markup) -> Markup {
@@ -37,11 +41,11 @@ fn button_form(
     form(viewer, action, back, &fields)
 }
 
-/// What can be done with the execution as a whole. `back` is the page that shows it.
+/// What can be done with the execution as a whole, which has these steps and inputs. `back` is the page that shows it.
 pub(super) fn execution_actions(
     viewer: &Viewer,
     status: &StatusView,
-    steps: &[String],
+    (steps, inputs): (&[String], Option<&Value>),
     back: &str,
 ) -> Markup {
     let id = status.execution_id.as_str();
@@ -63,7 +67,7 @@ pub(super) fn execution_actions(
                 (button_form(viewer, ("abandon", "Abandon"), id, Some("Abandon it for good? A retry can go on from where it was."), back))
             } @else if can_retry && !is_child {
                 (button_form(viewer, ("retry", "Retry"), id, None, back))
-                (retry_form(viewer, id, steps))
+                (retry_form(viewer, id, steps, inputs))
             }
         }
     }
@@ -76,13 +80,17 @@ fn step_options(steps: &[String], first: &str) -> Markup {
     }
 }
 
-fn retry_form(viewer: &Viewer, id: &str, steps: &[String]) -> Markup {
+fn retry_form(viewer: &Viewer, id: &str, steps: &[String], inputs: Option<&Value>) -> Markup {
+    let inputs = inputs.map(|inputs| format!("{inputs:#}"));
+    let inputs = inputs.filter(|text| text.len() <= limits::DASHBOARD_TEXT_CHARS_MAX);
+    let inputs = inputs.unwrap_or_default();
     let fields = html! {
         (hidden("execution_id", id))
+        (hidden("inputs_before", &inputs))
         label { "From step" select name="from_step" { (step_options(steps, "the one that failed")) } }
         label {
-            "Inputs to replace, as JSON (needs a step)"
-            textarea name="inputs" rows="3" placeholder="{ \"name\": \"value\" }" {}
+            "Inputs, as JSON; other ones need a step"
+            textarea name="inputs" rows="6" placeholder="{ \"name\": \"value\" }" { (inputs) }
         }
         label.check { input type="checkbox" name="with_current_file" value="1"; "Follow the workflow's file as it is now" }
         button { "Retry like this" }

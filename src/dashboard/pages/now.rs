@@ -114,7 +114,7 @@ impl Section {
                     p.note { (workflow_link(&status.workflow_name)) ", " (time(&status.updated_at)) }
                     p.reason { (reason_sentence(status, viewer.now())) }
                     (wait_list(viewer, status, "/"))
-                    (execution_actions(viewer, status, &[], "/"))
+                    (execution_actions(viewer, status, (&[], None), "/"))
                 }
             }
             @if let Some(address) = self.more { p { a href=(address) { "All of them" } } }

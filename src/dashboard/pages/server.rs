@@ -1,27 +1,34 @@
-//! The store of the server: its executions by workflow, and its size.
+//! The server: its process and clients, its store, and how near its limits are.
 
-use maud::html;
+use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use crate::{
-    html::{duration, execution_link, facts, line, workflow_link},
+    html::{duration, execution_link, facts, line, time, workflow_link},
     page::{Fragment, PageContent},
     viewer::Viewer,
 };
-use midex_domain::{error::Result, format::format_bytes, limits};
+use midex_domain::{clock::Timestamp, error::Result, format::format_bytes, limits};
+use midex_mcp::control::{ClientInfo, ClientRole, Greeting};
 
 pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
     let stats: Value = viewer.source.query("store.stats", json!({})).await?;
     let number = |name: &str| stats[name].as_u64().unwrap_or_default();
     let file_bytes = number("file_bytes");
     let share = file_bytes.saturating_mul(100) / limits::FILE_BYTES_WARNED;
+    let greeting = viewer.source.greet().await?;
+    let relays = greeting.iter().flat_map(|owner| &owner.clients);
+    let relays = relays.filter(|client| client.role == ClientRole::Relay).count();
     let store = html! {
         h1 { "Server" }
+        @if let Some(owner) = &greeting { (owner_facts(owner)) }
+        h2 { "Store" }
         (facts(vec![
             ("Executions", Some(html! { (number("executions")) })),
             ("Data file", Some(html! { (format_bytes(file_bytes)) ", " (share) " % of the size from which midex warns" })),
             ("Journal file", Some(html! { (format_bytes(number("log_bytes"))) })),
             ("Grows in a day by", Some(html! { (format_bytes(number("growth_bytes_a_day"))) })),
+            ("Relays", Some(html! { (relays) " of at most " (limits::RELAYS_MAX) })),
         ]))
         @if file_bytes >= limits::FILE_BYTES_WARNED { p.problem { "The data file is large: " code { "midex prune" } " and " code { "midex compact" } " make it smaller." } }
         @for long in stats["long_executions"].as_array().into_iter().flatten() {
@@ -61,11 +68,49 @@ pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
             }
         }
     };
+    let clients = html! { @if let Some(owner) = &greeting { (client_list(&owner.clients)) } };
     let fragments = vec![
         Fragment::new("store", &store),
+        Fragment::new("clients", &clients),
         Fragment::new("workflows", &workflows),
         Fragment::new("tables", &tables),
     ];
     // The figures of a large store take time to count, so the page is not followed.
     Ok(PageContent { title: "Server".into(), fragments, topics: Vec::new() })
+}
+
+/// The process that owns the store.
+fn owner_facts(owner: &Greeting) -> Markup {
+    let since = Timestamp::from_milliseconds(owner.since_ms).to_string();
+    facts(vec![
+        ("Process", Some(html! { (owner.pid) })),
+        ("Version", Some(line(&owner.midex))),
+        ("Since", Some(time(&since))),
+        ("HTTP", owner.http.as_deref().map(line)),
+        ("Tokens are valid for", Some(html! { (duration(owner.token_ttl_ms)) })),
+    ])
+}
+
+/// The processes that are connected to the server.
+fn client_list(clients: &[ClientInfo]) -> Markup {
+    html! {
+        h2 { "Clients" }
+        @if clients.is_empty() { p.note { "No other process is connected." } } @else {
+            div.scroll tabindex="0" role="region" aria-label="Clients" {
+                table {
+                    thead { tr { th { "Process" } th { "Kind" } th { "Version" } th { "Project" } } }
+                    tbody {
+                        @for client in clients {
+                            tr {
+                                td { (client.pid) }
+                                td { @match client.role { ClientRole::Relay => "agent", ClientRole::Command => "command" } }
+                                td { (line(&client.midex)) }
+                                td { (line(&client.project_dir)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

@@ -20,7 +20,7 @@ use midex_domain::{
 /// The latest visits, the last one first.
 pub(super) fn visit_list(id: &str, history: &[HistoryRow]) -> Markup {
     let shown = history.len().min(limits::DASHBOARD_VISITS_MAX);
-    let chars_max = limits::DASHBOARD_VALUES_CHARS_MAX / shown.max(1);
+    let chars_max = limits::DASHBOARD_VISIT_VALUES_CHARS_MAX / shown.max(1);
     let chars_max = chars_max.min(limits::DASHBOARD_TEXT_CHARS_MAX);
     html! {
         h2 { "Steps" }

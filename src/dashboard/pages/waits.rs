@@ -9,6 +9,7 @@ use crate::{
 };
 use midex_domain::{
     clock::Timestamp,
+    id::StepId,
     view::{StatusView, WaitView},
 };
 
@@ -51,7 +52,9 @@ fn most_pressing(waits: &[WaitView]) -> Option<&WaitView> {
 fn wait_name(wait: &WaitView) -> Markup {
     html! {
         @if let Some(body) = &wait.body { (line(body)) " of " }
-        strong { (line(wait.title.as_deref().unwrap_or(&wait.step_name))) }
+        @if wait.step_name == StepId::workflow_pseudo_step().as_str() { "a hook of the workflow" } @else {
+            strong { (line(wait.title.as_deref().unwrap_or(&wait.step_name))) }
+        }
         @if let Some(item) = wait.item { " #" (item + 1) }
     }
 }

@@ -4,10 +4,10 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{execution::graph_figure, forms};
+use super::{execution::graph_figure, findings::finding_block, forms};
 use crate::{
     act::{INPUT_PREFIX, TEXT_KIND},
-    html::{duration, execution_link, facts, line, state, time, value},
+    html::{block_of, duration, execution_link, facts, line, state, time, value, workflow_path},
     page::{Fragment, PageContent},
     source::EXECUTIONS_URI,
     viewer::Viewer,
@@ -37,28 +37,29 @@ pub(super) async fn render(viewer: &Viewer, name: &str) -> Result<PageContent> {
     // A file with findings has neither inputs nor a graph.
     let inputs =
         viewer.source.query::<WorkflowInputs>("workflow.preview_inputs", arguments.clone()).await;
-    let graph = viewer.source.query::<GraphView>("workflow.graph", arguments.clone()).await;
+    let graph = find_graph(viewer, name).await;
     let file = viewer.source.query::<Value>("workflow.get", arguments).await;
+    let text = file.as_ref().ok().and_then(|file| file["content"].as_str());
     let filter =
         json!({ "workflow_name": name, "project": "*", "limit": limits::DASHBOARD_ROWS_MAX });
     let runs: ExecutionPage = viewer.source.query("execution.list", filter).await?;
     let fragments = vec![
-        Fragment::new("head", &head(name, &details, &runs.executions)),
+        Fragment::new("head", &head(name, &details, text, &runs.executions)),
         Fragment::new(
             "start",
             &html! { @if let Ok(inputs) = &inputs { (start_form(viewer, name, &inputs.inputs)) } },
         ),
         Fragment::new(
             "graph",
-            &html! { @if let Ok(graph) = &graph { (graph_figure(graph, &|_| None)) } },
+            &html! { @if let Ok(graph) = &graph { (graph_figure(graph, &|_| None, &format!("/graph{}", workflow_path(name)))) } },
         ),
         Fragment::new("steps", &phases(&details)),
         Fragment::new("runs", &run_list(&runs.executions)),
         Fragment::new(
             "file",
             &html! {
-                @if let Some(text) = file.as_ref().ok().and_then(|file| file["content"].as_str()) {
-                    details data-key="file" { summary { h2 { "File" } } (crate::html::block_of(text, limits::DASHBOARD_VALUES_CHARS_MAX)) }
+                @if let Some(text) = text {
+                    details data-key="file" { summary { h2 { "File" } } (block_of(text, limits::DASHBOARD_VALUES_CHARS_MAX)) }
                 }
             },
         ),
@@ -66,7 +67,12 @@ pub(super) async fn render(viewer: &Viewer, name: &str) -> Result<PageContent> {
     Ok(PageContent { title: name.to_owned(), fragments, topics: vec![uri, EXECUTIONS_URI.into()] })
 }
 
-fn head(name: &str, details: &Value, runs: &[ExecutionRow]) -> Markup {
+/// The graph of a workflow, as its file is now.
+pub(super) async fn find_graph(viewer: &Viewer, name: &str) -> Result<GraphView> {
+    viewer.source.query("workflow.graph", json!({ "workflow_id": name })).await
+}
+
+fn head(name: &str, details: &Value, file: Option<&str>, runs: &[ExecutionRow]) -> Markup {
     let text = |field: &str| details[field].as_str();
     let findings = details["findings"].as_array();
     let durations = completed_durations(runs);
@@ -84,19 +90,7 @@ fn head(name: &str, details: &Value, runs: &[ExecutionRow]) -> Markup {
             ("Half of the latest runs took at most", percentile(50)),
             ("95 % of them at most", percentile(95)),
         ]))
-        @for finding in findings.into_iter().flatten() { (show_finding(finding)) }
-    }
-}
-
-/// A finding, with its place in the file.
-fn show_finding(finding: &Value) -> Markup {
-    let text = |field: &str| finding[field].as_str().unwrap_or_default();
-    html! {
-        div.problem {
-            p { (state(if text("severity") == "warning" { "warning" } else { "failed" })) " " (line(text("message"))) }
-            p.note { code { (line(text("rule"))) } " " (line(text("path"))) @if let Some(number) = finding["line"].as_u64() { ", line " (number) } @if let Some(column) = finding["column"].as_u64() { ", column " (column) } }
-            @if let Some(help) = finding["help"].as_str() { p { (line(help)) } }
-        }
+        @for finding in findings.into_iter().flatten() { (finding_block(finding, file)) }
     }
 }
 
@@ -127,7 +121,7 @@ fn start_form(viewer: &Viewer, name: &str, inputs: &[Value]) -> Markup {
     };
     html! {
         @if !viewer.is_read_only {
-            details data-key="start" { summary { h2 { "Start it" } } (forms::form(viewer, "start", &crate::html::workflow_path(name), &fields)) }
+            details data-key="start" { summary { h2 { "Start it" } } (forms::form(viewer, "start", &workflow_path(name), &fields)) }
         }
     }
 }

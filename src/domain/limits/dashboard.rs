@@ -17,7 +17,7 @@ pub const DASHBOARD_CONNECTIONS_MAX: usize = 256;
 pub const DASHBOARD_UPDATE_EVERY: Duration = Duration::from_millis(100);
 /// Longest time between two updates of a page that takes long to render.
 pub const DASHBOARD_UPDATE_WAIT_MAX: Duration = Duration::from_secs(2);
-/// An open page spends at most one part in so many of its time on updates.
+/// All open pages together spend at most one part in so many of the time on updates.
 pub const DASHBOARD_UPDATE_SHARE: u32 = 20;
 /// How often a page is updated without a change, so that what depends on the time is true.
 pub const DASHBOARD_REFRESH_EVERY: Duration = Duration::from_secs(15);
@@ -28,14 +28,18 @@ pub const DASHBOARD_ROWS_MAX: usize = 50;
 /// Rows in each list of what needs someone.
 pub const DASHBOARD_NOW_ROWS_MAX: usize = 10;
 /// Visits on the page of an execution, the latest ones.
-pub const DASHBOARD_VISITS_MAX: usize = 100;
+pub const DASHBOARD_VISITS_MAX: usize = 50;
 /// Characters of a text in a row of a list.
 pub const DASHBOARD_LINE_CHARS_MAX: usize = 200;
 /// Characters of a text on the page of an execution; the whole is a link away.
 pub const DASHBOARD_TEXT_CHARS_MAX: usize = 4_000;
 /// Characters of all values of the visits on the page of an execution.
+pub const DASHBOARD_VISIT_VALUES_CHARS_MAX: usize = 20_000;
+/// Characters of a file, a definition or an artifact on a page.
 pub const DASHBOARD_VALUES_CHARS_MAX: usize = 40_000;
-/// Nodes of a graph that is drawn on a page.
+/// Bytes of a graph that stands in the text of a page; a larger one is a picture beside it.
+pub const DASHBOARD_GRAPH_BYTES_MAX: usize = 40_000;
+/// Nodes of a graph that a page shows; of a larger one it has a link to the picture.
 pub const DASHBOARD_GRAPH_NODES_MAX: usize = 200;
 /// How long an execution that a model works on may stand still before the dashboard calls it stalled.
 pub const DASHBOARD_STALLED_AFTER: Duration = Duration::from_secs(3_600);

@@ -1,4 +1,5 @@
-//! `execution.show`: everything that `midex show` prints, in one reply. Only for midex's own commands.
+//! `execution.show`: everything that `midex show` prints, in one reply, and `execution.definition`. Only for midex's own
+//! commands.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -31,4 +32,17 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionView
         text.parse().map_err(|expected| Error::argument_rule("/at", "format", expected))
     });
     app.execution_view(&parse_execution_id(&arguments.execution_id)?, point.transpose()?).await
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct DefinitionArguments {
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    execution_id: String,
+}
+
+pub(super) async fn read_definition(app: &App, arguments: DefinitionArguments) -> Result<Value> {
+    let id = parse_execution_id(&arguments.execution_id)?;
+    let definition = app.execution_definition(&id).await?;
+    serde_json::from_slice(&definition.encode())
+        .map_err(|error| Error::internal("a definition is not JSON").with_source(error))
 }

@@ -95,7 +95,7 @@ macro_rules! work {
 
 /// Every tool. Names are read at every start of the command line, so a row is constant, and its schemas are made when
 /// they are first needed.
-pub(super) static TOOL_TABLE: [ToolSpec; 62] = [
+pub(super) static TOOL_TABLE: [ToolSpec; 63] = [
     tool! { "workflow.start" "Start a workflow"
         "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
          and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
@@ -331,6 +331,9 @@ pub(super) static TOOL_TABLE: [ToolSpec; 62] = [
     tool! { "execution.show" "Show an execution"
         "Reads the status, steps, history and artifacts of an execution at one revision.",
         PEOPLE, Read, Answer(execution_show::run) -> execution_show::output_schema },
+    tool! { "execution.definition" "Definition of an execution"
+        "Reads the workflow and the personas that an execution follows, as they were at its start.",
+        PEOPLE, Read, Answer(execution_show::read_definition) ["workflow", "personas"] },
     tool! { "workflow.graph" "Graph of a workflow"
         "Reads the steps of a workflow and their order.",
         PEOPLE, Read, Answer(workflow_preview::build_graph) -> shape },

@@ -1,10 +1,12 @@
 //! An execution as `midex show` prints it.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::App;
 use midex_domain::{
-    ExecutionId,
+    Definition, ExecutionId,
     error::Result,
     view::{ExecutionView, PastPoint, StatusView},
 };
@@ -26,6 +28,14 @@ impl App {
             view.effects = self.execution_effects(id).await?;
         }
         Ok(view)
+    }
+
+    /// The definition that an execution follows: the file as it was at the start.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`.
+    pub async fn execution_definition(&self, id: &ExecutionId) -> Result<Arc<Definition>> {
+        Ok(self.engine().await?.read_execution(id).await?.definition)
     }
 
     /// The final output of an execution in full; null if it is not completed.
