@@ -193,7 +193,7 @@ fn code_advice(code: Code) -> &'static [&'static str] {
         Forbidden => &["Use the address that the server listens on, or start it with `--http-host` and the name that you use"];
         SessionNotFound => &["Restart the client, or start a new session in it: executions do not depend on sessions"];
         Cancelled | RevisionConflict => &["Run the same command again"];
-        ServerBusy => &["Run the same command again in a second"];
+        ServerBusy | ShardLost => &["Run the same command again in a second"];
         LimitExceeded => &["Run the same command again with less than the limit[: {limit}]"];
         StoreBusy => &["Run the same command again in a second; if this persists, the process that uses the data directory[ {data_dir}] does not respond and must be ended: `midex doctor` names it"];
         StoreUnavailable => &["Run the same command again in a second; nothing that was acknowledged is lost"];

@@ -161,7 +161,7 @@ impl Visit for LineKind {
 }
 
 /// The crates whose log lines contain no data of callers.
-const OWN_CRATES: [&str; 12] = [
+const OWN_CRATES: [&str; 13] = [
     "midex",
     "midex_catalog",
     "midex_cli",
@@ -172,6 +172,7 @@ const OWN_CRATES: [&str; 12] = [
     "midex_http",
     "midex_mcp",
     "midex_picture",
+    "midex_postgres",
     "midex_registry",
     "midex_server",
 ];

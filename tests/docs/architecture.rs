@@ -295,7 +295,7 @@ fn declared(root: &Path, found: &mut BTreeSet<PathBuf>) {
 fn every_file_of_tests_belongs_to_a_binary() {
     let tests = root().join("tests").canonicalize().unwrap();
     let mut found = BTreeSet::new();
-    for manifest in ["", "src/engine", "tests/support"] {
+    for manifest in ["", "src/engine", "src/postgres", "tests/support"] {
         let directory = root().join(manifest);
         let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
         for path in manifest.lines().filter_map(|line| line.strip_prefix("path = \"")) {

@@ -297,6 +297,9 @@ codes! {
     /// Another writer changed the execution at the same time.
     RevisionConflict = "REVISION_CONFLICT", Conflict, Storage, true,
         Next::Call(repeat_call(""));
+    /// Another server owns the part of the database that the execution is in.
+    ShardLost = "SHARD_LOST", Conflict, Storage, true,
+        Next::Call(repeat_call("in a second; the server that owns it now answers"));
     /// The database is damaged.
     StoreCorrupt = "STORE_CORRUPT", Internal, Storage, false,
         Next::Call(repeat_call("")

@@ -7,14 +7,16 @@ use super::record;
 use midex_domain::{Digest, Row, error::Result};
 
 /// A search for digests in records.
-pub(super) struct DigestSearch<'a> {
+#[derive(Debug)]
+pub struct DigestSearch<'a> {
     digests: &'a BTreeSet<Digest>,
     /// Whether a digest begins with these two bytes: few places of a record have to be compared with the digests.
     prefixes: Vec<bool>,
 }
 
 impl<'a> DigestSearch<'a> {
-    pub(super) fn new(digests: &'a BTreeSet<Digest>) -> Self {
+    /// A search for these digests.
+    pub fn new(digests: &'a BTreeSet<Digest>) -> Self {
         let mut prefixes = vec![false; 1 << 16];
         for digest in digests {
             prefixes[prefix_of(digest.as_bytes())] = true;
@@ -23,7 +25,7 @@ impl<'a> DigestSearch<'a> {
     }
 
     /// The digests that the bytes contain, possibly more than once.
-    pub(super) fn find_in<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = Digest> + 'b {
+    pub fn find_in<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = Digest> + 'b {
         bytes
             .windows(32)
             .filter_map(|window| {

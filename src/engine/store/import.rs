@@ -42,7 +42,7 @@ fn check_rows(rows: &[Row]) -> Result<Execution> {
 }
 
 /// The refusal of an execution whose id is taken: by another one, or by a deletion.
-pub(super) fn id_taken_error(id: &ExecutionId) -> Error {
+pub fn id_taken_error(id: &ExecutionId) -> Error {
     Error::new(Code::ExecutionIdTaken, format!("Execution ID '{id}' already exists"))
         .with_context("execution_id", id.as_str())
 }

@@ -12,7 +12,10 @@ use midex_domain::{
 
 /// The latest entries that match `query`, oldest first, from two sequences that are newest first. There may be fewer
 /// than asked for, because the number of entries that are looked at is limited.
-pub(super) fn latest_entries(
+///
+/// # Errors
+/// The first error of the sequences.
+pub fn latest_entries(
     transitions: impl Iterator<Item = Result<PlacedEntry>>,
     refusals: impl Iterator<Item = Result<PlacedEntry>>,
     query: &TelemetryQuery,

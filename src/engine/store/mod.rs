@@ -15,6 +15,7 @@ mod database;
 mod deletion;
 mod digest_search;
 mod dirty;
+pub mod encode;
 mod examine;
 mod fault;
 mod file;
@@ -53,10 +54,11 @@ pub use self::{
     backend::{FileHook, FileOperation},
     backup::BackupReport,
     deletion::{Deletion, find_row_contents},
-    digest_search::find_named_contents,
-    import::Import,
+    digest_search::{DigestSearch, find_named_contents},
+    import::{Import, id_taken_error},
     index::ExecutionSummary,
     memory::MemoryStore,
+    merge::latest_entries,
     offline::{Compaction, Restoration},
     options::Options,
     paths::{DAMAGED_SUFFIX, FILE_NAME},
@@ -550,11 +552,13 @@ fn check_next_revision(row: &Row, revision: u64) -> Result<()> {
     Err(revision_conflict_error(&row.execution_id, row.revision, revision))
 }
 
-fn revision_conflict_error(id: &ExecutionId, revision: u64, stored: u64) -> Error {
+/// The refusal of a request about the revision `revision` of an execution that stands at another one.
+pub fn revision_conflict_error(id: &ExecutionId, revision: u64, stored: u64) -> Error {
     let message = format!("execution '{id}' stands at revision {stored}, not before {revision}");
     Error::new(Code::RevisionConflict, message).with_context("execution_id", id.as_str())
 }
 
-fn store_closed_error() -> Error {
+/// The refusal of a store that was closed.
+pub fn store_closed_error() -> Error {
     Error::new(Code::StoreUnavailable, "the store is closed")
 }

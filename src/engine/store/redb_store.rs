@@ -169,41 +169,6 @@ impl RedbStore {
         queue.send(message).map_err(|_| store_closed_error())
     }
 
-    /// Decides whether `commit` carries a snapshot: always at the creation of an execution, without the state, and at its
-    /// end, otherwise if one is due and it is small or outweighed by the rows since the last one. If a snapshot was
-    /// encoded but is too large, its size is returned: none is encoded again before the rows outweigh that size.
-    /// Otherwise a long execution would encode one in vain at every third transition.
-    fn decide_snapshot(&self, commit: &Commit, row_bytes: u64) -> Result<SnapshotDecision> {
-        let Position {
-            snapshot_revision,
-            snapshot_bytes,
-            bytes_since_snapshot,
-            oversized_snapshot_bytes,
-            ..
-        } = commit.position;
-        if commit.row.revision == 1 {
-            return Ok(SnapshotDecision::Encoded(record::encode_first_snapshot()?));
-        }
-        let row_bytes_total = bytes_since_snapshot + row_bytes;
-        let is_worth_writing =
-            |bytes: u64| bytes <= limits::SNAPSHOT_BYTES_FREE as u64 || bytes < row_bytes_total;
-        let is_due = commit.row.revision.saturating_sub(snapshot_revision)
-            >= u64::from(self.shared.options.snapshot_every);
-        let is_required = commit.execution.state().is_final();
-        // A snapshot hardly shrinks. If the rows do not outweigh the last one, this one need not be encoded.
-        if is_required || (is_due && is_worth_writing(snapshot_bytes.max(oversized_snapshot_bytes)))
-        {
-            let bytes = record::encode_snapshot(&commit.execution, snapshot_bytes)?;
-            let length = bytes.len() as u64;
-            return Ok(if is_required || is_worth_writing(length) {
-                SnapshotDecision::Encoded(bytes)
-            } else {
-                SnapshotDecision::TooLarge(length)
-            });
-        }
-        Ok(SnapshotDecision::NotDue)
-    }
-
     async fn read_blocking<T: Send + 'static>(
         &self,
         read: impl FnOnce(&SharedStore) -> Result<T> + Send + 'static,
@@ -231,37 +196,19 @@ impl Store for RedbStore {
         Box::pin(async move {
             check_commit(&commit)?;
             let _caller = WaitingCaller::new(&self.shared.callers);
-            let row_bytes = record::encode_row(&commit.row)?;
-            let bytes = row_bytes.len() as u64;
-            let snapshot = self.decide_snapshot(&commit, bytes)?;
-            let advanced = Position {
-                bytes_since_snapshot: commit.position.bytes_since_snapshot + bytes,
-                due: commit.due,
-                ..commit.position
-            };
-            let (snapshot, position) = match snapshot {
-                SnapshotDecision::Encoded(snapshot) => {
-                    let position = advanced.after_snapshot(commit.row.revision, &snapshot);
-                    (Some(snapshot), position)
-                }
-                SnapshotDecision::TooLarge(bytes) => {
-                    let advanced = Position { oversized_snapshot_bytes: bytes, ..advanced };
-                    (None, advanced)
-                }
-                SnapshotDecision::NotDue => (None, advanced),
-            };
+            let records = commit.encode_records(self.shared.options.snapshot_every)?;
             let past =
                 commit.past.take().map(|past| EncodedPastChange::encode(*past)).transpose()?;
             let request = WriteRequest::Transition {
                 past: past.map(Box::new),
                 open_index_change: commit.open_index_change(),
                 row: commit.row,
-                row_bytes,
-                snapshot,
+                row_bytes: records.row,
+                snapshot: records.snapshot,
                 contents: std::mem::take(&mut commit.contents),
             };
             let row = self.send_write(request).await?;
-            Ok(CommitReceipt { row, position })
+            Ok(CommitReceipt { row, position: records.position })
         })
     }
 
@@ -463,27 +410,6 @@ impl Commit {
             false => OpenIndexChange::Keep,
         }
     }
-}
-
-impl Position {
-    /// The position right after a snapshot.
-    fn after_snapshot(self, revision: u64, snapshot: &[u8]) -> Self {
-        Self {
-            snapshot_revision: revision,
-            snapshot_bytes: snapshot.len() as u64,
-            bytes_since_snapshot: 0,
-            oversized_snapshot_bytes: 0,
-            due: self.due,
-        }
-    }
-}
-
-/// Whether a transition carries a snapshot.
-enum SnapshotDecision {
-    NotDue,
-    /// Encoded, but so large that it is not worth writing yet. Holds its size in bytes.
-    TooLarge(u64),
-    Encoded(Vec<u8>),
 }
 
 /// Counts a caller as long as it waits.

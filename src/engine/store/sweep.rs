@@ -53,6 +53,12 @@ impl ContentSweep {
         self.tombstones_before
     }
 
+    /// The same sweep, done in one call. `has_more` tells whether there were more candidates than one considers.
+    #[must_use]
+    pub fn into_done(self, has_more: bool) -> Self {
+        Self { is_done: true, has_more, ..self }
+    }
+
     /// Whether nothing is left to free.
     pub fn is_done(&self) -> bool {
         self.is_done

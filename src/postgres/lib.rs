@@ -1,0 +1,16 @@
+#![doc = include_str!("README.md")]
+
+mod connection;
+mod error;
+mod lease;
+mod query;
+mod schema;
+mod shard;
+mod store;
+mod writer;
+
+pub use self::{
+    lease::LeaseOptions,
+    shard::Shard,
+    store::{Options, PostgresStore},
+};

@@ -1,0 +1,110 @@
+//! The statement of a list, and the executions that statements read.
+
+use std::fmt::Write as _;
+
+use tokio_postgres::{Row, types::ToSql};
+
+use crate::shard::from_stored_key;
+use midex_domain::{
+    Execution, Sequence,
+    clock::Timestamp,
+    error::{Code, Error, Result},
+    label::Labels,
+};
+use midex_engine::store::{ListQuery, LoadedExecution, Position, encode};
+
+/// The conditions of a list that the database checks: all but the text.
+pub(crate) struct ListStatement {
+    conditions: String,
+    parameters: Vec<Box<dyn ToSql + Sync + Send>>,
+}
+
+impl ListStatement {
+    /// The first two parameters are the key before which the executions lie, and their number.
+    pub(crate) fn new(query: &ListQuery) -> Result<Self> {
+        let mut statement = Self { conditions: String::new(), parameters: Vec::new() };
+        if query.open_only {
+            statement.conditions.push_str(" AND NOT has_ended");
+        }
+        if query.roots_only {
+            statement.conditions.push_str(" AND NOT is_child");
+        }
+        if let Some(state) = query.state {
+            statement.add("state =", state.as_str());
+        }
+        if let Some(workflow) = &query.workflow {
+            statement.add("workflow =", workflow.as_str());
+        }
+        if let Some(project) = &query.project {
+            statement.add("project =", project.as_str());
+        }
+        if !query.labels.is_empty() {
+            statement.add_cast("labels @>", encode_labels(&query.labels)?, "::text::jsonb");
+        }
+        if let Some(since) = query.since {
+            statement.add_cast("updated_at >=", since.milliseconds(), "");
+        }
+        if let Some(until) = query.until {
+            statement.add_cast("updated_at <", until.milliseconds(), "");
+        }
+        Ok(statement)
+    }
+
+    fn add(&mut self, condition: &str, text: &str) {
+        self.add_cast(condition, text.to_owned(), "");
+    }
+
+    fn add_cast(&mut self, condition: &str, value: impl ToSql + Sync + Send + 'static, cast: &str) {
+        let number = self.parameters.len() + 3;
+        let _ = write!(self.conditions, " AND {condition} ${number}{cast}");
+        self.parameters.push(Box::new(value));
+    }
+
+    /// The statement: the executions before a key, newest first, at most so many.
+    pub(crate) fn text(&self) -> String {
+        let conditions = &self.conditions;
+        format!(
+            "SELECT {EXECUTION_COLUMNS} FROM executions e WHERE seq < $1{conditions} ORDER BY seq DESC LIMIT $2"
+        )
+    }
+
+    /// Its parameters.
+    pub(crate) fn parameters<'a>(
+        &'a self,
+        before: &'a i64,
+        limit: &'a i64,
+    ) -> Vec<&'a (dyn ToSql + Sync)> {
+        let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![before, limit];
+        parameters.extend(self.parameters.iter().map(|one| &**one as &(dyn ToSql + Sync)));
+        parameters
+    }
+}
+
+/// What [`read_execution`] reads.
+pub(crate) const EXECUTION_COLUMNS: &str = "e.seq, e.due, e.snapshot_revision, e.snapshot, \
+    ARRAY(SELECT j.record FROM journal j WHERE j.execution_id = e.id AND j.revision > e.snapshot_revision \
+    ORDER BY j.revision)";
+
+/// An execution with its key, from its snapshot and the rows after it.
+pub(crate) fn read_execution(row: &Row) -> Result<(Sequence, LoadedExecution)> {
+    let (due, snapshot_revision): (Option<i64>, i64) = (row.get(1), row.get(2));
+    let (snapshot, records): (&[u8], Vec<&[u8]>) = (row.get(3), row.get(4));
+    let mut execution = if snapshot.is_empty() { None } else { encode::decode_snapshot(snapshot)? };
+    for record in &records {
+        execution = Execution::apply_row(execution, &encode::decode_row(record)?);
+    }
+    let execution = execution.ok_or_else(|| {
+        Error::new(Code::StoreCorrupt, "the rows of an execution do not lead to a state")
+    })?;
+    let snapshot = (u64::try_from(snapshot_revision).unwrap_or_default(), snapshot.len());
+    let row_bytes = records.iter().map(|record| record.len()).sum();
+    let due = due.map(Timestamp::from_milliseconds);
+    let position = Position::from_records(snapshot, row_bytes, due);
+    Ok((from_stored_key(row.get(0)), LoadedExecution { execution, position }))
+}
+
+/// Labels as the JSON that the database stores.
+pub(crate) fn encode_labels(labels: &Labels) -> Result<String> {
+    serde_json::to_string(labels)
+        .map_err(|error| Error::internal("labels cannot be encoded").with_source(error))
+}

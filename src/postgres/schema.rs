@@ -1,0 +1,137 @@
+//! The tables, and their version.
+
+use std::time::Duration;
+
+use tokio_postgres::{Client, error::SqlState};
+
+use crate::{error::database_error, shard::SHARD_COUNT};
+use midex_domain::{
+    error::{Code, Error, Result},
+    event::OwnerEpoch,
+};
+
+/// The version of the tables. A server refuses a database of a later one.
+const SCHEMA_VERSION: i64 = 1;
+
+/// A key in `meta`.
+const VERSION_KEY: &str = "schema_version";
+
+/// `seq` is a [`Sequence`](midex_domain::Sequence), and times are milliseconds since 1970.
+const TABLES: &str = "
+CREATE TABLE meta (key text PRIMARY KEY, value int8 NOT NULL);
+CREATE TABLE shards (
+    shard int4 PRIMARY KEY,
+    owner text NOT NULL DEFAULT '',
+    epoch int8 NOT NULL DEFAULT 0,
+    expires_at timestamptz NOT NULL DEFAULT '1970-01-01T00:00:00Z',
+    address text NOT NULL DEFAULT ''
+);
+CREATE TABLE executions (
+    id text PRIMARY KEY,
+    shard int4 NOT NULL,
+    revision int8 NOT NULL,
+    seq int8 NOT NULL,
+    due int8,
+    has_ended bool NOT NULL,
+    state text NOT NULL,
+    workflow text NOT NULL,
+    project text,
+    is_child bool NOT NULL,
+    labels jsonb NOT NULL,
+    updated_at int8 NOT NULL,
+    snapshot_revision int8 NOT NULL,
+    snapshot bytea NOT NULL
+);
+CREATE UNIQUE INDEX executions_by_seq ON executions (seq);
+CREATE INDEX executions_by_due ON executions (due) WHERE due IS NOT NULL;
+CREATE INDEX executions_open ON executions (seq) WHERE NOT has_ended;
+CREATE INDEX executions_by_workflow ON executions (workflow, seq);
+CREATE INDEX executions_by_state ON executions (state, seq);
+CREATE TABLE journal (
+    execution_id text NOT NULL,
+    revision int8 NOT NULL,
+    seq int8 NOT NULL,
+    record bytea NOT NULL,
+    PRIMARY KEY (execution_id, revision)
+);
+CREATE UNIQUE INDEX journal_by_seq ON journal (seq);
+CREATE TABLE contents (digest bytea PRIMARY KEY, bytes bytea NOT NULL);
+CREATE TABLE candidates (digest bytea PRIMARY KEY);
+CREATE TABLE refusals (seq int8 PRIMARY KEY, record bytea NOT NULL);
+CREATE TABLE tombstones (id text PRIMARY KEY, at int8 NOT NULL);
+CREATE TABLE forks (source text NOT NULL, fork text NOT NULL, PRIMARY KEY (source, fork));
+";
+
+/// How often the tables are looked for while another server makes them.
+const LOOKS_MAX: u32 = 5;
+/// How long to wait between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Makes the tables, if there are none.
+///
+/// # Errors
+/// `STORE_TOO_NEW` for tables of a later version; those of the database.
+pub(crate) async fn prepare_tables(client: &mut Client) -> Result<()> {
+    let mut looks = 0;
+    let version = loop {
+        match read_version(client).await.map_err(database_error)? {
+            Some(version) => break version,
+            None => match create_tables(client).await {
+                Ok(()) => break SCHEMA_VERSION,
+                // Another server makes them just now.
+                Err(error) if is_made_already(&error) && looks < LOOKS_MAX => looks += 1,
+                Err(error) => return Err(database_error(error)),
+            },
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    };
+    if version > SCHEMA_VERSION {
+        let message = format!(
+            "the database has tables of version {version}, and this midex knows version {SCHEMA_VERSION}: use a later midex"
+        );
+        return Err(Error::new(Code::StoreTooNew, message));
+    }
+    Ok(())
+}
+
+/// The version of the tables; `None` if there are none.
+async fn read_version(client: &Client) -> Result<Option<i64>, tokio_postgres::Error> {
+    match client.query_opt("SELECT value FROM meta WHERE key = $1", &[&VERSION_KEY]).await {
+        Ok(row) => Ok(row.map(|row| row.get(0))),
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn create_tables(client: &mut Client) -> Result<(), tokio_postgres::Error> {
+    let transaction = client.transaction().await?;
+    transaction.batch_execute(TABLES).await?;
+    let add_shards = "INSERT INTO shards (shard) SELECT * FROM generate_series(0, $1::int4)";
+    transaction.execute(add_shards, &[&(SHARD_COUNT - 1)]).await?;
+    let set_version = "INSERT INTO meta (key, value) VALUES ($1, $2)";
+    transaction.execute(set_version, &[&VERSION_KEY, &SCHEMA_VERSION]).await?;
+    transaction.commit().await
+}
+
+/// Whether tables were not made because another server was faster.
+fn is_made_already(error: &tokio_postgres::Error) -> bool {
+    let states =
+        [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
+    error.code().is_some_and(|state| states.contains(state))
+}
+
+/// Counts this opening of the store.
+///
+/// # Errors
+/// Those of the database.
+pub(crate) async fn next_owner(client: &Client) -> Result<OwnerEpoch> {
+    let row = client
+        .query_one(
+            "INSERT INTO meta (key, value) VALUES ('owner', 1) \
+             ON CONFLICT (key) DO UPDATE SET value = meta.value + 1 RETURNING value",
+            &[],
+        )
+        .await
+        .map_err(database_error)?;
+    Ok(OwnerEpoch(u64::try_from(row.get::<_, i64>(0)).unwrap_or_default()))
+}

@@ -1,0 +1,574 @@
+//! The store: reads from a pool of connections, and the queue of the writer.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use deadpool_postgres::Pool;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+    time::Instant,
+};
+use tokio_postgres::{Row as DatabaseRow, types::ToSql};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    connection::{Connector, reader},
+    error::database_error,
+    lease::{LeaseOptions, Leases},
+    query::{EXECUTION_COLUMNS, ListStatement, read_execution},
+    schema::{next_owner, prepare_tables},
+    shard::{Shard, from_stored_key, to_stored_key},
+    writer::{NotedRefusals, QueuedCommit, RareRequest, Request, Writer, shard_lost_error},
+};
+use midex_domain::{
+    Digest, Event, Execution, ExecutionId, Row, Sequence,
+    clock::{Clock, IdSource, Timestamp},
+    error::{Code, Error, Result},
+    event::OwnerEpoch,
+    limits,
+};
+use midex_engine::store::{
+    BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DigestSearch,
+    DueExecution, ExecutionSummary, Import, ListPage, ListQuery, LoadedExecution, PlacedEntry,
+    Position, RefusedCall, Store, TelemetryEntry, TelemetryQuery, encode, latest_entries,
+    store_closed_error,
+};
+
+/// Rows that are read at once when all rows are searched.
+const SEARCHED_TOGETHER: i64 = 1_000;
+/// Requests that wait for the writer.
+const QUEUE_MAX: usize = 4_096;
+
+/// The settings of a store.
+pub struct Options {
+    /// The address of the database: `postgres://USER@HOST/DATABASE`.
+    pub url: String,
+    /// The schema that has the tables; `None` for that of the connection.
+    pub schema: Option<String>,
+    /// Where other servers reach this one.
+    pub address: String,
+    /// How long shards are owned.
+    pub leases: LeaseOptions,
+    /// A snapshot is written at most every so many transitions.
+    pub snapshot_every: u32,
+    /// The clock, for the keys of rows.
+    pub clock: Arc<dyn Clock>,
+    /// The source of the name of this server.
+    pub ids: Arc<dyn IdSource>,
+}
+
+impl fmt::Debug for Options {
+    /// The address of the database may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// Executions in a database that several servers share.
+pub struct PostgresStore {
+    pool: Pool,
+    requests: mpsc::Sender<Request>,
+    refusals: Arc<NotedRefusals>,
+    leases: Arc<Leases>,
+    owner: OwnerEpoch,
+    snapshot_every: u32,
+    is_closed: AtomicBool,
+    /// Ends the tasks: what was accepted is written, and the shards are given back.
+    stop: CancellationToken,
+    /// Cancelled once that was done.
+    stopped: CancellationToken,
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("owner", &self.owner).finish_non_exhaustive()
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl PostgresStore {
+    /// Opens the store, makes its tables if they are missing, and takes the shards that nobody owns.
+    ///
+    /// # Errors
+    /// `STORE_BUSY` if no shard becomes free within the time of a lease; `STORE_TOO_NEW` for tables of a later version;
+    /// `STORE_UNAVAILABLE` if the database cannot be reached; `USAGE_INVALID` for an address that is none.
+    pub async fn open(options: Options) -> Result<Self> {
+        let connector = Connector::new(&options.url, options.schema.as_deref())?;
+        let mut client = connector.connect().await?;
+        prepare_tables(&mut client).await?;
+        let owner = next_owner(&client).await?;
+        let name = format!("{:032x}", options.ids.random());
+        let leases = Arc::new(Leases::new(name, options.leases));
+        take_first_shards(&leases, &client, &options).await?;
+        let (stop, stopped) = (CancellationToken::new(), CancellationToken::new());
+        let (requests, queue) = mpsc::channel(QUEUE_MAX);
+        let refusals = Arc::new(NotedRefusals::default());
+        let writer = Writer::new(
+            connector.clone(),
+            (leases.clone(), options.clock),
+            queue,
+            refusals.clone(),
+        );
+        let pool = connector.build_pool()?;
+        let keeper =
+            LeaseKeeper { client, connector, leases: leases.clone(), address: options.address };
+        let writer = tokio::spawn(writer.run(stop.clone()));
+        tokio::spawn(keeper.run(writer, stop.clone(), stopped.clone()));
+        Ok(Self {
+            pool,
+            requests,
+            refusals,
+            leases,
+            owner,
+            snapshot_every: options.snapshot_every,
+            is_closed: AtomicBool::new(false),
+            stop,
+            stopped,
+        })
+    }
+
+    /// The number of shards that this server owns.
+    pub fn count_shards(&self) -> usize {
+        self.leases.count()
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.is_closed.load(Ordering::Relaxed) { Err(store_closed_error()) } else { Ok(()) }
+    }
+
+    async fn query(
+        &self,
+        statement: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<DatabaseRow>> {
+        self.check_open()?;
+        let client = reader(&self.pool).await?;
+        let prepared = client.prepare_cached(statement).await.map_err(database_error)?;
+        client.query(&prepared, parameters).await.map_err(database_error)
+    }
+
+    async fn send(&self, request: Request) -> Result<()> {
+        self.check_open()?;
+        self.requests.send(request).await.map_err(|_| store_closed_error())
+    }
+
+    async fn write_rare(&self, request: RareRequest) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Request::Rare(request, reply)).await?;
+        answer.await.map_err(|_| store_closed_error())?
+    }
+
+    fn check_shard(&self, id: &ExecutionId) -> Result<Shard> {
+        self.check_open()?;
+        let shard = Shard::of_execution(id);
+        match self.leases.epoch(shard) {
+            Some(_) => Ok(shard),
+            None => Err(shard_lost_error(id, shard)),
+        }
+    }
+
+    /// Searches the rows from a key on for digests. Returns what `note` is given for each, and the key after the last row.
+    async fn search_rows(
+        &self,
+        contents: &BTreeSet<Digest>,
+        mut note: impl FnMut(Digest, &str),
+    ) -> Result<Sequence> {
+        let (search, mut last) = (DigestSearch::new(contents), 0_i64);
+        loop {
+            let rows = self
+                .query(
+                    "SELECT seq, execution_id, record FROM journal WHERE seq > $1 ORDER BY seq LIMIT $2",
+                    &[&last, &SEARCHED_TOGETHER],
+                )
+                .await?;
+            for row in &rows {
+                last = row.get(0);
+                let (id, record): (&str, &[u8]) = (row.get(1), row.get(2));
+                search.find_in(record).for_each(|digest| note(digest, id));
+            }
+            if rows.len() < usize::try_from(SEARCHED_TOGETHER).unwrap_or(usize::MAX) {
+                return Ok(from_stored_key(last.saturating_add(1)));
+            }
+        }
+    }
+
+    /// The page of a list, with its executions.
+    async fn find_page(&self, query: &ListQuery) -> Result<ListPage> {
+        let mut page = ListPage::default();
+        if query.limit == 0 {
+            self.check_open()?;
+            return Ok(page);
+        }
+        let statement = ListStatement::new(query)?;
+        let mut before = query.before.unwrap_or(Sequence(u64::MAX));
+        let mut texts_left = limits::LIST_TEXTS_SEARCHED_MAX;
+        loop {
+            let wanted = query.limit - page.executions.len();
+            let wanted = wanted.saturating_add(1).min(limits::LIST_SCANNED_MAX);
+            let limit = i64::try_from(wanted).unwrap_or(i64::MAX);
+            let rows = self
+                .query(&statement.text(), &statement.parameters(&to_stored_key(before), &limit))
+                .await?;
+            let is_last = rows.len() < wanted;
+            for row in &rows {
+                let (key, loaded) = read_execution(row)?;
+                if page.executions.len() == query.limit {
+                    page.next_key = Some(before);
+                    return Ok(page);
+                }
+                before = key;
+                if query.text.is_some() {
+                    if texts_left == 0 {
+                        page.next_key = Some(before);
+                        return Ok(page);
+                    }
+                    texts_left -= 1;
+                }
+                if self.admits(query, &loaded.execution).await? {
+                    page.executions.push((key, loaded.execution));
+                }
+            }
+            if is_last {
+                return Ok(page);
+            }
+        }
+    }
+
+    /// Whether the query admits an execution that its statement found.
+    async fn admits(&self, query: &ListQuery, execution: &Execution) -> Result<bool> {
+        let summary = ExecutionSummary::new(execution);
+        if !query.admits_summary(&summary) {
+            return Ok(false);
+        }
+        let Some(text) = query.text.as_ref().filter(|text| !text.is_in_summary(&summary)) else {
+            return Ok(true);
+        };
+        let rows = self.load_rows(execution.id(), [1].into()).await?;
+        let Some(first) = rows.first() else {
+            return Ok(false);
+        };
+        let inputs = first.events.first().and_then(|event| match event {
+            Event::Created(created) => created.inputs.as_ref(),
+            _ => None,
+        });
+        let content = match inputs.filter(|inputs| inputs.inline.is_none()) {
+            Some(inputs) => self.load_content(inputs.digest).await?,
+            None => None,
+        };
+        text.is_in_inputs(first, |_| Ok(content))
+    }
+}
+
+/// Takes free shards, and waits for them as long as a lease may last: a server that ended just now may not have given them
+/// back.
+async fn take_first_shards(
+    leases: &Leases,
+    client: &tokio_postgres::Client,
+    options: &Options,
+) -> Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "leases end by the clock that never goes back")]
+    let deadline = Instant::now() + options.leases.duration * 2;
+    loop {
+        if leases.take_free_shards(client, &options.address).await? > 0 {
+            return Ok(());
+        }
+        #[expect(clippy::disallowed_methods, reason = "as above")]
+        if Instant::now() >= deadline {
+            let message = "other servers own all executions of the database";
+            return Err(Error::new(Code::StoreBusy, message));
+        }
+        tokio::time::sleep(options.leases.renew_every / 4).await;
+    }
+}
+
+/// Renews the leases until the store is closed or dropped, and gives them back after the last write.
+struct LeaseKeeper {
+    client: tokio_postgres::Client,
+    connector: Connector,
+    leases: Arc<Leases>,
+    address: String,
+}
+
+impl LeaseKeeper {
+    async fn run(
+        mut self,
+        mut writer: JoinHandle<()>,
+        stop: CancellationToken,
+        stopped: CancellationToken,
+    ) {
+        let _stopped = stopped.drop_guard();
+        while stop
+            .run_until_cancelled(tokio::time::sleep(self.leases.renew_every()))
+            .await
+            .is_some()
+        {
+            if let Err(error) = self.keep().await {
+                tracing::warn!(%error, "the leases of the shards were not renewed");
+            }
+        }
+        // What was accepted is written while the leases still hold.
+        loop {
+            tokio::select! {
+                ended = &mut writer => {
+                    if ended.is_err() {
+                        tracing::error!("the store's writer panicked");
+                    }
+                    break;
+                }
+                () = tokio::time::sleep(self.leases.renew_every()) => {
+                    let _ = self.keep().await;
+                }
+            }
+        }
+        if let Err(error) = self.leases.release(&self.client).await {
+            tracing::warn!(%error, "the shards were not given back: they are free once their leases end");
+        }
+    }
+
+    async fn keep(&mut self) -> Result<()> {
+        if self.client.is_closed() {
+            self.client = self.connector.connect().await?;
+        }
+        let lost = self.leases.renew(&self.client).await?;
+        if lost > 0 {
+            tracing::warn!("{lost} shards belong to other servers now");
+        }
+        self.leases.take_free_shards(&self.client, &self.address).await.map(drop)
+    }
+}
+
+fn read_rows(rows: &[DatabaseRow]) -> Result<Vec<Row>> {
+    rows.iter().map(|row| encode::decode_row(row.get(0))).collect()
+}
+
+impl Store for PostgresStore {
+    fn owner(&self) -> OwnerEpoch {
+        self.owner
+    }
+
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<CommitReceipt>> {
+        Box::pin(async move {
+            let records = commit.encode_records(self.snapshot_every)?;
+            let position = records.position;
+            let shard = self.check_shard(commit.execution.id())?;
+            let (reply, answer) = oneshot::channel();
+            let queued = QueuedCommit { commit, records, shard, reply };
+            self.send(Request::Commit(Box::new(queued))).await?;
+            let row = answer.await.map_err(|_| store_closed_error())??;
+            Ok(CommitReceipt { row, position })
+        })
+    }
+
+    fn checkpoint(
+        &self,
+        execution: Arc<Execution>,
+        position: Position,
+    ) -> BoxFuture<'_, Result<Position>> {
+        Box::pin(async move {
+            if position.snapshot_revision() == execution.revision() {
+                return Ok(position);
+            }
+            let snapshot = encode::encode_snapshot(&execution, position.snapshot_bytes())?;
+            let position = position.after_snapshot(execution.revision(), &snapshot);
+            self.write_rare(RareRequest::Checkpoint { execution, snapshot }).await?;
+            Ok(position)
+        })
+    }
+
+    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<LoadedExecution>>> {
+        Box::pin(async move {
+            let statement = format!("SELECT {EXECUTION_COLUMNS} FROM executions e WHERE e.id = $1");
+            let rows = self.query(&statement, &[&id.as_str()]).await?;
+            let loaded = rows.first().map(read_execution).transpose();
+            let loaded = loaded.map_err(|error| error.with_context("execution_id", id.as_str()))?;
+            Ok(loaded.map(|(_, loaded)| loaded))
+        })
+    }
+
+    fn load_rows<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+        revisions: BTreeSet<u64>,
+    ) -> BoxFuture<'a, Result<Vec<Row>>> {
+        Box::pin(async move {
+            let revisions: Vec<_> =
+                revisions.into_iter().filter_map(|one| i64::try_from(one).ok()).collect();
+            let statement = "SELECT record FROM journal WHERE execution_id = $1 AND revision = ANY($2) \
+                             ORDER BY revision DESC";
+            read_rows(&self.query(statement, &[&id.as_str(), &revisions]).await?)
+        })
+    }
+
+    fn load_history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>> {
+        Box::pin(async move {
+            let statement = "SELECT record FROM journal WHERE execution_id = $1 ORDER BY revision";
+            read_rows(&self.query(statement, &[&id.as_str()]).await?)
+        })
+    }
+
+    fn load_forks<'a>(
+        &'a self,
+        source: &'a ExecutionId,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<ExecutionId>>> {
+        Box::pin(async move {
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let statement =
+                "SELECT fork FROM forks WHERE source = $1 ORDER BY fork COLLATE \"C\" LIMIT $2";
+            let rows = self.query(statement, &[&source.as_str(), &limit]).await?;
+            rows.iter().map(|row| parse_stored_id(row.get(0))).collect()
+        })
+    }
+
+    fn load_content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
+        Box::pin(async move {
+            let statement = "SELECT bytes FROM contents WHERE digest = $1";
+            let rows = self.query(statement, &[&digest.as_bytes().as_slice()]).await?;
+            Ok(rows.first().map(|row| row.get::<_, &[u8]>(0).into()))
+        })
+    }
+
+    fn find_holders(&self, contents: BTreeSet<Digest>) -> BoxFuture<'_, Result<ContentHolders>> {
+        Box::pin(async move {
+            let mut holders = ContentHolders::default();
+            let mut found = Vec::new();
+            holders.searched_before = self
+                .search_rows(&contents, |digest, id| found.push((digest, id.to_owned())))
+                .await?;
+            for (digest, id) in found {
+                holders.by_content.entry(digest).or_default().insert(parse_stored_id(&id)?);
+            }
+            Ok(holders)
+        })
+    }
+
+    fn note_refusal(&self, refusal: RefusedCall) {
+        self.refusals.push(refusal, limits::REFUSALS_QUEUED_MAX);
+    }
+
+    fn load_telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>> {
+        Box::pin(async move {
+            self.write_rare(RareRequest::StoreRefusals).await?;
+            let scanned = i64::try_from(limits::TELEMETRY_SCANNED_MAX).unwrap_or(i64::MAX);
+            let rows = if let Some(id) = &query.execution_id {
+                let statement = "SELECT record, seq FROM journal WHERE execution_id = $1 \
+                                 ORDER BY revision DESC LIMIT $2";
+                self.query(statement, &[&id.as_str(), &scanned]).await?
+            } else {
+                let statement = "SELECT record, seq FROM journal ORDER BY seq DESC LIMIT $1";
+                self.query(statement, &[&scanned]).await?
+            };
+            let statement = "SELECT record, seq FROM refusals ORDER BY seq DESC LIMIT $1";
+            let refusals = self.query(statement, &[&scanned]).await?;
+            let transitions = rows.iter().map(|row| {
+                let entry = TelemetryEntry::Transition(encode::decode_row(row.get(0))?);
+                Ok((from_stored_key(row.get(1)), entry))
+            });
+            let refusals = refusals.iter().map(|row| {
+                let entry = TelemetryEntry::Refusal(encode::decode_refusal(row.get(0))?);
+                Ok((from_stored_key(row.get(1)), entry))
+            });
+            latest_entries(transitions, refusals, &query)
+        })
+    }
+
+    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<ListPage>> {
+        Box::pin(async move { self.find_page(&query).await })
+    }
+
+    fn due_executions(
+        &self,
+        before: Timestamp,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<DueExecution>>> {
+        Box::pin(async move {
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let statement = "SELECT id, due FROM executions WHERE due < $1 \
+                             ORDER BY due, id COLLATE \"C\" LIMIT $2";
+            let rows = self.query(statement, &[&before.milliseconds(), &limit]).await?;
+            let due = |row: &DatabaseRow| {
+                Ok((parse_stored_id(row.get(0))?, Timestamp::from_milliseconds(row.get(1))))
+            };
+            rows.iter().map(due).collect()
+        })
+    }
+
+    fn delete(&self, deletion: Deletion) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            self.check_shard(&deletion.id)?;
+            self.write_rare(RareRequest::Delete(deletion)).await
+        })
+    }
+
+    fn import(&self, import: Import) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.write_rare(RareRequest::Import(import)).await })
+    }
+
+    fn load_tombstone<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+    ) -> BoxFuture<'a, Result<Option<Timestamp>>> {
+        Box::pin(async move {
+            let statement = "SELECT at FROM tombstones WHERE id = $1";
+            let rows = self.query(statement, &[&id.as_str()]).await?;
+            Ok(rows.first().map(|row| Timestamp::from_milliseconds(row.get(0))))
+        })
+    }
+
+    fn sweep(&self, sweep: ContentSweep) -> BoxFuture<'_, Result<ContentSweep>> {
+        Box::pin(async move {
+            let most = i64::try_from(limits::SWEEP_CANDIDATES_MAX).unwrap_or(i64::MAX);
+            let rows = self.query("SELECT digest FROM candidates LIMIT $1", &[&most]).await?;
+            let candidates: BTreeSet<_> = rows
+                .iter()
+                .filter_map(|row| row.get::<_, &[u8]>(0).try_into().ok().map(Digest::from_bytes))
+                .collect();
+            let mut found = Vec::new();
+            let searched_before =
+                self.search_rows(&candidates, |digest, _| found.push(digest)).await?;
+            let named: BTreeSet<_> = found.into_iter().collect();
+            let unnamed = candidates.difference(&named).copied().collect();
+            let tombstones_before = sweep.tombstones_before().milliseconds();
+            self.write_rare(RareRequest::Free {
+                unnamed,
+                named,
+                searched_before,
+                tombstones_before,
+            })
+            .await?;
+            Ok(sweep.into_done(candidates.len() == limits::SWEEP_CANDIDATES_MAX))
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            if self.check_open().is_err() {
+                return Ok(());
+            }
+            // A request behind all others is answered after them.
+            let last = self.write_rare(RareRequest::StoreRefusals).await;
+            self.is_closed.store(true, Ordering::Relaxed);
+            self.stop.cancel();
+            self.stopped.cancelled().await;
+            last
+        })
+    }
+}
+
+fn parse_stored_id(id: &str) -> Result<ExecutionId> {
+    ExecutionId::parse(id).map_err(|error| {
+        Error::new(Code::StoreCorrupt, "an id of the database cannot be read").with_source(error)
+    })
+}

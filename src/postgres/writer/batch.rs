@@ -1,0 +1,395 @@
+//! One batch of commits: a compare-and-set for each, in one transaction.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use futures_util::future::{join_all, try_join_all};
+use tokio_postgres::{Client, Statement, types::ToSql};
+
+use super::{Connection, QueuedCommit, WriteError, WriterContext, shard_lost_error};
+use crate::{
+    query::encode_labels,
+    shard::{Shard, to_stored_key},
+};
+use midex_domain::{
+    Digest, Execution, ExecutionId, Sequence, clock::Timestamp, error::Result, limits,
+};
+use midex_engine::store::{
+    Commit, ExecutionSummary, PastChange, RefusedCall, encode, find_named_contents,
+};
+
+/// The prepared statements of a batch.
+pub(super) struct Statements {
+    pub(super) lock_shards: Statement,
+    pub(super) read_revisions: Statement,
+    insert_rows: Statement,
+    store_executions: Statement,
+    store_contents: Statement,
+    insert_forks: Statement,
+    insert_refusals: Statement,
+    trim_refusals: Statement,
+}
+
+impl Statements {
+    pub(super) async fn prepare(client: &Client) -> Result<Self, tokio_postgres::Error> {
+        let texts = [
+            "SELECT shard, epoch FROM shards WHERE shard = ANY($1) AND owner = $2 ORDER BY shard FOR SHARE",
+            "SELECT id, revision FROM executions WHERE id = ANY($1)",
+            "INSERT INTO journal (execution_id, revision, seq, record) \
+             SELECT * FROM unnest($1::text[], $2::int8[], $3::int8[], $4::bytea[])",
+            "INSERT INTO executions (id, shard, revision, seq, due, has_ended, state, workflow, project, is_child, labels, \
+             updated_at, snapshot_revision, snapshot) \
+             SELECT id, shard, revision, seq, due, has_ended, state, workflow, project, is_child, labels::jsonb, updated_at, \
+             snapshot_revision, coalesce(snapshot, '') \
+             FROM unnest($1::text[], $2::int4[], $3::int8[], $4::int8[], $5::int8[], $6::bool[], $7::text[], $8::text[], \
+             $9::text[], $10::bool[], $11::text[], $12::int8[], $13::int8[], $14::bytea[]) \
+             AS new (id, shard, revision, seq, due, has_ended, state, workflow, project, is_child, labels, updated_at, \
+             snapshot_revision, snapshot) \
+             ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, seq = excluded.seq, due = excluded.due, \
+             has_ended = excluded.has_ended, state = excluded.state, updated_at = excluded.updated_at, \
+             labels = excluded.labels, \
+             snapshot = CASE WHEN excluded.snapshot = '' THEN executions.snapshot ELSE excluded.snapshot END, \
+             snapshot_revision = CASE WHEN excluded.snapshot = '' THEN executions.snapshot_revision \
+             ELSE excluded.snapshot_revision END",
+            // The update waits for a transaction that is about to free the content.
+            "INSERT INTO contents (digest, bytes) SELECT * FROM unnest($1::bytea[], $2::bytea[]) \
+             ON CONFLICT (digest) DO UPDATE SET digest = excluded.digest",
+            "INSERT INTO forks (source, fork) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING",
+            "INSERT INTO refusals (seq, record) SELECT * FROM unnest($1::int8[], $2::bytea[])",
+            "DELETE FROM refusals WHERE seq <= (SELECT seq FROM refusals ORDER BY seq DESC OFFSET $1 LIMIT 1)",
+        ];
+        let prepared = try_join_all(texts.into_iter().map(|text| client.prepare(text))).await?;
+        let mut prepared = prepared.into_iter();
+        let mut next = || prepared.next().expect("as many statements as texts");
+        Ok(Self {
+            lock_shards: next(),
+            read_revisions: next(),
+            insert_rows: next(),
+            store_executions: next(),
+            store_contents: next(),
+            insert_forks: next(),
+            insert_refusals: next(),
+            trim_refusals: next(),
+        })
+    }
+}
+
+/// Begins a transaction, locks the leases of the shards, and reads the revisions of the executions, in one round trip.
+pub(super) async fn begin(
+    connection: &Connection,
+    context: &WriterContext,
+    shards: &BTreeSet<Shard>,
+    ids: &[&str],
+) -> Result<BeganTransaction, tokio_postgres::Error> {
+    let numbers: Vec<_> = shards.iter().map(|shard| shard.number()).collect();
+    let (client, statements) = (&connection.client, &connection.statements);
+    let lock: [&(dyn ToSql + Sync); 2] = [&numbers, &context.leases.owner];
+    let read: [&(dyn ToSql + Sync); 1] = [&ids];
+    let (begun, locked, stored) = tokio::join!(
+        client.batch_execute("BEGIN"),
+        client.query(&statements.lock_shards, &lock),
+        client.query(&statements.read_revisions, &read),
+    );
+    begun?;
+    let epochs = locked?.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let stored = stored?;
+    let revisions = stored.iter().map(|row| (row.get(0), stored_revision(row.get(1)))).collect();
+    Ok(BeganTransaction { epochs, revisions })
+}
+
+fn stored_revision(revision: i64) -> u64 {
+    u64::try_from(revision).unwrap_or_default()
+}
+
+/// A transaction that locked its shards, and what it found.
+pub(super) struct BeganTransaction {
+    epochs: HashMap<i32, i64>,
+    revisions: HashMap<String, u64>,
+}
+
+impl BeganTransaction {
+    /// Checks that this server still owns the shard of an execution.
+    ///
+    /// # Errors
+    /// `SHARD_LOST`.
+    pub(super) fn check_shard(
+        &self,
+        context: &WriterContext,
+        id: &ExecutionId,
+        shard: Shard,
+    ) -> Result<()> {
+        let held = context.leases.epoch(shard);
+        match held {
+            Some(epoch) if self.epochs.get(&shard.number()) == Some(&epoch) => Ok(()),
+            _ => Err(shard_lost_error(id, shard)),
+        }
+    }
+
+    /// The stored revision of an execution; 0 where there is none.
+    pub(super) fn revision(&self, id: &ExecutionId) -> u64 {
+        self.revisions.get(id.as_str()).copied().unwrap_or_default()
+    }
+}
+
+/// Stores the commits that follow what is stored. Returns the outcome of each.
+pub(super) async fn write(
+    connection: &Connection,
+    context: &mut WriterContext,
+    commits: &[QueuedCommit],
+    refusals: &[RefusedCall],
+) -> Result<Vec<Result<Sequence>>, WriteError> {
+    let shards = commits.iter().map(|queued| queued.shard).collect();
+    let ids: BTreeSet<_> =
+        commits.iter().map(|queued| queued.commit.execution.id().as_str()).collect();
+    let ids: Vec<_> = ids.into_iter().collect();
+    let mut found = begin(connection, context, &shards, &ids).await?;
+    let mut rows = NewRows::default();
+    rows.add_refusals(context, refusals)?;
+    let mut outcomes = Vec::new();
+    for queued in commits {
+        let (commit, id) = (&queued.commit, queued.commit.execution.id());
+        let admitted = found
+            .check_shard(context, id, queued.shard)
+            .and_then(|()| commit.check(found.revision(id)));
+        outcomes.push(admitted.map(|()| {
+            let key = context.next_key(queued.shard);
+            found.revisions.insert(id.to_string(), commit.row.revision);
+            rows.add_commit(queued, key);
+            key
+        }));
+    }
+    let past = commits.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
+    for commit in past.map(|(queued, _)| &queued.commit) {
+        if let Some(past) = &commit.past {
+            // The search must see the rows of this batch.
+            rows.take_and_write(connection).await?;
+            change_past(&connection.client, commit, past).await?;
+        }
+    }
+    rows.write_and_commit(connection).await?;
+    Ok(outcomes)
+}
+
+/// Replaces earlier rows of an execution, and frees contents that no later row names.
+async fn change_past(
+    client: &Client,
+    commit: &Commit,
+    past: &PastChange,
+) -> Result<(), WriteError> {
+    for row in &past.rows {
+        let record = encode::encode_row(row)?;
+        let revision = i64::try_from(row.revision).unwrap_or(i64::MAX);
+        let change = "UPDATE journal SET record = $1 WHERE execution_id = $2 AND revision = $3";
+        client.execute(change, &[&record, &commit.execution.id().as_str(), &revision]).await?;
+    }
+    free_contents(client, &past.released, past.searched_before).await
+}
+
+/// Frees those of the contents that no row from this key on names.
+pub(super) async fn free_contents(
+    client: &Client,
+    contents: &BTreeSet<Digest>,
+    searched_before: Sequence,
+) -> Result<(), WriteError> {
+    let digests: Vec<_> = contents.iter().map(|digest| digest.as_bytes().as_slice()).collect();
+    // A transaction that stores one of them again ends first, and its rows are searched below.
+    client
+        .query(
+            "SELECT digest FROM contents WHERE digest = ANY($1) ORDER BY digest FOR UPDATE",
+            &[&digests],
+        )
+        .await?;
+    let later = client
+        .query("SELECT record FROM journal WHERE seq >= $1", &[&to_stored_key(searched_before)])
+        .await?;
+    let later = later.iter().map(|row| encode::decode_row(row.get(0)));
+    let named = find_named_contents(&later.collect::<Result<Vec<_>>>()?, contents)?;
+    let unnamed: Vec<_> =
+        contents.difference(&named).map(|digest| digest.as_bytes().as_slice()).collect();
+    client.execute("DELETE FROM contents WHERE digest = ANY($1)", &[&unnamed]).await?;
+    Ok(())
+}
+
+/// What a transaction stores, by table and column.
+#[derive(Default)]
+pub(super) struct NewRows<'a> {
+    row_ids: Vec<&'a str>,
+    row_revisions: Vec<i64>,
+    row_keys: Vec<i64>,
+    row_records: Vec<&'a [u8]>,
+    executions: BTreeMap<&'a str, ExecutionColumns<'a>>,
+    contents: BTreeMap<Digest, &'a [u8]>,
+    forks: Vec<(&'a str, &'a str)>,
+    refusal_keys: Vec<i64>,
+    refusals: Vec<Vec<u8>>,
+}
+
+/// A row of the table of executions.
+pub(super) struct ExecutionColumns<'a> {
+    pub(super) execution: &'a Execution,
+    pub(super) shard: Shard,
+    pub(super) key: Sequence,
+    pub(super) due: Option<Timestamp>,
+    pub(super) snapshot: Option<&'a [u8]>,
+    /// The revision from which on the snapshot covers the rows.
+    pub(super) snapshot_revision: u64,
+}
+
+impl<'a> NewRows<'a> {
+    fn add_commit(&mut self, queued: &'a QueuedCommit, key: Sequence) {
+        let QueuedCommit { commit, records, shard, .. } = queued;
+        let execution = &*commit.execution;
+        self.add_row(execution.id(), commit.row.revision, key, &records.row);
+        // The first row tells the whole state.
+        let is_first = commit.row.revision == 1;
+        let columns = ExecutionColumns {
+            execution,
+            shard: *shard,
+            key,
+            due: commit.due.filter(|_| !execution.is_over()),
+            snapshot: records.snapshot.as_deref(),
+            snapshot_revision: if is_first { 0 } else { commit.row.revision },
+        };
+        self.add_execution(columns);
+        for (digest, content) in &commit.contents {
+            self.add_content(*digest, content);
+        }
+        if let Some(origin) = commit.row.fork_origin() {
+            self.forks.push((origin.execution_id.as_str(), execution.id().as_str()));
+        }
+    }
+
+    pub(super) fn add_row(
+        &mut self,
+        id: &'a ExecutionId,
+        revision: u64,
+        key: Sequence,
+        record: &'a [u8],
+    ) {
+        self.row_ids.push(id.as_str());
+        self.row_revisions.push(i64::try_from(revision).unwrap_or(i64::MAX));
+        self.row_keys.push(to_stored_key(key));
+        self.row_records.push(record);
+    }
+
+    pub(super) fn add_execution(&mut self, columns: ExecutionColumns<'a>) {
+        self.executions.insert(columns.execution.id().as_str(), columns);
+    }
+
+    pub(super) fn add_content(&mut self, digest: Digest, content: &'a [u8]) {
+        self.contents.insert(digest, content);
+    }
+
+    pub(super) fn add_fork(&mut self, source: &'a ExecutionId, fork: &'a ExecutionId) {
+        self.forks.push((source.as_str(), fork.as_str()));
+    }
+
+    /// Adds refusals. Their keys are of the shard of their execution, if it is known.
+    pub(super) fn add_refusals(
+        &mut self,
+        context: &mut WriterContext,
+        refusals: &[RefusedCall],
+    ) -> Result<()> {
+        for refusal in refusals {
+            let shard = refusal.execution_id.as_ref().map(Shard::of_execution);
+            let shard = shard.unwrap_or_else(Shard::first);
+            let key = context.next_key(shard);
+            self.refusal_keys.push(to_stored_key(key));
+            self.refusals.push(encode::encode_refusal(refusal)?);
+        }
+        Ok(())
+    }
+
+    /// Writes what was added until now.
+    pub(super) async fn take_and_write(
+        &mut self,
+        connection: &Connection,
+    ) -> Result<(), WriteError> {
+        std::mem::take(self).write(connection, "").await
+    }
+
+    /// Writes everything and commits, in one round trip.
+    pub(super) async fn write_and_commit(self, connection: &Connection) -> Result<(), WriteError> {
+        self.write(connection, "COMMIT").await
+    }
+
+    async fn write(self, connection: &Connection, last: &str) -> Result<(), WriteError> {
+        let (client, statements) = (&connection.client, &connection.statements);
+        let executions: Vec<_> = self.executions.into_values().collect();
+        let summaries: Vec<_> =
+            executions.iter().map(|columns| ExecutionSummary::new(columns.execution)).collect();
+        let ids: Vec<_> = summaries.iter().map(|summary| summary.id.as_str()).collect();
+        let shards: Vec<_> = executions.iter().map(|columns| columns.shard.number()).collect();
+        let revisions: Vec<_> = summaries
+            .iter()
+            .map(|summary| i64::try_from(summary.revision).unwrap_or(i64::MAX))
+            .collect();
+        let keys: Vec<_> = executions.iter().map(|columns| to_stored_key(columns.key)).collect();
+        let due: Vec<_> =
+            executions.iter().map(|columns| columns.due.map(Timestamp::milliseconds)).collect();
+        let ended: Vec<_> = summaries.iter().map(ExecutionSummary::has_ended).collect();
+        let states: Vec<_> = summaries.iter().map(|summary| summary.state.as_str()).collect();
+        let workflows: Vec<_> = summaries.iter().map(|summary| summary.workflow.as_str()).collect();
+        let projects: Vec<_> = summaries.iter().map(|summary| summary.project.as_deref()).collect();
+        let children: Vec<_> = summaries.iter().map(|summary| summary.is_child).collect();
+        let labels: Vec<_> = summaries
+            .iter()
+            .map(|summary| encode_labels(&summary.labels))
+            .collect::<Result<_>>()?;
+        let updated: Vec<_> =
+            summaries.iter().map(|summary| summary.updated_at.milliseconds()).collect();
+        let snapshot_revisions: Vec<_> = executions
+            .iter()
+            .map(|columns| i64::try_from(columns.snapshot_revision).unwrap_or(i64::MAX))
+            .collect();
+        let snapshots: Vec<_> = executions.iter().map(|columns| columns.snapshot).collect();
+        let digests: Vec<_> =
+            self.contents.keys().map(|digest| digest.as_bytes().as_slice()).collect();
+        let contents: Vec<_> = self.contents.values().copied().collect();
+        let (sources, forks): (Vec<_>, Vec<_>) = self.forks.into_iter().unzip();
+        let kept = i64::try_from(limits::REFUSALS_KEPT_MAX).unwrap_or(i64::MAX);
+        let inserts: [(&Statement, bool, Vec<&(dyn ToSql + Sync)>); 6] = [
+            (&statements.store_contents, digests.is_empty(), vec![&digests, &contents]),
+            (
+                &statements.insert_rows,
+                self.row_ids.is_empty(),
+                vec![&self.row_ids, &self.row_revisions, &self.row_keys, &self.row_records],
+            ),
+            (
+                &statements.store_executions,
+                ids.is_empty(),
+                vec![
+                    &ids,
+                    &shards,
+                    &revisions,
+                    &keys,
+                    &due,
+                    &ended,
+                    &states,
+                    &workflows,
+                    &projects,
+                    &children,
+                    &labels,
+                    &updated,
+                    &snapshot_revisions,
+                    &snapshots,
+                ],
+            ),
+            (&statements.insert_forks, forks.is_empty(), vec![&sources, &forks]),
+            (
+                &statements.insert_refusals,
+                self.refusals.is_empty(),
+                vec![&self.refusal_keys, &self.refusals],
+            ),
+            (&statements.trim_refusals, self.refusals.is_empty(), vec![&kept]),
+        ];
+        let inserts = inserts.iter().filter(|(_, is_empty, _)| !is_empty);
+        let inserts = inserts.map(|(statement, _, columns)| client.execute(*statement, columns));
+        // The requests are sent in this order, without waiting for the answers between them.
+        let (written, committed) = tokio::join!(join_all(inserts), client.batch_execute(last));
+        for written in written {
+            written?;
+        }
+        committed?;
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! Servers that lose their shards, and those that take them.
+
+use std::time::Duration;
+
+use midex_domain::error::Code;
+use midex_engine::store::{Store as _, contract::script::Script};
+
+use crate::place::Place;
+
+/// Gives all shards to a server that does not exist, as if the leases of the store had ended while it was stopped.
+const TAKE_ALL: &str = "UPDATE shards SET owner = 'another', epoch = epoch + 1, \
+                        expires_at = now() + interval '1 hour'";
+
+#[tokio::test]
+async fn a_server_that_lost_a_shard_writes_nothing_to_it() {
+    let place = Place::new("fenced");
+    let (store, other) = (place.open().await, place.connect().await);
+    let mut script = Script::new("one", 9);
+    script.commit_steps(&store, 2).await;
+    other.batch_execute(TAKE_ALL).await.unwrap();
+    let transition = script.build_transition("too late");
+    let late = script.build_commit(transition);
+    let refused = store.commit(late.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ShardLost);
+    assert!(refused.message().contains("another server owns execution 'one' now"), "{refused}");
+    script.check_store(&store).await;
+    let refused = Script::new("two", 9).commit_step(&store).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ShardLost);
+    let count = other.query_one("SELECT count(*) FROM journal", &[]).await.unwrap();
+    assert_eq!(count.get::<_, i64>(0), 2);
+    // At the next renewal it learns of it, and asks the database no more.
+    while store.count_shards() > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(store.commit(late).await.unwrap_err().code(), Code::ShardLost);
+}
+
+#[tokio::test]
+async fn a_batch_stores_what_is_of_shards_that_are_still_owned() {
+    let place = Place::new("partly");
+    let (store, other) = (place.open().await, place.connect().await);
+    let mut scripts: Vec<_> = (0..40).map(|at| Script::new(&format!("e{at}"), 9)).collect();
+    for script in &mut scripts {
+        script.commit_step(&store).await.unwrap();
+    }
+    other.batch_execute(&format!("{TAKE_ALL} WHERE shard < 128")).await.unwrap();
+    let mut commits = Vec::new();
+    for script in &mut scripts {
+        let transition = script.build_transition("next");
+        commits.push(store.commit(script.build_commit(transition)));
+    }
+    let outcomes = futures_util::future::join_all(commits).await;
+    let refused: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
+    assert!(refused.iter().all(|error| error.code() == Code::ShardLost), "{refused:?}");
+    let stored = other.query_one("SELECT count(*) FROM journal WHERE revision = 2", &[]).await;
+    let stored = stored.unwrap().get::<_, i64>(0);
+    assert_eq!(stored, i64::try_from(scripts.len() - refused.len()).unwrap());
+    assert!(stored > 0 && !refused.is_empty(), "{stored} were stored");
+}
+
+#[tokio::test]
+async fn another_server_goes_on_where_one_ended() {
+    let place = Place::new("handed");
+    let mut script = Script::new("one", 9);
+    let first = place.open().await;
+    script.commit_steps(&first, 3).await;
+    first.close().await.unwrap();
+    let second = place.open().await;
+    assert_eq!(second.count_shards(), 256);
+    assert!(second.owner() > first.owner());
+    script.check_store(&second).await;
+    script.commit_step(&second).await.unwrap();
+    assert_eq!(
+        first
+            .commit(script.build_state_commit(midex_domain::State::Failed))
+            .await
+            .unwrap_err()
+            .code(),
+        Code::StoreUnavailable
+    );
+}
+
+#[tokio::test]
+async fn the_shards_of_a_server_that_is_gone_are_free_once_their_leases_end() {
+    let place = Place::new("gone");
+    let other = place.open().await;
+    let client = place.connect().await;
+    drop(other);
+    // As if it had been killed: its leases hold for a second more.
+    let hold = "UPDATE shards SET owner = 'gone', epoch = epoch + 1, expires_at = now() + interval '1 second'";
+    client.batch_execute(hold).await.unwrap();
+    let store = place.open().await;
+    assert_eq!(store.count_shards(), 256);
+    Script::new("one", 9).commit_step(&store).await.unwrap();
+}

@@ -1,0 +1,59 @@
+//! A schema of the database for each test.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use midex_domain::clock::{SystemClock, SystemIds};
+use midex_postgres::{LeaseOptions, Options, PostgresStore};
+use tokio_postgres::{Client, NoTls};
+
+/// Where a test has its tables.
+pub(crate) struct Place {
+    schema: String,
+}
+
+impl Place {
+    /// The schema with this name.
+    pub(crate) fn new(name: &str) -> Self {
+        Self { schema: format!("{name}_{}", std::process::id()) }
+    }
+
+    /// The schema of a directory.
+    pub(crate) fn of_directory(directory: &Path) -> Self {
+        let name = directory.file_name().unwrap().to_string_lossy().to_lowercase();
+        let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+        Self::new(&format!("d{name}"))
+    }
+
+    fn url() -> String {
+        std::env::var("MIDEX_POSTGRES").expect("`tests/postgres/run` names the database")
+    }
+
+    /// A connection to these tables.
+    pub(crate) async fn connect(&self) -> Client {
+        let mut config: tokio_postgres::Config = Self::url().parse().unwrap();
+        config.options(format!("-c search_path={}", self.schema));
+        let (client, connection) = config.connect(NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let create = format!("CREATE SCHEMA IF NOT EXISTS \"{}\"", self.schema);
+        client.batch_execute(&create).await.unwrap();
+        client
+    }
+
+    pub(crate) async fn open(&self) -> PostgresStore {
+        self.connect().await;
+        let leases = LeaseOptions {
+            duration: Duration::from_secs(10),
+            renew_every: Duration::from_millis(400),
+        };
+        let options = Options {
+            url: Self::url(),
+            schema: Some(self.schema.clone()),
+            address: "https://127.0.0.1:1".to_owned(),
+            leases,
+            snapshot_every: 1,
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(SystemIds),
+        };
+        PostgresStore::open(options).await.unwrap()
+    }
+}
