@@ -1,6 +1,6 @@
 //! Connections to the database.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
 use tokio_postgres::{Client, Config, NoTls};
@@ -10,6 +10,11 @@ use midex_domain::error::{Code, Error, Result};
 
 /// Connections that read at once.
 const READERS_MAX: usize = 8;
+
+/// How long a connection may take to open.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long the database may leave what was sent to it unconfirmed.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// Opens connections with the same settings.
 #[derive(Clone, Debug)]
@@ -27,6 +32,9 @@ impl Connector {
             Error::new(Code::UsageInvalid, message)
         })?;
         config.application_name("midex");
+        // A database that has gone is noticed within the time of a lease.
+        config.connect_timeout(CONNECT_TIME_MAX);
+        config.keepalives_idle(SILENCE_MAX).tcp_user_timeout(SILENCE_MAX);
         if let Some(schema) = schema {
             config.options(format!("-c search_path={schema}"));
         }

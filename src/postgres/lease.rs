@@ -67,6 +67,10 @@ impl Leases {
         Self { owner, options, held: Mutex::default(), last_key: AtomicU64::new(0) }
     }
 
+    pub(crate) fn duration(&self) -> Duration {
+        self.options.duration
+    }
+
     pub(crate) fn renew_every(&self) -> Duration {
         self.options.renew_every
     }

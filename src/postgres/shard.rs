@@ -13,6 +13,9 @@ const TICKS_PER_MILLISECOND: u64 = 16;
 /// The start of the count of ticks: 2020-01-01. Sequences stay below 2^53 until 2089, so that JSON numbers hold them.
 const FIRST_MILLISECOND: i64 = 1_577_836_800_000;
 
+/// The keys of a minute: longer than a transaction and the difference of two clocks may be.
+pub(crate) const UNSETTLED_KEYS: u64 = (60_000 * TICKS_PER_MILLISECOND) << SHARD_BITS;
+
 /// A part of all executions. One server owns it at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard(u8);

@@ -122,8 +122,12 @@ impl PostgresStore {
             refusals.clone(),
         );
         let pool = connector.build_pool()?;
-        let keeper =
-            LeaseKeeper { client, connector, leases: leases.clone(), address: options.address };
+        let keeper = LeaseKeeper {
+            client: Some(client),
+            connector,
+            leases: leases.clone(),
+            address: options.address,
+        };
         let writer = tokio::spawn(writer.run(stop.clone()));
         tokio::spawn(keeper.run(writer, stop.clone(), stopped.clone()));
         Ok(Self {
@@ -179,7 +183,8 @@ impl PostgresStore {
         }
     }
 
-    /// Searches the rows from a key on for digests. Returns what `note` is given for each, and the key after the last row.
+    /// Searches all rows for digests, each of which `note` is given with the execution of its row. Returns the key after the
+    /// last row.
     async fn search_rows(
         &self,
         contents: &BTreeSet<Digest>,
@@ -228,14 +233,15 @@ impl PostgresStore {
                     page.next_key = Some(before);
                     return Ok(page);
                 }
-                before = key;
                 if query.text.is_some() {
                     if texts_left == 0 {
+                        // The next page begins with this execution.
                         page.next_key = Some(before);
                         return Ok(page);
                     }
                     texts_left -= 1;
                 }
+                before = key;
                 if self.admits(query, &loaded.execution).await? {
                     page.executions.push((key, loaded.execution));
                 }
@@ -295,7 +301,8 @@ async fn take_first_shards(
 
 /// Renews the leases until the store is closed or dropped, and gives them back after the last write.
 struct LeaseKeeper {
-    client: tokio_postgres::Client,
+    /// Missing after a renewal that failed.
+    client: Option<tokio_postgres::Client>,
     connector: Connector,
     leases: Arc<Leases>,
     address: String,
@@ -309,14 +316,9 @@ impl LeaseKeeper {
         stopped: CancellationToken,
     ) {
         let _stopped = stopped.drop_guard();
-        while stop
-            .run_until_cancelled(tokio::time::sleep(self.leases.renew_every()))
-            .await
-            .is_some()
-        {
-            if let Err(error) = self.keep().await {
-                tracing::warn!(%error, "the leases of the shards were not renewed");
-            }
+        let pause = |keeper: &Self| tokio::time::sleep(keeper.leases.renew_every());
+        while stop.run_until_cancelled(pause(&self)).await.is_some() {
+            self.keep().await;
         }
         // What was accepted is written while the leases still hold.
         loop {
@@ -327,25 +329,46 @@ impl LeaseKeeper {
                     }
                     break;
                 }
-                () = tokio::time::sleep(self.leases.renew_every()) => {
-                    let _ = self.keep().await;
-                }
+                () = pause(&self) => self.keep().await,
             }
         }
-        if let Err(error) = self.leases.release(&self.client).await {
+        let Some(client) = &self.client else {
+            return;
+        };
+        if let Err(error) = self.leases.release(client).await {
             tracing::warn!(%error, "the shards were not given back: they are free once their leases end");
         }
     }
 
-    async fn keep(&mut self) -> Result<()> {
-        if self.client.is_closed() {
-            self.client = self.connector.connect().await?;
-        }
-        let lost = self.leases.renew(&self.client).await?;
+    /// Renews the leases, and takes shards that are free. A connection that does not answer in time is not used again.
+    async fn keep(&mut self) {
+        let client = self.client.take();
+        let kept = tokio::time::timeout(self.leases.duration(), self.renew(client)).await;
+        let error = match kept {
+            Ok(Ok(client)) => {
+                self.client = Some(client);
+                return;
+            }
+            Ok(Err(error)) => error,
+            Err(_) => Error::new(Code::StoreUnavailable, "the database did not answer in time"),
+        };
+        tracing::warn!(%error, "the leases of the shards were not renewed");
+    }
+
+    async fn renew(
+        &self,
+        client: Option<tokio_postgres::Client>,
+    ) -> Result<tokio_postgres::Client> {
+        let client = match client.filter(|client| !client.is_closed()) {
+            Some(client) => client,
+            None => self.connector.connect().await?,
+        };
+        let lost = self.leases.renew(&client).await?;
         if lost > 0 {
             tracing::warn!("{lost} shards belong to other servers now");
         }
-        self.leases.take_free_shards(&self.client, &self.address).await.map(drop)
+        self.leases.take_free_shards(&client, &self.address).await?;
+        Ok(client)
     }
 }
 

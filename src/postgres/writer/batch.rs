@@ -8,7 +8,7 @@ use tokio_postgres::{Client, Statement, types::ToSql};
 use super::{Connection, QueuedCommit, WriteError, WriterContext, shard_lost_error};
 use crate::{
     query::encode_labels,
-    shard::{Shard, to_stored_key},
+    shard::{Shard, UNSETTLED_KEYS, to_stored_key},
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, Sequence, clock::Timestamp, error::Result, limits,
@@ -184,7 +184,8 @@ async fn change_past(
     free_contents(client, &past.released, past.searched_before).await
 }
 
-/// Frees those of the contents that no row from this key on names.
+/// Frees those of the contents that no row from this key on names. The rows of the minute before are searched again: another
+/// server may have committed one of them after a row with a larger key.
 pub(super) async fn free_contents(
     client: &Client,
     contents: &BTreeSet<Digest>,
@@ -198,8 +199,9 @@ pub(super) async fn free_contents(
             &[&digests],
         )
         .await?;
+    let settled = Sequence(searched_before.0.saturating_sub(UNSETTLED_KEYS));
     let later = client
-        .query("SELECT record FROM journal WHERE seq >= $1", &[&to_stored_key(searched_before)])
+        .query("SELECT record FROM journal WHERE seq >= $1", &[&to_stored_key(settled)])
         .await?;
     let later = later.iter().map(|row| encode::decode_row(row.get(0)));
     let named = find_named_contents(&later.collect::<Result<Vec<_>>>()?, contents)?;
