@@ -81,7 +81,7 @@ const COST_MOST: f64 = 10.0;
 
 fn main() -> ExitCode {
     let tables: [(&str, Table); 2] = [("first", first_table), ("open", open_table)];
-    // The client of the bench has no choice of its own for TLS, which it does not use.
+    // The HTTP client needs a TLS provider, even though the bench uses plain HTTP.
     let _ = rustls::crypto::ring::default_provider().install_default();
     run_tables(&tables)
 }

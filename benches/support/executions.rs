@@ -1,4 +1,4 @@
-//! Many executions that end as they begin, and what is measured of calls beside them.
+//! Fills a store with executions that end in their first transition.
 
 use std::{
     fmt::Write as _,

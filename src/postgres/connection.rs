@@ -13,7 +13,7 @@ const READERS_MAX: usize = 8;
 
 /// How long a connection may take to open.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long the database may leave what was sent to it unconfirmed.
+/// How long sent bytes may stay unconfirmed before the system ends the connection.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// Opens connections with the same settings.

@@ -92,7 +92,7 @@ impl Leases {
         Shard::all().filter(|shard| self.epoch(*shard).is_some()).count()
     }
 
-    /// Takes shards that nobody owns. Returns how many were taken.
+    /// Takes the shards without an owner. Returns the number of shards that were taken.
     ///
     /// # Errors
     /// Those of the database.
@@ -157,7 +157,7 @@ impl Leases {
     /// Gives all shards back, so that another server can take them at once.
     ///
     /// # Errors
-    /// Those of the database, which then ends the leases by itself.
+    /// Those of the database. The leases then end after their time.
     pub(crate) async fn release(&self, client: &Client) -> Result<()> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).clear();
         client

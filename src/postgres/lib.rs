@@ -12,5 +12,5 @@ mod writer;
 pub use self::{
     lease::LeaseOptions,
     shard::Shard,
-    store::{Options, PostgresStore},
+    store::{PostgresOptions, PostgresStore},
 };

@@ -25,7 +25,9 @@ use crate::{
     query::{EXECUTION_COLUMNS, ListStatement, read_execution},
     schema::{next_owner, prepare_tables},
     shard::{Shard, from_stored_key, to_stored_key},
-    writer::{NotedRefusals, QueuedCommit, RareRequest, Request, Writer, shard_lost_error},
+    writer::{
+        CommitWriter, NotedRefusals, QueuedCommit, RareRequest, WriterRequest, shard_lost_error,
+    },
 };
 use midex_domain::{
     Digest, Event, Execution, ExecutionId, Row, Sequence,
@@ -47,7 +49,7 @@ const SEARCHED_TOGETHER: i64 = 1_000;
 const QUEUE_MAX: usize = 4_096;
 
 /// The settings of a store.
-pub struct Options {
+pub struct PostgresOptions {
     /// The address of the database: `postgres://USER@HOST/DATABASE`.
     pub url: String,
     /// The schema that has the tables; `None` for that of the connection.
@@ -64,25 +66,25 @@ pub struct Options {
     pub ids: Arc<dyn IdSource>,
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for PostgresOptions {
     /// The address of the database may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("schema", &self.schema).finish_non_exhaustive()
+        f.debug_struct("PostgresOptions").field("schema", &self.schema).finish_non_exhaustive()
     }
 }
 
 /// Executions in a database that several servers share.
 pub struct PostgresStore {
     pool: Pool,
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<WriterRequest>,
     refusals: Arc<NotedRefusals>,
     leases: Arc<Leases>,
     owner: OwnerEpoch,
     snapshot_every: u32,
     is_closed: AtomicBool,
-    /// Ends the tasks: what was accepted is written, and the shards are given back.
+    /// Ends the writer, after all accepted requests, and then the keeper of the leases, which gives the shards back.
     stop: CancellationToken,
-    /// Cancelled once that was done.
+    /// Cancelled once both have ended.
     stopped: CancellationToken,
 }
 
@@ -99,12 +101,12 @@ impl Drop for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens the store, makes its tables if they are missing, and takes the shards that nobody owns.
+    /// Opens the store, creates missing tables, and takes the shards without an owner.
     ///
     /// # Errors
     /// `STORE_BUSY` if no shard becomes free within the time of a lease; `STORE_TOO_NEW` for tables of a later version;
     /// `STORE_UNAVAILABLE` if the database cannot be reached; `USAGE_INVALID` for an address that is none.
-    pub async fn open(options: Options) -> Result<Self> {
+    pub async fn open(options: PostgresOptions) -> Result<Self> {
         let connector = Connector::new(&options.url, options.schema.as_deref())?;
         let mut client = connector.connect().await?;
         prepare_tables(&mut client).await?;
@@ -115,7 +117,7 @@ impl PostgresStore {
         let (stop, stopped) = (CancellationToken::new(), CancellationToken::new());
         let (requests, queue) = mpsc::channel(QUEUE_MAX);
         let refusals = Arc::new(NotedRefusals::default());
-        let writer = Writer::new(
+        let writer = CommitWriter::new(
             connector.clone(),
             (leases.clone(), options.clock),
             queue,
@@ -163,14 +165,14 @@ impl PostgresStore {
         client.query(&prepared, parameters).await.map_err(database_error)
     }
 
-    async fn send(&self, request: Request) -> Result<()> {
+    async fn send(&self, request: WriterRequest) -> Result<()> {
         self.check_open()?;
         self.requests.send(request).await.map_err(|_| store_closed_error())
     }
 
     async fn write_rare(&self, request: RareRequest) -> Result<()> {
         let (reply, answer) = oneshot::channel();
-        self.send(Request::Rare(request, reply)).await?;
+        self.send(WriterRequest::Rare(request, reply)).await?;
         answer.await.map_err(|_| store_closed_error())?
     }
 
@@ -282,7 +284,7 @@ impl PostgresStore {
 async fn take_first_shards(
     leases: &Leases,
     client: &tokio_postgres::Client,
-    options: &Options,
+    options: &PostgresOptions,
 ) -> Result<()> {
     #[expect(clippy::disallowed_methods, reason = "leases end by the clock that never goes back")]
     let deadline = Instant::now() + options.leases.duration * 2;
@@ -320,7 +322,7 @@ impl LeaseKeeper {
         while stop.run_until_cancelled(pause(&self)).await.is_some() {
             self.keep().await;
         }
-        // What was accepted is written while the leases still hold.
+        // The writer stores the accepted requests while the leases still hold.
         loop {
             tokio::select! {
                 ended = &mut writer => {
@@ -388,7 +390,7 @@ impl Store for PostgresStore {
             let shard = self.check_shard(commit.execution.id())?;
             let (reply, answer) = oneshot::channel();
             let queued = QueuedCommit { commit, records, shard, reply };
-            self.send(Request::Commit(Box::new(queued))).await?;
+            self.send(WriterRequest::Commit(Box::new(queued))).await?;
             let row = answer.await.map_err(|_| store_closed_error())??;
             Ok(CommitReceipt { row, position })
         })

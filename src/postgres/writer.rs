@@ -39,10 +39,10 @@ const TRANSACTION_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A request to the writer.
 #[derive(Debug)]
-pub(crate) enum Request {
+pub(crate) enum WriterRequest {
     /// Store a transition.
     Commit(Box<QueuedCommit>),
-    /// Do what is asked for rarely, in a transaction of its own.
+    /// A rare request, which gets a transaction of its own.
     Rare(RareRequest, oneshot::Sender<Result<()>>),
 }
 
@@ -74,7 +74,7 @@ impl NotedRefusals {
 }
 
 /// An open connection of the writer.
-pub(crate) struct Connection {
+pub(crate) struct WriterConnection {
     client: Client,
     statements: Statements,
 }
@@ -112,7 +112,7 @@ impl From<Error> for WriteError {
     }
 }
 
-/// What is done in one transaction.
+/// The content of one transaction.
 #[derive(Clone, Copy)]
 enum Work<'a> {
     Commits(&'a [QueuedCommit]),
@@ -122,7 +122,7 @@ enum Work<'a> {
 impl Work<'_> {
     async fn run(
         self,
-        connection: &Connection,
+        connection: &WriterConnection,
         context: &mut WriterContext,
         refusals: &[RefusedCall],
     ) -> Result<Vec<Result<Sequence>>, WriteError> {
@@ -136,26 +136,26 @@ impl Work<'_> {
 }
 
 /// The task that writes.
-pub(crate) struct Writer {
+pub(crate) struct CommitWriter {
     connector: Connector,
-    connection: Option<Connection>,
+    connection: Option<WriterConnection>,
     context: WriterContext,
-    requests: mpsc::Receiver<Request>,
+    requests: mpsc::Receiver<WriterRequest>,
     refusals: Arc<NotedRefusals>,
 }
 
-impl Writer {
+impl CommitWriter {
     pub(crate) fn new(
         connector: Connector,
         (leases, clock): (Arc<Leases>, Arc<dyn Clock>),
-        requests: mpsc::Receiver<Request>,
+        requests: mpsc::Receiver<WriterRequest>,
         refusals: Arc<NotedRefusals>,
     ) -> Self {
         let context = WriterContext { leases, clock, sequence: SequenceClock::default() };
         Self { connector, connection: None, context, requests, refusals }
     }
 
-    /// Writes until `stop` is cancelled, and then what was accepted until then.
+    /// Writes until `stop` is cancelled, then stores the requests that are queued, and ends.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut queue = Vec::new();
         loop {
@@ -172,8 +172,8 @@ impl Writer {
             let mut commits = Vec::new();
             for request in queue.drain(..) {
                 match request {
-                    Request::Commit(commit) => commits.push(*commit),
-                    Request::Rare(request, reply) => {
+                    WriterRequest::Commit(commit) => commits.push(*commit),
+                    WriterRequest::Rare(request, reply) => {
                         self.write_commits(mem::take(&mut commits)).await;
                         // The caller may have stopped waiting.
                         let _ = reply.send(self.write_rare(&request).await);
@@ -239,10 +239,10 @@ impl Writer {
         Err(Error::internal("a transaction was repeated without end"))
     }
 
-    async fn connect(&self) -> Result<Connection> {
+    async fn connect(&self) -> Result<WriterConnection> {
         let client = self.connector.connect().await?;
         let statements = Statements::prepare(&client).await.map_err(database_error)?;
-        Ok(Connection { client, statements })
+        Ok(WriterConnection { client, statements })
     }
 }
 

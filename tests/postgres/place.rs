@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use midex_domain::clock::{SystemClock, SystemIds};
-use midex_postgres::{LeaseOptions, Options, PostgresStore};
+use midex_postgres::{LeaseOptions, PostgresOptions, PostgresStore};
 use tokio_postgres::{Client, NoTls};
 
 /// Where a test has its tables.
@@ -45,7 +45,7 @@ impl Place {
             duration: Duration::from_secs(10),
             renew_every: Duration::from_millis(400),
         };
-        let options = Options {
+        let options = PostgresOptions {
             url: Self::url(),
             schema: Some(self.schema.clone()),
             address: "https://127.0.0.1:1".to_owned(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use futures_util::future::{join_all, try_join_all};
 use tokio_postgres::{Client, Statement, types::ToSql};
 
-use super::{Connection, QueuedCommit, WriteError, WriterContext, shard_lost_error};
+use super::{QueuedCommit, WriteError, WriterConnection, WriterContext, shard_lost_error};
 use crate::{
     query::encode_labels,
     shard::{Shard, UNSETTLED_KEYS, to_stored_key},
@@ -75,7 +75,7 @@ impl Statements {
 
 /// Begins a transaction, locks the leases of the shards, and reads the revisions of the executions, in one round trip.
 pub(super) async fn begin(
-    connection: &Connection,
+    connection: &WriterConnection,
     context: &WriterContext,
     shards: &BTreeSet<Shard>,
     ids: &[&str],
@@ -100,7 +100,7 @@ fn stored_revision(revision: i64) -> u64 {
     u64::try_from(revision).unwrap_or_default()
 }
 
-/// A transaction that locked its shards, and what it found.
+/// The epochs and revisions that a transaction read after it locked its shards.
 pub(super) struct BeganTransaction {
     epochs: HashMap<i32, i64>,
     revisions: HashMap<String, u64>,
@@ -130,9 +130,9 @@ impl BeganTransaction {
     }
 }
 
-/// Stores the commits that follow what is stored. Returns the outcome of each.
+/// Stores each commit whose revision follows the stored one. Returns the outcome of each commit.
 pub(super) async fn write(
-    connection: &Connection,
+    connection: &WriterConnection,
     context: &mut WriterContext,
     commits: &[QueuedCommit],
     refusals: &[RefusedCall],
@@ -301,20 +301,23 @@ impl<'a> NewRows<'a> {
         Ok(())
     }
 
-    /// Writes what was added until now.
+    /// Writes the added records, and keeps the transaction open.
     pub(super) async fn take_and_write(
         &mut self,
-        connection: &Connection,
+        connection: &WriterConnection,
     ) -> Result<(), WriteError> {
         std::mem::take(self).write(connection, "").await
     }
 
     /// Writes everything and commits, in one round trip.
-    pub(super) async fn write_and_commit(self, connection: &Connection) -> Result<(), WriteError> {
+    pub(super) async fn write_and_commit(
+        self,
+        connection: &WriterConnection,
+    ) -> Result<(), WriteError> {
         self.write(connection, "COMMIT").await
     }
 
-    async fn write(self, connection: &Connection, last: &str) -> Result<(), WriteError> {
+    async fn write(self, connection: &WriterConnection, last: &str) -> Result<(), WriteError> {
         let (client, statements) = (&connection.client, &connection.statements);
         let executions: Vec<_> = self.executions.into_values().collect();
         let summaries: Vec<_> =

@@ -1,9 +1,9 @@
-//! What the writer is asked for rarely, each in a transaction of its own.
+//! Rare requests to the writer, each in a transaction of its own.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    Connection, WriteError, WriterContext,
+    WriteError, WriterConnection, WriterContext,
     batch::{ExecutionColumns, NewRows, begin, free_contents},
 };
 use crate::shard::Shard;
@@ -34,7 +34,7 @@ pub(crate) enum RareRequest {
 }
 
 pub(super) async fn write_rare(
-    connection: &Connection,
+    connection: &WriterConnection,
     context: &mut WriterContext,
     request: &RareRequest,
     refusals: &[RefusedCall],
@@ -71,7 +71,7 @@ pub(super) async fn write_rare(
 
 /// Begins a transaction on one execution, which must have this revision.
 async fn begin_one(
-    connection: &Connection,
+    connection: &WriterConnection,
     context: &WriterContext,
     id: &ExecutionId,
     revision: u64,
@@ -87,7 +87,7 @@ async fn begin_one(
 }
 
 async fn delete(
-    connection: &Connection,
+    connection: &WriterConnection,
     context: &WriterContext,
     deletion: &Deletion,
 ) -> Result<(), WriteError> {
@@ -110,7 +110,7 @@ async fn delete(
 }
 
 async fn write_import(
-    connection: &Connection,
+    connection: &WriterConnection,
     context: &mut WriterContext,
     import: &Import,
     refusals: &[RefusedCall],

@@ -302,7 +302,7 @@ impl<'a> DividedRows<'a> {
         };
         let events = &rows[at].events;
         let begins = events.iter().position(begins_end).unwrap_or_default();
-        // An execution completes only when nothing is open: what is voided before that was cancelled by a step.
+        // An execution completes only when no visit is open, so a step cancelled the visits that are voided before that.
         let voided = if begins_completion(&events[begins]) {
             0
         } else {
