@@ -268,6 +268,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
+        self.subscriptions.begin_handshake();
         let mut answer = self.negotiate_initialize(&request)?;
         answer.instructions = Some(self.profile.build_instructions(Some(&request.client_info)));
         Ok(answer)

@@ -15,7 +15,7 @@ use rmcp::{
     service::{SubscriptionSendError, SubscriptionSink},
 };
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     task,
 };
 use tokio_util::sync::CancellationToken;
@@ -61,6 +61,8 @@ pub(super) struct Subscriptions {
     listens: ListenLimit,
     /// The notifier of a client with a handshake. Created on first use.
     session: Mutex<Option<SessionNotifier>>,
+    /// The version counter of the definitions at the start of the handshake.
+    version_at_handshake: Mutex<Option<watch::Receiver<u64>>>,
     /// Listens that were accepted but not started yet, by task: one task accepts, acknowledges and runs a listen.
     /// Changes are recorded from the acceptance on, before the acknowledgement is sent.
     accepted_listens: Mutex<HashMap<task::Id, ListenState>>,
@@ -76,7 +78,20 @@ struct ListenState {
 
 impl Subscriptions {
     pub(super) fn new(app: Arc<App>, listens: ListenLimit) -> Self {
-        Self { app, listens, session: Mutex::default(), accepted_listens: Mutex::default() }
+        Self {
+            app,
+            listens,
+            session: Mutex::default(),
+            version_at_handshake: Mutex::default(),
+            accepted_listens: Mutex::default(),
+        }
+    }
+
+    /// Records that a handshake begins. The client is notified of what changes from now on, once it has ended: its first call
+    /// may change definitions before the end of the handshake was noticed.
+    pub(super) fn begin_handshake(&self) {
+        let version = self.app.definitions().change_counter();
+        *self.version_at_handshake.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
     }
 
     /// Starts notifications for a client with a handshake. Does nothing if they have started already.
@@ -86,7 +101,11 @@ impl Subscriptions {
 
     fn session_feed(&self, peer: &Peer<RoleServer>, extensions: &Extensions) -> Arc<ChangeFeed> {
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let start_session = || SessionNotifier::start(self.app.clone(), peer.clone(), extensions);
+        let start_session = || {
+            let mut version =
+                self.version_at_handshake.lock().unwrap_or_else(PoisonError::into_inner);
+            SessionNotifier::start(self.app.clone(), peer.clone(), extensions, version.take())
+        };
         session.get_or_insert_with(start_session).feed().clone()
     }
 

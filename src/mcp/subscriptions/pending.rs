@@ -176,6 +176,11 @@ impl NoticeReceiver {
         }
     }
 
+    /// Lets all reported lists count as changed.
+    pub(super) fn mark_lists_changed(&mut self) {
+        self.changed_lists = self.reported_lists;
+    }
+
     fn has_notice(&self) -> bool {
         self.changed_lists.is_any_watched() || self.feed.listener.has_marked_name()
     }

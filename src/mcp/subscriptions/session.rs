@@ -8,6 +8,7 @@ use rmcp::{
     model::{Extensions, ResourceUpdatedNotificationParam},
     service::ServiceError,
 };
+use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
@@ -28,10 +29,19 @@ pub(super) struct SessionNotifier {
 }
 
 impl SessionNotifier {
-    /// Starts sending notifications of changes from now on.
-    pub(super) fn start(app: Arc<App>, peer: Peer<RoleServer>, extensions: &Extensions) -> Self {
+    /// Starts sending notifications of changes from now on; first of the lists, if the version counter of the definitions has
+    /// changed already.
+    pub(super) fn start(
+        app: Arc<App>,
+        peer: Peer<RoleServer>,
+        extensions: &Extensions,
+        version: Option<watch::Receiver<u64>>,
+    ) -> Self {
         let feed = Arc::new(ChangeFeed::new(app));
-        let notice_receiver = NoticeReceiver::new(feed.clone(), ALL_LISTS);
+        let mut notice_receiver = NoticeReceiver::new(feed.clone(), ALL_LISTS);
+        if version.is_some_and(|version| version.has_changed().unwrap_or(false)) {
+            notice_receiver.mark_lists_changed();
+        }
         let channel = NotificationChannel::from_extensions(extensions);
         let end = CancellationToken::new();
         let end_token = end.clone();

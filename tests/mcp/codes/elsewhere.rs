@@ -29,6 +29,7 @@ const ELSEWHERE: &str = "
     STORE_FULL | of a store whose disk is full | a_full_disk_changes_nothing_and_is_met_before_the_database
     EXECUTION_DELETED | of an engine whose program deletes | what_was_deleted_stays_deleted_after_a_kill
     EXECUTION_STILL_OPEN | of an engine whose program deletes | what_is_open_is_not_deleted
+    SHARD_LOST | of a database that servers share | a_server_that_lost_a_shard_writes_nothing_to_it
     REVISION_CONFLICT | of a store: an engine asks it again | a_commit_must_follow_the_stored_revision
     ENGINE_FAULT | of an engine whose store panics | an_execution_that_cannot_be_woken_says_so_and_harms_no_other
     INTERNAL | where a tool panics | a_panic_becomes_an_error
