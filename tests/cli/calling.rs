@@ -49,7 +49,9 @@ async fn a_call_that_fails_says_what_the_service_said_and_what_to_do() {
     for flags in ["--with jar", "--with-json [1]", "--body {", "--timeout soon", "--max-pages 0"] {
         shop.ends(2, "call 'pantry jars:info'".and(flags));
     }
-    assert_eq!(shop.service.seen().len(), 2);
+    // The call with 50 ms may have been cut off before it reached the service.
+    let seen = shop.service.seen().len();
+    assert!((1..=2).contains(&seen), "{seen} calls");
 }
 
 #[tokio::test(flavor = "multi_thread")]
