@@ -6,7 +6,10 @@ use midex_domain::{
     Definition, Digest, Execution, Row, Template, Token, document, expression::EvaluationContext,
     schema::Schema, token::TokenGrant,
 };
-use midex_engine::store::{Commit, Position};
+use midex_engine::store::{
+    Commit, Position,
+    encode::{encode_row, encode_snapshot},
+};
 use midex_registry::{self as registry, Registry, Sources};
 use serde_json::{Value, json};
 
@@ -165,7 +168,9 @@ fn reply() -> Round {
 fn encoded() -> Round {
     let commit = commit();
     Box::new(move || {
-        black_box(black_box(&commit).encode().expect("bytes"));
+        let commit = black_box(&commit);
+        black_box(encode_row(&commit.row).expect("bytes"));
+        black_box(encode_snapshot(&commit.execution, 0).expect("bytes"));
     })
 }
 
@@ -185,7 +190,7 @@ fn commit() -> Commit {
 const BODY: usize = 17;
 
 fn row_decoded() -> Round {
-    let (row, _) = commit().encode().expect("bytes");
+    let row = encode_row(&commit().row).expect("bytes");
     Box::new(move || {
         let row: Row = postcard::from_bytes(black_box(&row[BODY..])).expect("a row");
         black_box(row);
@@ -193,7 +198,7 @@ fn row_decoded() -> Round {
 }
 
 fn snapshot_decoded() -> Round {
-    let (_, snapshot) = commit().encode().expect("bytes");
+    let snapshot = encode_snapshot(&commit().execution, 0).expect("bytes");
     Box::new(move || {
         let execution: Option<Execution> =
             postcard::from_bytes(black_box(&snapshot[BODY..])).expect("a snapshot");

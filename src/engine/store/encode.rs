@@ -1,6 +1,7 @@
 //! The records of executions: when a commit carries a snapshot, and the stored forms for stores outside of this crate.
 
-use super::{Commit, Position, RefusedCall, check_commit, record};
+pub use super::record::{decode_refusal, encode_refusal, encode_row, encode_snapshot};
+use super::{Commit, Position, check_commit, record};
 use midex_domain::{Execution, Row, clock::Timestamp, error::Result, limits};
 
 /// The records of a commit.
@@ -29,7 +30,7 @@ impl Commit {
     /// `INTERNAL` where row and execution are not of one transition, or cannot be encoded.
     pub fn encode_records(&self, snapshot_every: u32) -> Result<CommitRecords> {
         check_commit(self)?;
-        let row = record::encode_row(&self.row)?;
+        let row = encode_row(&self.row)?;
         let bytes = row.len() as u64;
         let advanced = Position {
             bytes_since_snapshot: self.position.bytes_since_snapshot + bytes,
@@ -73,7 +74,7 @@ impl Commit {
         // A snapshot hardly shrinks. If the rows do not outweigh the last one, this one need not be encoded.
         if is_required || (is_due && is_worth_writing(snapshot_bytes.max(oversized_snapshot_bytes)))
         {
-            let bytes = record::encode_snapshot(&self.execution, snapshot_bytes)?;
+            let bytes = encode_snapshot(&self.execution, snapshot_bytes)?;
             let length = bytes.len() as u64;
             return Ok(if is_required || is_worth_writing(length) {
                 SnapshotDecision::Encoded(bytes)
@@ -89,13 +90,7 @@ impl Position {
     /// The position right after a snapshot.
     #[must_use]
     pub fn after_snapshot(self, revision: u64, snapshot: &[u8]) -> Self {
-        Self {
-            snapshot_revision: revision,
-            snapshot_bytes: snapshot.len() as u64,
-            bytes_since_snapshot: 0,
-            oversized_snapshot_bytes: 0,
-            due: self.due,
-        }
+        Self::from_records((revision, snapshot.len()), 0, self.due)
     }
 
     /// The position of an execution whose last snapshot has this revision and so many bytes, with rows of so many bytes
@@ -122,14 +117,6 @@ impl Position {
     }
 }
 
-/// Encodes a row.
-///
-/// # Errors
-/// `INTERNAL` where it cannot be encoded.
-pub fn encode_row(row: &Row) -> Result<Vec<u8>> {
-    record::encode_row(row)
-}
-
 /// Reads a row that [`encode_row`] wrote.
 ///
 /// # Errors
@@ -138,34 +125,10 @@ pub fn decode_row(bytes: &[u8]) -> Result<Row> {
     record::decode_row(bytes).map(|(_, row)| row)
 }
 
-/// Encodes a snapshot; the last one had `bytes_before` bytes.
-///
-/// # Errors
-/// `INTERNAL` where it cannot be encoded.
-pub fn encode_snapshot(execution: &Execution, bytes_before: u64) -> Result<Vec<u8>> {
-    record::encode_snapshot(execution, bytes_before)
-}
-
 /// Reads a snapshot. `None` for one without the state, which the first row tells.
 ///
 /// # Errors
 /// As [`decode_row`].
 pub fn decode_snapshot(bytes: &[u8]) -> Result<Option<Execution>> {
     record::decode_snapshot(bytes).map(|(_, execution)| execution)
-}
-
-/// Encodes a refusal.
-///
-/// # Errors
-/// `INTERNAL` where it cannot be encoded.
-pub fn encode_refusal(refusal: &RefusedCall) -> Result<Vec<u8>> {
-    record::encode_refusal(refusal)
-}
-
-/// Reads a refusal that [`encode_refusal`] wrote.
-///
-/// # Errors
-/// As [`decode_row`].
-pub fn decode_refusal(bytes: &[u8]) -> Result<RefusedCall> {
-    record::decode_refusal(bytes)
 }

@@ -293,17 +293,6 @@ impl Commit {
         check_commit(self)?;
         check_next_revision(&self.row, stored_revision)
     }
-
-    /// The encoded bytes of the row and of a full snapshot, for benchmarks of another database with the same records.
-    ///
-    /// # Errors
-    /// `INTERNAL` where something cannot be encoded.
-    pub fn encode(&self) -> Result<(Vec<u8>, Vec<u8>)> {
-        Ok((
-            record::encode_row(&self.row)?,
-            record::encode_snapshot(&self.execution, self.position.snapshot_bytes)?,
-        ))
-    }
 }
 
 /// The answer to a commit.

@@ -51,7 +51,10 @@ pub(super) struct RowHeader {
 }
 
 /// Encodes a snapshot without its journal key, which is sealed later. The previous snapshot had `bytes_before` bytes.
-pub(super) fn encode_snapshot(execution: &Execution, bytes_before: u64) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// `INTERNAL` where it cannot be encoded.
+pub fn encode_snapshot(execution: &Execution, bytes_before: u64) -> Result<Vec<u8>> {
     let capacity = usize::try_from(bytes_before).unwrap_or_default() + SNAPSHOT_GROWTH_BYTES;
     encode(encode_prefix(SNAPSHOT_VERSION, [execution.revision(), 0], capacity), &Some(execution))
 }
@@ -95,7 +98,10 @@ pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Option<Ex
 }
 
 /// Encodes a journal row whose prefix is sealed later.
-pub(super) fn encode_row(row: &Row) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// `INTERNAL` where it cannot be encoded.
+pub fn encode_row(row: &Row) -> Result<Vec<u8>> {
     encode(encode_prefix(RECORD_VERSION, [0, 0], ROW_CAPACITY_BYTES), row)
 }
 
@@ -130,12 +136,18 @@ pub(super) fn decode_row_execution_id(bytes: &[u8]) -> Result<ExecutionId> {
 }
 
 /// Encodes a refusal.
-pub(super) fn encode_refusal(refusal: &RefusedCall) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// `INTERNAL` where it cannot be encoded.
+pub fn encode_refusal(refusal: &RefusedCall) -> Result<Vec<u8>> {
     encode(vec![RECORD_VERSION], refusal)
 }
 
 /// Decodes a stored refusal.
-pub(super) fn decode_refusal(bytes: &[u8]) -> Result<RefusedCall> {
+///
+/// # Errors
+/// `STORE_CORRUPT` for other bytes, `STORE_TOO_NEW` for those of a later version.
+pub fn decode_refusal(bytes: &[u8]) -> Result<RefusedCall> {
     let (version, body) =
         bytes.split_first().ok_or_else(|| damaged_database_error("a stored refusal is empty"))?;
     check_version(*version, RECORD_VERSION)?;
