@@ -12,6 +12,9 @@
 mod figures;
 mod proxy;
 mod reference;
+#[path = "../support/mod.rs"]
+#[allow(dead_code, reason = "this bench needs figures from turns alone")]
+mod support;
 
 use std::{
     process::ExitCode,
@@ -31,6 +34,7 @@ use tokio_postgres::NoTls;
 use self::{
     figures::{Figures, Table, run_tables},
     reference::Reference,
+    support::{median, rate},
 };
 
 /// Executions that are in flight.
@@ -80,10 +84,7 @@ async fn compare(url: &str, name: &str, least: f64, figures: &mut Figures) {
         with_store.push(measure_rate(&store, &format!("s{number}"), turn).await);
         with_reference.push(measure_rate(&reference, &format!("r{number}"), turn).await);
     }
-    let [store, reference] = [with_store, with_reference].map(|mut rates| {
-        rates.sort_by(f64::total_cmp);
-        rates[rates.len() / 2]
-    });
+    let [store, reference] = [with_store, with_reference].map(median);
     Figures::print("a transaction for each transition", reference, "a second");
     Figures::print("the store", store, "a second");
     let name = format!("a transaction each, times {least}, by the store");
@@ -128,7 +129,6 @@ impl Target {
 }
 
 /// Plays executions for so long, as many at once as are in flight. Returns the transitions of a second.
-#[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 async fn measure_rate(target: &Target, name: &str, duration: Duration) -> f64 {
     let (count, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let mut lanes = JoinSet::new();
@@ -155,5 +155,5 @@ async fn measure_rate(target: &Target, name: &str, duration: Duration) -> f64 {
     let transitions = count.load(Ordering::Relaxed);
     stop.store(true, Ordering::Relaxed);
     lanes.join_all().await;
-    transitions as f64 / duration.as_secs_f64()
+    rate(transitions, duration)
 }

@@ -9,6 +9,7 @@ pub use self::{
     catalog::*,
     cli::*,
     dashboard::*,
+    database::*,
     definition::*,
     figure::{Figure, Limit},
     flow::*,
@@ -36,6 +37,7 @@ macro_rules! limits {
 mod catalog;
 mod cli;
 mod dashboard;
+mod database;
 mod definition;
 mod flow;
 mod offer;
@@ -48,6 +50,7 @@ pub fn all() -> Vec<Limit> {
         catalog::listed(),
         cli::listed(),
         dashboard::listed(),
+        database::listed(),
         definition::listed(),
         flow::listed(),
         offer::listed(),
@@ -436,12 +439,6 @@ pub const CONTROL_SILENT_MIN: Duration = Duration::from_millis(100);
 pub const CLIENT_CALLS_MAX: usize = 4096;
 /// Bytes of one stdio client's calls in progress and unread replies; beyond it, reading stops.
 pub const CLIENT_UNSENT_BYTES_MAX: usize = 128 << 20;
-/// Resources that one client, or one `subscriptions/listen`, may subscribe to.
-pub const SUBSCRIPTION_ADDRESSES_MAX: usize = 1000;
-/// Total size of the addresses of one client's subscriptions.
-pub const SUBSCRIPTION_BYTES_MAX: usize = 256 << 10;
-/// Shortest time from the notifications of one client to its next ones: what changes meanwhile is reported together.
-pub const NOTICES_EVERY: Duration = Duration::from_millis(20);
 /// Concurrent `subscriptions/listen` calls of one stdio client, and its watched tasks (protocol version 2025-11-25).
 pub const LISTENS_MAX: usize = 64;
 /// Concurrent `subscriptions/listen` calls of all stateless HTTP clients.

@@ -1,20 +1,15 @@
 //! Connections to the database.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
 use tokio_postgres::{Client, Config, NoTls};
 
 use crate::error::{database_error, pool_error};
-use midex_domain::error::{Code, Error, Result};
-
-/// Connections that read at once.
-const READERS_MAX: usize = 8;
-
-/// How long a connection may take to open.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long sent bytes may stay unconfirmed before the system ends the connection.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+use midex_domain::{
+    error::{Code, Error, Result},
+    limits,
+};
 
 /// Opens connections with the same settings.
 #[derive(Clone, Debug)]
@@ -33,8 +28,10 @@ impl Connector {
         })?;
         config.application_name("midex");
         // A database that has gone is noticed within the time of a lease.
-        config.connect_timeout(CONNECT_TIME_MAX);
-        config.keepalives_idle(SILENCE_MAX).tcp_user_timeout(SILENCE_MAX);
+        config.connect_timeout(limits::DATABASE_CONNECT_MAX);
+        config
+            .keepalives_idle(limits::DATABASE_SILENCE_MAX)
+            .tcp_user_timeout(limits::DATABASE_SILENCE_MAX);
         if let Some(schema) = schema {
             config.options(format!("-c search_path={schema}"));
         }
@@ -59,7 +56,7 @@ impl Connector {
     pub(crate) fn build_pool(&self) -> Result<Pool> {
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config((*self.0).clone(), NoTls, recycling);
-        let pool = Pool::builder(manager).max_size(READERS_MAX).build();
+        let pool = Pool::builder(manager).max_size(limits::DATABASE_READERS_MAX).build();
         pool.map_err(|error| Error::internal("no pool of connections").with_source(error))
     }
 }

@@ -13,11 +13,8 @@ use std::{
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
-use crate::{
-    error::database_error,
-    shard::{Shard, from_stored_key},
-};
-use midex_domain::error::Result;
+use crate::{error::database_error, shard::Shard, value::from_int8};
+use midex_domain::error::{Code, Error, Result};
 
 /// How long shards are owned without a renewal, and how often they are renewed.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +89,23 @@ impl Leases {
         Shard::all().filter(|shard| self.epoch(*shard).is_some()).count()
     }
 
+    /// Takes the shards without an owner. If there are none, waits for up to twice the time of a lease: a server that ended
+    /// just now may not have given its shards back.
+    ///
+    /// # Errors
+    /// `STORE_BUSY` if no shard becomes free; those of the database.
+    pub(crate) async fn take_first_shards(&self, client: &Client, address: &str) -> Result<()> {
+        let deadline = now() + self.options.duration * 2;
+        while self.take_free_shards(client, address).await? == 0 {
+            if now() >= deadline {
+                let message = "other servers own all executions of the database";
+                return Err(Error::new(Code::StoreBusy, message));
+            }
+            tokio::time::sleep(self.options.renew_every / 4).await;
+        }
+        Ok(())
+    }
+
     /// Takes the shards without an owner. Returns the number of shards that were taken.
     ///
     /// # Errors
@@ -117,7 +131,7 @@ impl Leases {
             )
             .await
             .map_err(database_error)?;
-        self.last_key.fetch_max(from_stored_key(last.get(0)).0, Ordering::Relaxed);
+        self.last_key.fetch_max(from_int8(last.get(0)), Ordering::Relaxed);
         let valid_until = begin + self.options.duration - self.options.margin();
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         for row in &taken {

@@ -2,11 +2,13 @@
 
 mod connection;
 mod error;
+mod keeper;
 mod lease;
 mod query;
 mod schema;
 mod shard;
 mod store;
+mod value;
 mod writer;
 
 pub use self::{

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tokio_postgres::{Row, types::ToSql};
 
-use crate::shard::from_stored_key;
+use crate::value::{from_int8, from_stored_key};
 use midex_domain::{
     Execution, Sequence,
     clock::Timestamp,
@@ -96,7 +96,7 @@ pub(crate) fn read_execution(row: &Row) -> Result<(Sequence, LoadedExecution)> {
     let execution = execution.ok_or_else(|| {
         Error::new(Code::StoreCorrupt, "the rows of an execution do not lead to a state")
     })?;
-    let snapshot = (u64::try_from(snapshot_revision).unwrap_or_default(), snapshot.len());
+    let snapshot = (from_int8(snapshot_revision), snapshot.len());
     let row_bytes = records.iter().map(|record| record.len()).sum();
     let due = due.map(Timestamp::from_milliseconds);
     let position = Position::from_records(snapshot, row_bytes, due);

@@ -1,13 +1,12 @@
 //! The tables, and their version.
 
-use std::time::Duration;
-
 use tokio_postgres::{Client, error::SqlState};
 
-use crate::{error::database_error, shard::SHARD_COUNT};
+use crate::{error::database_error, shard::SHARD_COUNT, value::from_int8};
 use midex_domain::{
     error::{Code, Error, Result},
     event::OwnerEpoch,
+    limits,
 };
 
 /// The version of the tables. A server refuses a database of a later one.
@@ -62,11 +61,6 @@ CREATE TABLE tombstones (id text PRIMARY KEY, at int8 NOT NULL);
 CREATE TABLE forks (source text NOT NULL, fork text NOT NULL, PRIMARY KEY (source, fork));
 ";
 
-/// How often the tables are looked for while another server makes them.
-const LOOKS_MAX: u32 = 5;
-/// How long to wait between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-
 /// Makes the tables, if there are none.
 ///
 /// # Errors
@@ -79,11 +73,13 @@ pub(crate) async fn prepare_tables(client: &mut Client) -> Result<()> {
             None => match create_tables(client).await {
                 Ok(()) => break SCHEMA_VERSION,
                 // Another server makes them just now.
-                Err(error) if is_made_already(&error) && looks < LOOKS_MAX => looks += 1,
+                Err(error) if is_made_already(&error) && looks < limits::DATABASE_LOOKS_MAX => {
+                    looks += 1;
+                }
                 Err(error) => return Err(database_error(error)),
             },
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(limits::DATABASE_LOOK_EVERY).await;
     };
     if version > SCHEMA_VERSION {
         let message = format!(
@@ -133,5 +129,5 @@ pub(crate) async fn next_owner(client: &Client) -> Result<OwnerEpoch> {
         )
         .await
         .map_err(database_error)?;
-    Ok(OwnerEpoch(u64::try_from(row.get::<_, i64>(0)).unwrap_or_default()))
+    Ok(OwnerEpoch(from_int8(row.get(0))))
 }

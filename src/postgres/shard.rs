@@ -73,15 +73,6 @@ impl SequenceClock {
     }
 }
 
-/// A key as the database stores it. No key that a row has is larger than the largest number of the database.
-pub(crate) fn to_stored_key(key: Sequence) -> i64 {
-    i64::try_from(key.0).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn from_stored_key(key: i64) -> Sequence {
-    Sequence(u64::try_from(key).unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

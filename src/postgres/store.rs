@@ -10,23 +10,22 @@ use std::{
 };
 
 use deadpool_postgres::Pool;
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::JoinHandle,
-    time::Instant,
-};
+use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::{Row as DatabaseRow, types::ToSql};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     connection::{Connector, reader},
     error::database_error,
+    keeper::LeaseKeeper,
     lease::{LeaseOptions, Leases},
     query::{EXECUTION_COLUMNS, ListStatement, read_execution},
     schema::{next_owner, prepare_tables},
-    shard::{Shard, from_stored_key, to_stored_key},
+    shard::Shard,
+    value::{from_stored_key, to_int8, to_stored_key},
     writer::{
-        CommitWriter, NotedRefusals, QueuedCommit, RareRequest, WriterRequest, shard_lost_error,
+        CommitWriter, MaintenanceRequest, NotedRefusals, QueuedCommit, WriterRequest,
+        shard_lost_error,
     },
 };
 use midex_domain::{
@@ -42,11 +41,6 @@ use midex_engine::store::{
     Position, RefusedCall, Store, TelemetryEntry, TelemetryQuery, encode, latest_entries,
     store_closed_error,
 };
-
-/// Rows that are read at once when all rows are searched.
-const SEARCHED_TOGETHER: i64 = 1_000;
-/// Requests that wait for the writer.
-const QUEUE_MAX: usize = 4_096;
 
 /// The settings of a store.
 pub struct PostgresOptions {
@@ -104,7 +98,7 @@ impl PostgresStore {
     /// Opens the store, creates missing tables, and takes the shards without an owner.
     ///
     /// # Errors
-    /// `STORE_BUSY` if no shard becomes free within the time of a lease; `STORE_TOO_NEW` for tables of a later version;
+    /// `STORE_BUSY` if no shard becomes free within twice the time of a lease; `STORE_TOO_NEW` for tables of a later version;
     /// `STORE_UNAVAILABLE` if the database cannot be reached; `USAGE_INVALID` for an address that is none.
     pub async fn open(options: PostgresOptions) -> Result<Self> {
         let connector = Connector::new(&options.url, options.schema.as_deref())?;
@@ -113,9 +107,9 @@ impl PostgresStore {
         let owner = next_owner(&client).await?;
         let name = format!("{:032x}", options.ids.random());
         let leases = Arc::new(Leases::new(name, options.leases));
-        take_first_shards(&leases, &client, &options).await?;
+        leases.take_first_shards(&client, &options.address).await?;
         let (stop, stopped) = (CancellationToken::new(), CancellationToken::new());
-        let (requests, queue) = mpsc::channel(QUEUE_MAX);
+        let (requests, queue) = mpsc::channel(limits::DATABASE_QUEUE_MAX);
         let refusals = Arc::new(NotedRefusals::default());
         let writer = CommitWriter::new(
             connector.clone(),
@@ -124,12 +118,7 @@ impl PostgresStore {
             refusals.clone(),
         );
         let pool = connector.build_pool()?;
-        let keeper = LeaseKeeper {
-            client: Some(client),
-            connector,
-            leases: leases.clone(),
-            address: options.address,
-        };
+        let keeper = LeaseKeeper::new(client, connector, leases.clone(), options.address);
         let writer = tokio::spawn(writer.run(stop.clone()));
         tokio::spawn(keeper.run(writer, stop.clone(), stopped.clone()));
         Ok(Self {
@@ -170,9 +159,9 @@ impl PostgresStore {
         self.requests.send(request).await.map_err(|_| store_closed_error())
     }
 
-    async fn write_rare(&self, request: RareRequest) -> Result<()> {
+    async fn maintain(&self, request: MaintenanceRequest) -> Result<()> {
         let (reply, answer) = oneshot::channel();
-        self.send(WriterRequest::Rare(request, reply)).await?;
+        self.send(WriterRequest::Maintain(request, reply)).await?;
         answer.await.map_err(|_| store_closed_error())?
     }
 
@@ -186,18 +175,22 @@ impl PostgresStore {
     }
 
     /// Searches all rows for digests, each of which `note` is given with the execution of its row. Returns the key after the
-    /// last row.
+    /// last row. Without digests nothing is read.
     async fn search_rows(
         &self,
         contents: &BTreeSet<Digest>,
         mut note: impl FnMut(Digest, &str),
     ) -> Result<Sequence> {
+        if contents.is_empty() {
+            return Ok(Sequence(u64::MAX));
+        }
+        let together = limits::DATABASE_ROWS_TOGETHER_MAX;
         let (search, mut last) = (DigestSearch::new(contents), 0_i64);
         loop {
             let rows = self
                 .query(
                     "SELECT seq, execution_id, record FROM journal WHERE seq > $1 ORDER BY seq LIMIT $2",
-                    &[&last, &SEARCHED_TOGETHER],
+                    &[&last, &to_int8(together)],
                 )
                 .await?;
             for row in &rows {
@@ -205,7 +198,7 @@ impl PostgresStore {
                 let (id, record): (&str, &[u8]) = (row.get(1), row.get(2));
                 search.find_in(record).for_each(|digest| note(digest, id));
             }
-            if rows.len() < usize::try_from(SEARCHED_TOGETHER).unwrap_or(usize::MAX) {
+            if rows.len() < together {
                 return Ok(from_stored_key(last.saturating_add(1)));
             }
         }
@@ -219,15 +212,15 @@ impl PostgresStore {
             return Ok(page);
         }
         let statement = ListStatement::new(query)?;
+        let text = statement.text();
         let mut before = query.before.unwrap_or(Sequence(u64::MAX));
         let mut texts_left = limits::LIST_TEXTS_SEARCHED_MAX;
         loop {
             let wanted = query.limit - page.executions.len();
             let wanted = wanted.saturating_add(1).min(limits::LIST_SCANNED_MAX);
-            let limit = i64::try_from(wanted).unwrap_or(i64::MAX);
-            let rows = self
-                .query(&statement.text(), &statement.parameters(&to_stored_key(before), &limit))
-                .await?;
+            let limit = to_int8(wanted);
+            let rows =
+                self.query(&text, &statement.parameters(&to_stored_key(before), &limit)).await?;
             let is_last = rows.len() < wanted;
             for row in &rows {
                 let (key, loaded) = read_execution(row)?;
@@ -279,101 +272,6 @@ impl PostgresStore {
     }
 }
 
-/// Takes free shards, and waits for them as long as a lease may last: a server that ended just now may not have given them
-/// back.
-async fn take_first_shards(
-    leases: &Leases,
-    client: &tokio_postgres::Client,
-    options: &PostgresOptions,
-) -> Result<()> {
-    #[expect(clippy::disallowed_methods, reason = "leases end by the clock that never goes back")]
-    let deadline = Instant::now() + options.leases.duration * 2;
-    loop {
-        if leases.take_free_shards(client, &options.address).await? > 0 {
-            return Ok(());
-        }
-        #[expect(clippy::disallowed_methods, reason = "as above")]
-        if Instant::now() >= deadline {
-            let message = "other servers own all executions of the database";
-            return Err(Error::new(Code::StoreBusy, message));
-        }
-        tokio::time::sleep(options.leases.renew_every / 4).await;
-    }
-}
-
-/// Renews the leases until the store is closed or dropped, and gives them back after the last write.
-struct LeaseKeeper {
-    /// Missing after a renewal that failed.
-    client: Option<tokio_postgres::Client>,
-    connector: Connector,
-    leases: Arc<Leases>,
-    address: String,
-}
-
-impl LeaseKeeper {
-    async fn run(
-        mut self,
-        mut writer: JoinHandle<()>,
-        stop: CancellationToken,
-        stopped: CancellationToken,
-    ) {
-        let _stopped = stopped.drop_guard();
-        let pause = |keeper: &Self| tokio::time::sleep(keeper.leases.renew_every());
-        while stop.run_until_cancelled(pause(&self)).await.is_some() {
-            self.keep().await;
-        }
-        // The writer stores the accepted requests while the leases still hold.
-        loop {
-            tokio::select! {
-                ended = &mut writer => {
-                    if ended.is_err() {
-                        tracing::error!("the store's writer panicked");
-                    }
-                    break;
-                }
-                () = pause(&self) => self.keep().await,
-            }
-        }
-        let Some(client) = &self.client else {
-            return;
-        };
-        if let Err(error) = self.leases.release(client).await {
-            tracing::warn!(%error, "the shards were not given back: they are free once their leases end");
-        }
-    }
-
-    /// Renews the leases, and takes shards that are free. A connection that does not answer in time is not used again.
-    async fn keep(&mut self) {
-        let client = self.client.take();
-        let kept = tokio::time::timeout(self.leases.duration(), self.renew(client)).await;
-        let error = match kept {
-            Ok(Ok(client)) => {
-                self.client = Some(client);
-                return;
-            }
-            Ok(Err(error)) => error,
-            Err(_) => Error::new(Code::StoreUnavailable, "the database did not answer in time"),
-        };
-        tracing::warn!(%error, "the leases of the shards were not renewed");
-    }
-
-    async fn renew(
-        &self,
-        client: Option<tokio_postgres::Client>,
-    ) -> Result<tokio_postgres::Client> {
-        let client = match client.filter(|client| !client.is_closed()) {
-            Some(client) => client,
-            None => self.connector.connect().await?,
-        };
-        let lost = self.leases.renew(&client).await?;
-        if lost > 0 {
-            tracing::warn!("{lost} shards belong to other servers now");
-        }
-        self.leases.take_free_shards(&client, &self.address).await?;
-        Ok(client)
-    }
-}
-
 fn read_rows(rows: &[DatabaseRow]) -> Result<Vec<Row>> {
     rows.iter().map(|row| encode::decode_row(row.get(0))).collect()
 }
@@ -407,7 +305,7 @@ impl Store for PostgresStore {
             }
             let snapshot = encode::encode_snapshot(&execution, position.snapshot_bytes())?;
             let position = position.after_snapshot(execution.revision(), &snapshot);
-            self.write_rare(RareRequest::Checkpoint { execution, snapshot }).await?;
+            self.maintain(MaintenanceRequest::Checkpoint { execution, snapshot }).await?;
             Ok(position)
         })
     }
@@ -449,7 +347,7 @@ impl Store for PostgresStore {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<ExecutionId>>> {
         Box::pin(async move {
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let limit = to_int8(limit);
             let statement =
                 "SELECT fork FROM forks WHERE source = $1 ORDER BY fork COLLATE \"C\" LIMIT $2";
             let rows = self.query(statement, &[&source.as_str(), &limit]).await?;
@@ -485,15 +383,21 @@ impl Store for PostgresStore {
 
     fn load_telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>> {
         Box::pin(async move {
-            self.write_rare(RareRequest::StoreRefusals).await?;
-            let scanned = i64::try_from(limits::TELEMETRY_SCANNED_MAX).unwrap_or(i64::MAX);
+            self.maintain(MaintenanceRequest::StoreRefusals).await?;
+            let scanned = to_int8(limits::TELEMETRY_SCANNED_MAX);
+            // Without a type every transition counts.
+            let wanted = if query.event_type.is_none() {
+                scanned.min(to_int8(query.limit))
+            } else {
+                scanned
+            };
             let rows = if let Some(id) = &query.execution_id {
                 let statement = "SELECT record, seq FROM journal WHERE execution_id = $1 \
                                  ORDER BY revision DESC LIMIT $2";
-                self.query(statement, &[&id.as_str(), &scanned]).await?
+                self.query(statement, &[&id.as_str(), &wanted]).await?
             } else {
                 let statement = "SELECT record, seq FROM journal ORDER BY seq DESC LIMIT $1";
-                self.query(statement, &[&scanned]).await?
+                self.query(statement, &[&wanted]).await?
             };
             let statement = "SELECT record, seq FROM refusals ORDER BY seq DESC LIMIT $1";
             let refusals = self.query(statement, &[&scanned]).await?;
@@ -519,7 +423,7 @@ impl Store for PostgresStore {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<DueExecution>>> {
         Box::pin(async move {
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let limit = to_int8(limit);
             let statement = "SELECT id, due FROM executions WHERE due < $1 \
                              ORDER BY due, id COLLATE \"C\" LIMIT $2";
             let rows = self.query(statement, &[&before.milliseconds(), &limit]).await?;
@@ -533,12 +437,12 @@ impl Store for PostgresStore {
     fn delete(&self, deletion: Deletion) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             self.check_shard(&deletion.id)?;
-            self.write_rare(RareRequest::Delete(deletion)).await
+            self.maintain(MaintenanceRequest::Delete(deletion)).await
         })
     }
 
     fn import(&self, import: Import) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move { self.write_rare(RareRequest::Import(import)).await })
+        Box::pin(async move { self.maintain(MaintenanceRequest::Import(import)).await })
     }
 
     fn load_tombstone<'a>(
@@ -554,7 +458,7 @@ impl Store for PostgresStore {
 
     fn sweep(&self, sweep: ContentSweep) -> BoxFuture<'_, Result<ContentSweep>> {
         Box::pin(async move {
-            let most = i64::try_from(limits::SWEEP_CANDIDATES_MAX).unwrap_or(i64::MAX);
+            let most = to_int8(limits::SWEEP_CANDIDATES_MAX);
             let rows = self.query("SELECT digest FROM candidates LIMIT $1", &[&most]).await?;
             let candidates: BTreeSet<_> = rows
                 .iter()
@@ -566,7 +470,7 @@ impl Store for PostgresStore {
             let named: BTreeSet<_> = found.into_iter().collect();
             let unnamed = candidates.difference(&named).copied().collect();
             let tombstones_before = sweep.tombstones_before().milliseconds();
-            self.write_rare(RareRequest::Free {
+            self.maintain(MaintenanceRequest::Free {
                 unnamed,
                 named,
                 searched_before,
@@ -583,7 +487,7 @@ impl Store for PostgresStore {
                 return Ok(());
             }
             // A request behind all others is answered after them.
-            let last = self.write_rare(RareRequest::StoreRefusals).await;
+            let last = self.maintain(MaintenanceRequest::StoreRefusals).await;
             self.is_closed.store(true, Ordering::Relaxed);
             self.stop.cancel();
             self.stopped.cancelled().await;

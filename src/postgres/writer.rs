@@ -3,20 +3,19 @@
 //! writes, and commits.
 
 mod batch;
-mod rare;
+mod maintenance;
 
 use std::{
     mem,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::rare::RareRequest;
-use self::{batch::Statements, rare::write_rare};
+pub(crate) use self::maintenance::MaintenanceRequest;
+use self::{batch::Statements, maintenance::maintain};
 use crate::{
     connection::Connector,
     error::{database_error, is_serialization_failure},
@@ -27,23 +26,17 @@ use midex_domain::{
     ExecutionId, Sequence,
     clock::Clock,
     error::{Code, Error, Result},
+    limits,
 };
 use midex_engine::store::{Commit, RefusedCall, encode::CommitRecords};
-
-/// Commits of one batch.
-const BATCH_MAX: usize = 512;
-/// How often a transaction is repeated that was refused only because others ran beside it.
-const REPEATS_MAX: u32 = 5;
-/// How long a transaction may take before its connection counts as lost.
-const TRANSACTION_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A request to the writer.
 #[derive(Debug)]
 pub(crate) enum WriterRequest {
     /// Store a transition.
     Commit(Box<QueuedCommit>),
-    /// A rare request, which gets a transaction of its own.
-    Rare(RareRequest, oneshot::Sender<Result<()>>),
+    /// Do maintenance in a transaction of its own.
+    Maintain(MaintenanceRequest, oneshot::Sender<Result<()>>),
 }
 
 /// A commit with its encoded records, and the sender of the answer.
@@ -68,8 +61,14 @@ impl NotedRefusals {
         }
     }
 
-    fn take(&self) -> Vec<RefusedCall> {
-        mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Those that were noted until now. They stay until [`NotedRefusals::remove_stored`].
+    fn list(&self) -> Vec<RefusedCall> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Removes so many of the oldest, which are stored now.
+    fn remove_stored(&self, count: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..count);
     }
 }
 
@@ -116,7 +115,7 @@ impl From<Error> for WriteError {
 #[derive(Clone, Copy)]
 enum Work<'a> {
     Commits(&'a [QueuedCommit]),
-    Rare(&'a RareRequest),
+    Maintain(&'a MaintenanceRequest),
 }
 
 impl Work<'_> {
@@ -128,8 +127,8 @@ impl Work<'_> {
     ) -> Result<Vec<Result<Sequence>>, WriteError> {
         match self {
             Self::Commits(commits) => batch::write(connection, context, commits, refusals).await,
-            Self::Rare(request) => {
-                write_rare(connection, context, request, refusals).await.map(|()| Vec::new())
+            Self::Maintain(request) => {
+                maintain(connection, context, request, refusals).await.map(|()| Vec::new())
             }
         }
     }
@@ -160,7 +159,7 @@ impl CommitWriter {
         let mut queue = Vec::new();
         loop {
             let count = tokio::select! {
-                count = self.requests.recv_many(&mut queue, BATCH_MAX) => count,
+                count = self.requests.recv_many(&mut queue, limits::DATABASE_BATCH_MAX) => count,
                 () = stop.cancelled(), if !self.requests.is_closed() => {
                     self.requests.close();
                     continue;
@@ -173,10 +172,10 @@ impl CommitWriter {
             for request in queue.drain(..) {
                 match request {
                     WriterRequest::Commit(commit) => commits.push(*commit),
-                    WriterRequest::Rare(request, reply) => {
+                    WriterRequest::Maintain(request, reply) => {
                         self.write_commits(mem::take(&mut commits)).await;
                         // The caller may have stopped waiting.
-                        let _ = reply.send(self.write_rare(&request).await);
+                        let _ = reply.send(self.maintain(&request).await);
                     }
                 }
             }
@@ -190,32 +189,33 @@ impl CommitWriter {
             return;
         }
         let written = self.in_transaction(Work::Commits(&commits)).await;
-        let failure = written.as_ref().err().cloned();
-        let mut outcomes = written.unwrap_or_default().into_iter();
-        for commit in commits {
-            let unavailable = || Error::internal("a commit has no outcome");
-            let outcome =
-                outcomes.next().unwrap_or_else(|| Err(failure.clone().unwrap_or_else(unavailable)));
+        let outcomes = match written {
+            Ok(outcomes) => outcomes,
+            Err(error) => vec![Err(error); commits.len()],
+        };
+        for (commit, outcome) in commits.into_iter().zip(outcomes) {
             let _ = commit.reply.send(outcome);
         }
     }
 
-    async fn write_rare(&mut self, request: &RareRequest) -> Result<()> {
-        self.in_transaction(Work::Rare(request)).await.map(drop)
+    async fn maintain(&mut self, request: &MaintenanceRequest) -> Result<()> {
+        self.in_transaction(Work::Maintain(request)).await.map(drop)
     }
 
     /// Does the work in a transaction, again if it was refused only because others ran beside it. After any other failure
     /// the next transaction has a new connection. Returns the outcome of each commit.
     async fn in_transaction(&mut self, work: Work<'_>) -> Result<Vec<Result<Sequence>>> {
-        let refusals = self.refusals.take();
-        for repeats in 0.. {
+        let refusals = self.refusals.list();
+        let mut repeats = 0;
+        loop {
             let connection = match self.connection.take() {
                 Some(connection) if !connection.client.is_closed() => connection,
                 _ => self.connect().await?,
             };
             let run = work.run(&connection, &mut self.context, &refusals);
-            let error = match tokio::time::timeout(TRANSACTION_TIME_MAX, run).await {
+            let error = match tokio::time::timeout(limits::DATABASE_TRANSACTION_MAX, run).await {
                 Ok(Ok(written)) => {
+                    self.refusals.remove_stored(refusals.len());
                     self.connection = Some(connection);
                     return Ok(written);
                 }
@@ -231,12 +231,15 @@ impl CommitWriter {
             }
             match error {
                 WriteError::Database(error)
-                    if is_serialization_failure(&error) && repeats < REPEATS_MAX => {}
+                    if is_serialization_failure(&error)
+                        && repeats < limits::DATABASE_REPEATS_MAX =>
+                {
+                    repeats += 1;
+                }
                 WriteError::Database(error) => return Err(database_error(error)),
                 WriteError::Refused(error) => return Err(error),
             }
         }
-        Err(Error::internal("a transaction was repeated without end"))
     }
 
     async fn connect(&self) -> Result<WriterConnection> {

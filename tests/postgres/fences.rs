@@ -1,9 +1,12 @@
 //! Servers that lose their shards, and those that take them.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use midex_domain::error::Code;
-use midex_engine::store::{Store as _, contract::script::Script};
+use midex_domain::{clock::Timestamp, error::Code};
+use midex_engine::store::{
+    Deletion, Store as _, TelemetryEntry, TelemetryQuery,
+    contract::script::{Script, build_refusal},
+};
 
 use crate::place::Place;
 
@@ -92,4 +95,27 @@ async fn the_shards_of_a_server_that_is_gone_are_free_once_their_leases_end() {
     let store = place.open().await;
     assert_eq!(store.count_shards(), 256);
     Script::new("one", 9).commit_step(&store).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_refused_write_keeps_the_refusals_that_were_noted_before_it() {
+    let place = Place::new("noted");
+    let store = place.open().await;
+    let mut script = Script::new("one", 9);
+    script.commit_steps(&store, 2).await;
+    store.note_refusal(build_refusal(1, Some(&script.id)));
+    let deletion = Deletion {
+        id: script.id.clone(),
+        revision: 1,
+        at: Timestamp::from_milliseconds(0),
+        fork_of: None,
+        contents: BTreeSet::new(),
+    };
+    assert_eq!(store.delete(deletion).await.unwrap_err().code(), Code::RevisionConflict);
+    let query = TelemetryQuery { limit: 1, ..TelemetryQuery::default() };
+    let entries = store.load_telemetry(query).await.unwrap();
+    let [(_, TelemetryEntry::Refusal(refusal))] = &entries[..] else {
+        panic!("{entries:?}");
+    };
+    assert_eq!(refusal.message, "refused 1");
 }

@@ -39,4 +39,10 @@ pub const NAME_SHOWN_CHARS: usize = 80;
 pub const OWN_LIST_PAGES_MAX: usize = 100;
 /// Tokens that the model of a client may use for a turn that the client samples.
 pub const SAMPLED_TOKENS_MAX: u32 = 16_000;
+/// Resources that one client, or one `subscriptions/listen`, may subscribe to.
+pub const SUBSCRIPTION_ADDRESSES_MAX: usize = 1000;
+/// Total size of the addresses of one client's subscriptions.
+pub const SUBSCRIPTION_BYTES_MAX: usize = 256 << 10;
+/// Shortest time from the notifications of one client to its next ones: what changes meanwhile is reported together.
+pub const NOTICES_EVERY: Duration = Duration::from_millis(20);
 }

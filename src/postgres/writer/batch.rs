@@ -8,14 +8,13 @@ use tokio_postgres::{Client, Statement, types::ToSql};
 use super::{QueuedCommit, WriteError, WriterConnection, WriterContext, shard_lost_error};
 use crate::{
     query::encode_labels,
-    shard::{Shard, UNSETTLED_KEYS, to_stored_key},
+    shard::{Shard, UNSETTLED_KEYS},
+    value::{digest_column, from_int8, to_int8, to_stored_key},
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, Sequence, clock::Timestamp, error::Result, limits,
 };
-use midex_engine::store::{
-    Commit, ExecutionSummary, PastChange, RefusedCall, encode, find_named_contents,
-};
+use midex_engine::store::{Commit, PastChange, RefusedCall, encode, find_named_contents};
 
 /// The prepared statements of a batch.
 pub(super) struct Statements {
@@ -92,12 +91,8 @@ pub(super) async fn begin(
     begun?;
     let epochs = locked?.iter().map(|row| (row.get(0), row.get(1))).collect();
     let stored = stored?;
-    let revisions = stored.iter().map(|row| (row.get(0), stored_revision(row.get(1)))).collect();
+    let revisions = stored.iter().map(|row| (row.get(0), from_int8(row.get(1)))).collect();
     Ok(BeganTransaction { epochs, revisions })
-}
-
-fn stored_revision(revision: i64) -> u64 {
-    u64::try_from(revision).unwrap_or_default()
 }
 
 /// The epochs and revisions that a transaction read after it locked its shards.
@@ -177,7 +172,7 @@ async fn change_past(
 ) -> Result<(), WriteError> {
     for row in &past.rows {
         let record = encode::encode_row(row)?;
-        let revision = i64::try_from(row.revision).unwrap_or(i64::MAX);
+        let revision = to_int8(row.revision);
         let change = "UPDATE journal SET record = $1 WHERE execution_id = $2 AND revision = $3";
         client.execute(change, &[&record, &commit.execution.id().as_str(), &revision]).await?;
     }
@@ -191,7 +186,10 @@ pub(super) async fn free_contents(
     contents: &BTreeSet<Digest>,
     searched_before: Sequence,
 ) -> Result<(), WriteError> {
-    let digests: Vec<_> = contents.iter().map(|digest| digest.as_bytes().as_slice()).collect();
+    if contents.is_empty() {
+        return Ok(());
+    }
+    let digests = digest_column(contents);
     // A transaction that stores one of them again ends first, and its rows are searched below.
     client
         .query(
@@ -205,8 +203,7 @@ pub(super) async fn free_contents(
         .await?;
     let later = later.iter().map(|row| encode::decode_row(row.get(0)));
     let named = find_named_contents(&later.collect::<Result<Vec<_>>>()?, contents)?;
-    let unnamed: Vec<_> =
-        contents.difference(&named).map(|digest| digest.as_bytes().as_slice()).collect();
+    let unnamed = digest_column(contents.difference(&named));
     client.execute("DELETE FROM contents WHERE digest = ANY($1)", &[&unnamed]).await?;
     Ok(())
 }
@@ -268,7 +265,7 @@ impl<'a> NewRows<'a> {
         record: &'a [u8],
     ) {
         self.row_ids.push(id.as_str());
-        self.row_revisions.push(i64::try_from(revision).unwrap_or(i64::MAX));
+        self.row_revisions.push(to_int8(revision));
         self.row_keys.push(to_stored_key(key));
         self.row_records.push(record);
     }
@@ -319,39 +316,33 @@ impl<'a> NewRows<'a> {
 
     async fn write(self, connection: &WriterConnection, last: &str) -> Result<(), WriteError> {
         let (client, statements) = (&connection.client, &connection.statements);
-        let executions: Vec<_> = self.executions.into_values().collect();
-        let summaries: Vec<_> =
-            executions.iter().map(|columns| ExecutionSummary::new(columns.execution)).collect();
-        let ids: Vec<_> = summaries.iter().map(|summary| summary.id.as_str()).collect();
-        let shards: Vec<_> = executions.iter().map(|columns| columns.shard.number()).collect();
-        let revisions: Vec<_> = summaries
-            .iter()
-            .map(|summary| i64::try_from(summary.revision).unwrap_or(i64::MAX))
-            .collect();
-        let keys: Vec<_> = executions.iter().map(|columns| to_stored_key(columns.key)).collect();
+        let changed: Vec<_> = self.executions.into_values().collect();
+        let executions = || changed.iter().map(|columns| columns.execution);
+        let ids: Vec<_> = executions().map(|execution| execution.id().as_str()).collect();
+        let shards: Vec<_> = changed.iter().map(|columns| columns.shard.number()).collect();
+        let revisions: Vec<_> =
+            executions().map(|execution| to_int8(execution.revision())).collect();
+        let keys: Vec<_> = changed.iter().map(|columns| to_stored_key(columns.key)).collect();
         let due: Vec<_> =
-            executions.iter().map(|columns| columns.due.map(Timestamp::milliseconds)).collect();
-        let ended: Vec<_> = summaries.iter().map(ExecutionSummary::has_ended).collect();
-        let states: Vec<_> = summaries.iter().map(|summary| summary.state.as_str()).collect();
-        let workflows: Vec<_> = summaries.iter().map(|summary| summary.workflow.as_str()).collect();
-        let projects: Vec<_> = summaries.iter().map(|summary| summary.project.as_deref()).collect();
-        let children: Vec<_> = summaries.iter().map(|summary| summary.is_child).collect();
-        let labels: Vec<_> = summaries
-            .iter()
-            .map(|summary| encode_labels(&summary.labels))
+            changed.iter().map(|columns| columns.due.map(Timestamp::milliseconds)).collect();
+        let ended: Vec<_> = executions().map(Execution::has_ended).collect();
+        let states: Vec<_> = executions().map(|execution| execution.state().as_str()).collect();
+        let workflows: Vec<_> =
+            executions().map(|execution| execution.workflow().as_str()).collect();
+        let projects: Vec<_> = executions().map(Execution::project).collect();
+        let children: Vec<_> = executions().map(|execution| execution.parent().is_some()).collect();
+        let labels: Vec<_> = executions()
+            .map(|execution| encode_labels(execution.labels()))
             .collect::<Result<_>>()?;
         let updated: Vec<_> =
-            summaries.iter().map(|summary| summary.updated_at.milliseconds()).collect();
-        let snapshot_revisions: Vec<_> = executions
-            .iter()
-            .map(|columns| i64::try_from(columns.snapshot_revision).unwrap_or(i64::MAX))
-            .collect();
-        let snapshots: Vec<_> = executions.iter().map(|columns| columns.snapshot).collect();
-        let digests: Vec<_> =
-            self.contents.keys().map(|digest| digest.as_bytes().as_slice()).collect();
+            executions().map(|execution| execution.updated_at().milliseconds()).collect();
+        let snapshot_revisions: Vec<_> =
+            changed.iter().map(|columns| to_int8(columns.snapshot_revision)).collect();
+        let snapshots: Vec<_> = changed.iter().map(|columns| columns.snapshot).collect();
+        let digests = digest_column(self.contents.keys());
         let contents: Vec<_> = self.contents.values().copied().collect();
         let (sources, forks): (Vec<_>, Vec<_>) = self.forks.into_iter().unzip();
-        let kept = i64::try_from(limits::REFUSALS_KEPT_MAX).unwrap_or(i64::MAX);
+        let kept = to_int8(limits::REFUSALS_KEPT_MAX);
         let inserts: [(&Statement, bool, Vec<&(dyn ToSql + Sync)>); 6] = [
             (&statements.store_contents, digests.is_empty(), vec![&digests, &contents]),
             (

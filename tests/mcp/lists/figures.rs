@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use midex_test::{Client, Fields, Server, project::Project};
 
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     include_str!("../../../src/domain/limits.rs"),
     include_str!("../../../src/domain/limits/catalog.rs"),
     include_str!("../../../src/domain/limits/cli.rs"),
     include_str!("../../../src/domain/limits/dashboard.rs"),
+    include_str!("../../../src/domain/limits/database.rs"),
     include_str!("../../../src/domain/limits/definition.rs"),
     include_str!("../../../src/domain/limits/flow.rs"),
     include_str!("../../../src/domain/limits/offer.rs"),

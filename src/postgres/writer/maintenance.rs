@@ -1,4 +1,4 @@
-//! Rare requests to the writer, each in a transaction of its own.
+//! Requests to the writer other than commits, each in a transaction of its own.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -6,15 +6,18 @@ use super::{
     WriteError, WriterConnection, WriterContext,
     batch::{ExecutionColumns, NewRows, begin, free_contents},
 };
-use crate::shard::Shard;
+use crate::{
+    shard::Shard,
+    value::{digest_column, to_int8},
+};
 use midex_domain::{Digest, Execution, ExecutionId, Sequence, error::Result};
 use midex_engine::store::{
     Deletion, Import, RefusedCall, encode, id_taken_error, revision_conflict_error,
 };
 
-/// A request that is rare.
+/// A request other than a commit.
 #[derive(Debug)]
-pub(crate) enum RareRequest {
+pub(crate) enum MaintenanceRequest {
     /// Store a snapshot of an execution that is stored already.
     Checkpoint { execution: Arc<Execution>, snapshot: Vec<u8> },
     /// Store the refusals that were noted until now.
@@ -33,33 +36,32 @@ pub(crate) enum RareRequest {
     },
 }
 
-pub(super) async fn write_rare(
+pub(super) async fn maintain(
     connection: &WriterConnection,
     context: &mut WriterContext,
-    request: &RareRequest,
+    request: &MaintenanceRequest,
     refusals: &[RefusedCall],
 ) -> Result<(), WriteError> {
     let mut rows = NewRows::default();
     match request {
-        RareRequest::Checkpoint { execution, snapshot } => {
+        MaintenanceRequest::Checkpoint { execution, snapshot } => {
             begin_one(connection, context, execution.id(), execution.revision()).await?;
-            let revision = i64::try_from(execution.revision()).unwrap_or(i64::MAX);
+            let revision = to_int8(execution.revision());
             let store = "UPDATE executions SET snapshot = $1, snapshot_revision = $2 WHERE id = $3";
             let id = execution.id().as_str();
             connection.client.execute(store, &[snapshot, &revision, &id]).await?;
         }
-        RareRequest::StoreRefusals => {
+        MaintenanceRequest::StoreRefusals => {
             begin(connection, context, &BTreeSet::new(), &[]).await?;
         }
-        RareRequest::Delete(deletion) => delete(connection, context, deletion).await?,
-        RareRequest::Import(import) => {
+        MaintenanceRequest::Delete(deletion) => delete(connection, context, deletion).await?,
+        MaintenanceRequest::Import(import) => {
             return write_import(connection, context, import, refusals).await;
         }
-        RareRequest::Free { unnamed, named, searched_before, tombstones_before } => {
+        MaintenanceRequest::Free { unnamed, named, searched_before, tombstones_before } => {
             begin(connection, context, &BTreeSet::new(), &[]).await?;
             free_contents(&connection.client, unnamed, *searched_before).await?;
-            let done: Vec<_> =
-                unnamed.union(named).map(|digest| digest.as_bytes().as_slice()).collect();
+            let done = digest_column(unnamed.union(named));
             let client = &connection.client;
             client.execute("DELETE FROM candidates WHERE digest = ANY($1)", &[&done]).await?;
             client.execute("DELETE FROM tombstones WHERE at < $1", &[tombstones_before]).await?;
@@ -103,7 +105,7 @@ async fn delete(
     let keep = "INSERT INTO tombstones (id, at) VALUES ($1, $2) \
                 ON CONFLICT (id) DO UPDATE SET at = excluded.at";
     client.execute(keep, &[&id, &at.milliseconds()]).await?;
-    let contents: Vec<_> = contents.iter().map(|digest| digest.as_bytes().as_slice()).collect();
+    let contents = digest_column(contents);
     let note = "INSERT INTO candidates (digest) SELECT unnest($1::bytea[]) ON CONFLICT DO NOTHING";
     client.execute(note, &[&contents]).await?;
     Ok(())
@@ -129,8 +131,7 @@ async fn write_import(
             return Err(id_taken_error(id).into());
         }
     }
-    let digests: Vec<_> =
-        import.contents.iter().map(|(digest, _)| digest.as_bytes().as_slice()).collect();
+    let digests = digest_column(import.contents.iter().map(|(digest, _)| digest));
     let contents: Vec<_> = import.contents.iter().map(|(_, content)| &**content).collect();
     let store = "WITH new AS (INSERT INTO contents (digest, bytes) \
                  SELECT DISTINCT ON (digest) digest, bytes \
