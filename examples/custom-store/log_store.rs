@@ -236,8 +236,8 @@ macro_rules! answer_from_memory {
 }
 
 impl Store for LogStore {
-    fn owner(&self) -> OwnerEpoch {
-        self.owner
+    fn owner(&self, _: &ExecutionId) -> Result<OwnerEpoch> {
+        Ok(self.owner)
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<CommitReceipt>> {

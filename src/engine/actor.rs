@@ -21,6 +21,7 @@ use crate::store::{Commit, Deletion, PastChange, Position, find_row_contents};
 use midex_domain::{
     Command, Decision, Definition, Digest, Execution, ExecutionId, Row, State, Transition,
     error::{Code, Error, Result},
+    event::OwnerEpoch,
     execution::{AttemptId, AttemptRequest, Effect, StartArguments, Values},
     expression::RenderedValue,
     limits,
@@ -32,12 +33,15 @@ pub(super) struct ExecutionActor;
 pub(super) struct Arguments {
     pub(super) id: ExecutionId,
     pub(super) shared: Arc<Shared>,
+    /// Its attempts are marked with it.
+    pub(super) owner: OwnerEpoch,
     pub(super) durable_sender: watch::Sender<Option<DurableExecution>>,
 }
 
 pub(super) struct ActorState {
     id: ExecutionId,
     shared: Arc<Shared>,
+    owner: OwnerEpoch,
     durable_sender: watch::Sender<Option<DurableExecution>>,
     live: Option<LiveExecution>,
     /// Whether lost attempts were recovered since the execution was loaded, was last paused, or received
@@ -74,10 +78,11 @@ impl Actor for ExecutionActor {
         _: ActorRef<ActorMessage>,
         arguments: Arguments,
     ) -> Result<ActorState, ActorProcessingErr> {
-        let Arguments { id, shared, durable_sender: seen } = arguments;
+        let Arguments { id, shared, owner, durable_sender: seen } = arguments;
         Ok(ActorState {
             id,
             shared,
+            owner,
             durable_sender: seen,
             live: None,
             is_recovered: false,
@@ -160,7 +165,8 @@ impl ActorState {
                 let is_long = is_long.is_some_and(|inputs| definition.is_slow_to_validate(inputs));
                 let env = self.shared.environments.environment_of_project(start.project.as_deref());
                 let start = || {
-                    let context = self.shared.build_context(&definition, &self.values, &env);
+                    let context =
+                        self.shared.build_context(self.owner, &definition, &self.values, &env);
                     Execution::start(context, start, self.shared.clock.now(), &*self.shared.ids)
                 };
                 let transition = run_decision(&self.shared, is_long, start).await;
@@ -258,14 +264,13 @@ impl ActorState {
         if mem::replace(&mut self.is_recovered, true) {
             return AfterAnswer::Continue;
         }
-        let (owner, in_flight) =
-            (self.shared.owner, self.shared.runner.attempts_in_flight(&self.id));
+        let in_flight = self.shared.runner.attempts_in_flight(&self.id);
         if let Err(error) =
             self.restart_child_waits(execution, &live.durable.definition, &in_flight).await
         {
             tracing::warn!(execution = %self.id, code = error.code().as_str(), "its children cannot be waited for now");
         }
-        if execution.find_lost_attempts(owner, &in_flight).next().is_none() {
+        if execution.find_lost_attempts(self.owner, &in_flight).next().is_none() {
             return AfterAnswer::Continue;
         }
         let in_flight = Arc::new(in_flight);
@@ -390,9 +395,9 @@ impl ActorState {
         let is_long = is_long.is_some_and(|value| definition.is_slow_to_validate(value));
         let env = self.shared.environments.environment_of_project(live.durable.execution.project());
         loop {
+            let values = &lookup.found_values.values;
             let decide = || {
-                let context =
-                    self.shared.build_context(definition, &lookup.found_values.values, &env);
+                let context = self.shared.build_context(self.owner, definition, values, &env);
                 let now = self.shared.clock.now();
                 live.durable.execution.decide(context, command, now, &*self.shared.ids)
             };
@@ -429,9 +434,9 @@ impl ActorState {
         let committed = match self.shared.store.commit(commit).await {
             Ok(committed) => committed,
             Err(error) => {
-                // After a conflict nothing of the transition was stored. After any other error it is treated as
-                // possibly stored.
-                if error.code() != Code::RevisionConflict {
+                // After a conflict, or where another server owns the execution, nothing of the transition was stored.
+                // After any other error it is treated as possibly stored.
+                if !matches!(error.code(), Code::RevisionConflict | Code::ShardLost) {
                     self.shared.runner.keep_indeterminate(&self.id, effects);
                     let now = self.shared.clock.now();
                     self.shared.deadlines.retry_later(&self.id, now);

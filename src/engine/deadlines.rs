@@ -165,10 +165,11 @@ async fn send_tick(shared: &Shared, id: ExecutionId) {
     }
 }
 
-/// Whether a retry is of no use: the execution does not exist, a person must act, or the server is stopping.
+/// Whether a retry is of no use: the execution does not exist or belongs to another server, a person must act, or the server is
+/// stopping.
 fn is_not_worth_retrying(error: &Error) -> bool {
     error.code().is_missing_execution()
-        || matches!(error.code(), Code::EngineFault | Code::ServerStopping)
+        || matches!(error.code(), Code::EngineFault | Code::ServerStopping | Code::ShardLost)
 }
 
 /// Schedules the executions that wait for a catalog, which may exist now. The store lists them as due.

@@ -12,13 +12,15 @@ use ractor::{ActorId, ActorRef};
 use tokio::sync::watch;
 
 use super::{DurableExecution, message::ActorMessage};
-use midex_domain::{ExecutionId, clock::Timestamp};
+use crate::store::Store;
+use midex_domain::{ExecutionId, clock::Timestamp, event::OwnerEpoch};
 
 /// A live actor.
 #[derive(Clone)]
 pub(super) struct LiveActor {
     pub(super) id: ExecutionId,
     pub(super) actor: ActorRef<ActorMessage>,
+    owner: OwnerEpoch,
     durable_receiver: watch::Receiver<Option<DurableExecution>>,
     last_used_at: Arc<AtomicI64>,
 }
@@ -27,12 +29,14 @@ impl LiveActor {
     pub(super) fn new(
         id: ExecutionId,
         actor: ActorRef<ActorMessage>,
+        owner: OwnerEpoch,
         durable_receiver: watch::Receiver<Option<DurableExecution>>,
         now: Timestamp,
     ) -> Self {
         Self {
             id,
             actor,
+            owner,
             durable_receiver,
             last_used_at: Arc::new(AtomicI64::new(now.milliseconds())),
         }
@@ -40,6 +44,11 @@ impl LiveActor {
 
     fn record_use(&self, now: Timestamp) {
         self.last_used_at.store(now.milliseconds(), Ordering::Relaxed);
+    }
+
+    /// Whether this process has owned the execution since the actor began.
+    pub(super) fn is_owned(&self, store: &dyn Store) -> bool {
+        store.owner(&self.id).is_ok_and(|owner| owner == self.owner)
     }
 
     /// When the actor was last asked for.

@@ -110,6 +110,7 @@ mod tests {
     use midex_domain::{
         LifecycleAction, LifecycleChange,
         clock::{SeededIds, SystemClock},
+        event::OwnerEpoch,
     };
 
     /// The directory holds an actor that has ended, and its end never becomes known. The call is delivered as often as
@@ -123,12 +124,18 @@ mod tests {
         let shared = &engine.shared;
         let id = ExecutionId::parse("e").expect("an id");
         let (durable_sender, watch) = watch::channel(None);
-        let arguments = Arguments { id: id.clone(), shared: shared.clone(), durable_sender };
+        let arguments = Arguments {
+            id: id.clone(),
+            shared: shared.clone(),
+            owner: OwnerEpoch::default(),
+            durable_sender,
+        };
         let (actor, ended) = Actor::spawn(None, ExecutionActor, arguments).await.expect("an actor");
         actor.stop(None);
         ended.await.expect("its end");
         let number = actor.get_id();
-        let entry = LiveActor::new(id.clone(), actor, watch, shared.clock.now());
+        let (owner, now) = (OwnerEpoch::default(), shared.clock.now());
+        let entry = LiveActor::new(id.clone(), actor, owner, watch, now);
         shared.directory.insert(entry);
         let change = LifecycleChange { action: LifecycleAction::Pause, reason: None };
         let send_for_code = async || {

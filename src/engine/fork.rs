@@ -266,6 +266,7 @@ impl Engine {
         definition: Arc<Definition>,
         (id, call, parent): (ExecutionId, Digest, Option<Box<Parent>>),
     ) -> Result<(ForkPlan, Option<PreparedFork>)> {
+        let owner = self.shared.store.owner(&id)?;
         let rows = self.rows_to_fork(&request.execution_id, request.revision).await?;
         let execution = &source.execution;
         let project = execution.project().map(str::to_owned);
@@ -316,7 +317,7 @@ impl Engine {
         let inputs = execution.inputs().map(ValueReference::by_digest);
         self.look_up_fork_values(&inline, inputs.into_iter().collect(), &mut values).await?;
         for _ in 0..limits::LOOKUPS_MAX {
-            let context = self.shared.build_context(&definition, &values, &env);
+            let context = self.shared.build_context(owner, &definition, &values, &env);
             let source = ForkSource {
                 definition: &source.definition,
                 rows: &rows,

@@ -21,6 +21,7 @@ mod fork;
 mod history;
 mod message;
 mod notifier;
+mod ownership;
 mod prune;
 mod purge;
 mod reads;
@@ -170,7 +171,6 @@ pub struct Engine {
 /// The state that the engine's actors share.
 pub(crate) struct Shared {
     store: Arc<dyn Store>,
-    owner: OwnerEpoch,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     token_ttl: Duration,
@@ -215,13 +215,14 @@ impl Shared {
     /// The context of the decisions of an execution that follows `definition`.
     fn build_context<'a>(
         &'a self,
+        owner: OwnerEpoch,
         definition: &'a Definition,
         values: &'a Values,
         env: &'a EnvironmentVariables,
     ) -> DecisionContext<'a> {
         DecisionContext {
             values,
-            owner: self.owner,
+            owner,
             env,
             secrets: self.runner.executors.secrets.names(),
             work: &self.runner.executors,
@@ -252,7 +253,6 @@ impl Engine {
         let shared = Arc::new(Shared {
             definitions: DefinitionInterner::new(options.store.clone()),
             contents: Contents::new(options.store.clone()),
-            owner: options.store.owner(),
             store: options.store,
             clock: options.clock,
             ids: options.ids,
@@ -290,6 +290,7 @@ impl Engine {
         if options.is_worker {
             tokio::spawn(deadlines::serve_deadlines(shared.clone()));
             tokio::spawn(deadlines::schedule_stored_deadlines(shared.clone()));
+            tokio::spawn(ownership::follow_ownership(shared.clone()));
         }
         let engine = Self::from_shared(shared);
         if options.is_worker {

@@ -52,6 +52,7 @@ struct InFlightTasks {
 
 struct InFlightAttempt {
     cancelled: CancellationToken,
+    waits_for_child: bool,
     /// What the activity last reported.
     progress: Option<ProgressView>,
 }
@@ -94,6 +95,25 @@ impl Runner {
         let all_tasks = self.lock_tasks();
         let attempts = all_tasks.get(id).into_iter().flat_map(|work| work.attempts.keys());
         attempts.cloned().collect()
+    }
+
+    /// The executions with attempts in flight, except those that only wait for children.
+    pub(super) fn list_busy(&self) -> Vec<ExecutionId> {
+        let all = self.lock_tasks();
+        let is_busy = |tasks: &InFlightTasks| tasks.attempts.values().any(|it| !it.waits_for_child);
+        let busy = all.iter().filter(|(_, tasks)| is_busy(tasks));
+        busy.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Cancels the attempts of the executions that meet the condition. What they report is not recorded.
+    pub(super) fn cancel_attempts_of(&self, condition: impl Fn(&ExecutionId) -> bool) {
+        self.lock_tasks().retain(|id, tasks| {
+            if condition(id) {
+                tasks.attempts.drain().for_each(|(_, attempt)| attempt.cancelled.cancel());
+                tasks.indeterminate.clear();
+            }
+            !tasks.is_empty()
+        });
     }
 
     /// Keeps the attempts that a transition would have started, until it is known whether the transition is durable.
@@ -196,7 +216,9 @@ impl Runner {
         let cancelled = runner.shutdown.child_token();
         let attempts = &mut runner.lock_tasks();
         let attempts = &mut attempts.entry(id.clone()).or_default().attempts;
-        let in_flight = InFlightAttempt { cancelled: cancelled.clone(), progress: None };
+        let waits_for_child = announcement.is_some();
+        let in_flight =
+            InFlightAttempt { cancelled: cancelled.clone(), waits_for_child, progress: None };
         attempts.insert(begin.attempt_id.clone(), in_flight);
         let task = run_attempt_task(shared.clone(), id.clone(), begin, announcement, cancelled);
         runner.tasks.spawn(task);

@@ -27,6 +27,8 @@ pub(super) enum SupervisorMessage {
     Wake { id: ExecutionId, origin: MessageOrigin, stale: Option<ActorId>, reply: ActorReplyPort },
     /// Stop the actors that are idle.
     Sweep,
+    /// Stop the actors of executions that another server may own now.
+    StopLost,
     /// Stop all actors. Answered once the last one has ended.
     Drain(RpcReplyPort<()>),
 }
@@ -82,6 +84,7 @@ impl Actor for Supervisor {
                 }
             }
             SupervisorMessage::Sweep => state.sweep(&myself),
+            SupervisorMessage::StopLost => state.stop_lost(),
             SupervisorMessage::Drain(reply) => state.drain(reply),
         }
         Ok(())
@@ -154,13 +157,15 @@ impl SupervisorState {
                 Error::new(Code::EngineFault, message).with_context("execution_id", id.as_str())
             );
         }
+        let owner = self.shared.store.owner(id)?;
         let (seen, watch) = watch::channel(None);
-        let arguments =
-            Arguments { id: id.clone(), shared: self.shared.clone(), durable_sender: seen };
+        let (shared, durable_sender) = (self.shared.clone(), seen);
+        let arguments = Arguments { id: id.clone(), shared, owner, durable_sender };
         let spawned = Actor::spawn_linked(None, ExecutionActor, arguments, myself.get_cell()).await;
         let (actor, _) = spawned
             .map_err(|error| Error::internal(format!("an actor could not be started: {error}")))?;
-        let entry = LiveActor::new(id.clone(), actor.clone(), watch, self.shared.clock.now());
+        let now = self.shared.clock.now();
+        let entry = LiveActor::new(id.clone(), actor.clone(), owner, watch, now);
         self.actors.insert(actor.get_id(), entry.clone());
         self.shared.directory.insert(entry);
         if !self.is_sweep_scheduled {
@@ -202,6 +207,14 @@ impl SupervisorState {
         self.is_sweep_scheduled = false;
         if self.shared.directory.len() > 0 {
             self.schedule_sweep(myself);
+        }
+    }
+
+    fn stop_lost(&mut self) {
+        for entry in self.shared.directory.entries() {
+            if !entry.is_owned(&*self.shared.store) {
+                self.stop_actor(&entry.id, entry.actor.get_id());
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::Instant};
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -15,17 +15,31 @@ pub(crate) struct LeaseKeeper {
     client: Option<Client>,
     connector: Connector,
     leases: Arc<Leases>,
-    address: String,
+    renewed_at: Instant,
 }
 
 impl LeaseKeeper {
-    pub(crate) fn new(
+    /// Renews the leases for the first time, and takes shards. If there is no free one, waits for up to twice the time of a
+    /// lease: a server that ended just now may not have given its shards back.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub(crate) async fn start(
         client: Client,
         connector: Connector,
         leases: Arc<Leases>,
-        address: String,
-    ) -> Self {
-        Self { client: Some(client), connector, leases, address }
+    ) -> Result<Self> {
+        let begin = now();
+        let options = leases.options();
+        leases.renew(&client).await?;
+        let mut keeper = Self { client: Some(client), connector, leases, renewed_at: begin };
+        loop {
+            keeper.keep().await?;
+            if !keeper.leases.list().is_empty() || begin.elapsed() >= options.duration * 2 {
+                return Ok(keeper);
+            }
+            tokio::time::sleep(options.look_every()).await;
+        }
     }
 
     /// Runs until `stop` is cancelled and `writer` has ended. Cancels `stopped` at the end.
@@ -36,9 +50,16 @@ impl LeaseKeeper {
         stopped: CancellationToken,
     ) {
         let _stopped = stopped.drop_guard();
-        let pause = |keeper: &Self| tokio::time::sleep(keeper.leases.renew_every());
-        while stop.run_until_cancelled(pause(&self)).await.is_some() {
-            self.keep().await;
+        let leases = self.leases.clone();
+        let pause = || tokio::time::sleep(leases.options().look_every());
+        let keep = async {
+            while stop.run_until_cancelled(pause()).await.is_some() {
+                self.keep_or_warn().await;
+            }
+        };
+        tokio::select! {
+            () = keep => {}
+            () = leases.watch_end() => {}
         }
         // The writer stores the accepted requests while the leases still hold.
         loop {
@@ -49,7 +70,7 @@ impl LeaseKeeper {
                     }
                     break;
                 }
-                () = pause(&self) => self.keep().await,
+                () = pause() => self.keep_or_warn().await,
             }
         }
         let Some(client) = &self.client else {
@@ -60,31 +81,42 @@ impl LeaseKeeper {
         }
     }
 
-    /// Renews the leases, and takes shards that are free. A connection that does not answer in time is not used again.
-    async fn keep(&mut self) {
-        let client = self.client.take();
-        let kept = tokio::time::timeout(self.leases.duration(), self.renew(client)).await;
-        let error = match kept {
-            Ok(Ok(client)) => {
-                self.client = Some(client);
-                return;
-            }
-            Ok(Err(error)) => error,
-            Err(_) => Error::new(Code::StoreUnavailable, "the database did not answer in time"),
-        };
-        tracing::warn!(%error, "the leases of the shards were not renewed");
+    async fn keep_or_warn(&mut self) {
+        if let Err(error) = self.keep().await {
+            tracing::warn!(%error, "the leases of the shards are not kept");
+        }
     }
 
-    async fn renew(&self, client: Option<Client>) -> Result<Client> {
-        let client = match client.filter(|client| !client.is_closed()) {
+    /// Renews the leases if that is due, and shares the shards with the other servers. A connection that does not answer in
+    /// time is not used again.
+    async fn keep(&mut self) -> Result<()> {
+        let options = self.leases.options();
+        let kept = tokio::time::timeout(options.renew_every, self.renew_and_share());
+        kept.await.unwrap_or_else(|_| {
+            Err(Error::new(Code::StoreUnavailable, "the database did not answer in time"))
+        })
+    }
+
+    async fn renew_and_share(&mut self) -> Result<()> {
+        let client = match self.client.take().filter(|client| !client.is_closed()) {
             Some(client) => client,
             None => self.connector.connect().await?,
         };
-        let lost = self.leases.renew(&client).await?;
-        if lost > 0 {
-            tracing::warn!("{lost} shards belong to other servers now");
+        if self.renewed_at.elapsed() >= self.leases.options().renew_every {
+            let begin = now();
+            self.leases.renew(&client).await?;
+            self.renewed_at = begin;
         }
-        self.leases.take_free_shards(&client, &self.address).await?;
-        Ok(client)
+        self.leases.share(&client).await?;
+        self.client = Some(client);
+        Ok(())
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "leases are counted by the clock that never goes back"
+)]
+fn now() -> Instant {
+    Instant::now()
 }

@@ -2,19 +2,25 @@
 //! all together. By its own clock, which never goes back, the server stops using them before they can end in the database.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    fmt, mem,
     sync::{
-        Mutex, PoisonError,
+        Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use tokio::time::Instant;
-use tokio_postgres::Client;
+use tokio::{sync::watch, time::Instant};
+use tokio_postgres::{Client, Row};
 
-use crate::{error::database_error, shard::Shard, value::from_int8};
-use midex_domain::error::{Code, Error, Result};
+use crate::{
+    error::database_error,
+    shard::{SHARD_COUNT, Shard},
+    value::{from_int8, to_int8},
+};
+use midex_domain::error::Result;
+use midex_engine::store::BusyExecutions;
 
 /// How long shards are owned without a renewal, and how often they are renewed.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +38,11 @@ impl Default for LeaseOptions {
 }
 
 impl LeaseOptions {
+    /// How often free shards are looked for, and whether there are more or fewer servers.
+    pub(crate) fn look_every(self) -> Duration {
+        self.renew_every / 6
+    }
+
     /// A lease counts as ended so long before its end: a tenth of it.
     fn margin(self) -> Duration {
         self.duration / 10
@@ -43,40 +54,76 @@ impl LeaseOptions {
 }
 
 /// The shards that one server owns.
-#[derive(Debug)]
 pub(crate) struct Leases {
     /// The name of the server, which no other one has.
     pub(crate) owner: String,
+    /// Where other servers reach it.
+    address: String,
     options: LeaseOptions,
-    held: Mutex<BTreeMap<Shard, HeldShard>>,
+    held: Mutex<HeldShards>,
     /// The largest key that was stored when a shard was taken last.
     last_key: AtomicU64,
+    /// Notified when the server begins or ceases to own shards.
+    changes: watch::Sender<()>,
+    list_busy: OnceLock<BusyExecutions>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct HeldShard {
-    epoch: i64,
-    valid_until: Instant,
+impl fmt::Debug for Leases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leases").field("owner", &self.owner).finish_non_exhaustive()
+    }
+}
+
+/// The epochs of the shards, and when all their leases end.
+#[derive(Debug, Default)]
+struct HeldShards {
+    epochs: BTreeMap<Shard, i64>,
+    valid_until: Option<Instant>,
 }
 
 impl Leases {
-    pub(crate) fn new(owner: String, options: LeaseOptions) -> Self {
-        Self { owner, options, held: Mutex::default(), last_key: AtomicU64::new(0) }
+    pub(crate) fn new(owner: String, address: String, options: LeaseOptions) -> Self {
+        Self {
+            owner,
+            address,
+            options,
+            held: Mutex::default(),
+            last_key: AtomicU64::new(0),
+            changes: watch::Sender::default(),
+            list_busy: OnceLock::new(),
+        }
     }
 
-    pub(crate) fn duration(&self) -> Duration {
-        self.options.duration
+    pub(crate) fn options(&self) -> LeaseOptions {
+        self.options
     }
 
-    pub(crate) fn renew_every(&self) -> Duration {
-        self.options.renew_every
+    /// Watches when the server begins or ceases to own shards.
+    pub(crate) fn watch(&self, list_busy: BusyExecutions) -> watch::Receiver<()> {
+        // Only the first engine of a store shares its work.
+        let _ = self.list_busy.set(list_busy);
+        let mut receiver = self.changes.subscribe();
+        // What changed before is a change for the engine too.
+        receiver.mark_changed();
+        receiver
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HeldShards> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The epoch in which this server owns the shard; `None` if it does not, or may not any more.
     pub(crate) fn epoch(&self, shard: Shard) -> Option<i64> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let lease = held.get(&shard).filter(|lease| lease.valid_until > now());
-        lease.map(|lease| lease.epoch)
+        let held = self.lock();
+        held.valid_until.filter(|until| *until > now())?;
+        held.epochs.get(&shard).copied()
+    }
+
+    /// The shards that this server owns.
+    pub(crate) fn list(&self) -> Vec<Shard> {
+        let held = self.lock();
+        let is_valid = held.valid_until.is_some_and(|until| until > now());
+        held.epochs.keys().filter(|_| is_valid).copied().collect()
     }
 
     /// A key that is at least as large as those of the rows that earlier owners of the shards have stored.
@@ -84,45 +131,101 @@ impl Leases {
         self.last_key.load(Ordering::Relaxed)
     }
 
-    /// The number of shards that this server owns.
-    pub(crate) fn count(&self) -> usize {
-        Shard::all().filter(|shard| self.epoch(*shard).is_some()).count()
+    /// Notifies the engine once the leases have ended without a renewal. Never returns.
+    pub(crate) async fn watch_end(&self) {
+        loop {
+            let until = self.lock().valid_until;
+            tokio::time::sleep_until(until.unwrap_or_else(|| now() + self.options.renew_every))
+                .await;
+            let mut held = self.lock();
+            if until.is_some() && held.valid_until == until {
+                // The next renewal brings back those that no other server has taken.
+                *held = HeldShards::default();
+                tracing::warn!("the leases of all shards ended: the database could not renew them");
+                self.changes.send_replace(());
+            }
+        }
     }
 
-    /// Takes the shards without an owner. If there are none, waits for up to twice the time of a lease: a server that ended
-    /// just now may not have given its shards back.
+    /// Renews all leases, and the entry of the server. A server may own shards whose leases it could not renew in time, if no
+    /// other server has taken them since.
     ///
     /// # Errors
-    /// `STORE_BUSY` if no shard becomes free; those of the database.
-    pub(crate) async fn take_first_shards(&self, client: &Client, address: &str) -> Result<()> {
-        let deadline = now() + self.options.duration * 2;
-        while self.take_free_shards(client, address).await? == 0 {
-            if now() >= deadline {
-                let message = "other servers own all executions of the database";
-                return Err(Error::new(Code::StoreBusy, message));
+    /// Those of the database.
+    pub(crate) async fn renew(&self, client: &Client) -> Result<()> {
+        let begin = now();
+        let milliseconds = self.options.milliseconds();
+        client
+            .execute(
+                "INSERT INTO servers (name, address, expires_at) \
+                 VALUES ($1, $2, now() + $3::float8 * interval '1 millisecond') \
+                 ON CONFLICT (name) DO UPDATE SET expires_at = excluded.expires_at",
+                &[&self.owner, &self.address, &milliseconds],
+            )
+            .await
+            .map_err(database_error)?;
+        let renewed = client
+            .query(
+                "UPDATE shards SET expires_at = now() + $2::float8 * interval '1 millisecond' \
+                 WHERE owner = $1 RETURNING shard, epoch",
+                &[&self.owner, &milliseconds],
+            )
+            .await
+            .map_err(database_error)?;
+        let epochs = read_epochs(&renewed);
+        let mut held = self.lock();
+        held.valid_until = Some(self.valid_until(begin));
+        let before = mem::replace(&mut held.epochs, epochs);
+        if held.epochs != before {
+            let lost = before.keys().filter(|shard| !held.epochs.contains_key(shard)).count();
+            if lost > 0 {
+                tracing::warn!("{lost} shards belong to other servers now");
             }
-            tokio::time::sleep(self.options.renew_every / 4).await;
+            self.changes.send_replace(());
         }
         Ok(())
     }
 
-    /// Takes the shards without an owner. Returns the number of shards that were taken.
+    /// Takes shards without an owner, or gives some back, so that all servers own as many.
     ///
     /// # Errors
     /// Those of the database.
-    pub(crate) async fn take_free_shards(&self, client: &Client, address: &str) -> Result<usize> {
+    pub(crate) async fn share(&self, client: &Client) -> Result<()> {
+        let row = client
+            .query_one(
+                "SELECT (SELECT count(*) FROM servers WHERE expires_at > now()), \
+                 (SELECT count(*) FROM shards WHERE expires_at < now())",
+                &[],
+            )
+            .await
+            .map_err(database_error)?;
+        let (servers, free) = (from_int8(row.get(0)).max(1), from_int8(row.get(1)));
+        let most = usize::try_from(u64::from(SHARD_COUNT).div_ceil(servers)).unwrap_or_default();
+        let held = self.list().len();
+        if held > most {
+            self.give_back(client, held - most).await
+        } else if held < most && free > 0 {
+            self.take(client, most - held).await
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn take(&self, client: &Client, most: usize) -> Result<()> {
         let begin = now();
         let taken = client
             .query(
                 "UPDATE shards SET owner = $1, epoch = epoch + 1, address = $2, \
                  expires_at = now() + $3::float8 * interval '1 millisecond' \
-                 WHERE expires_at < now() RETURNING shard, epoch",
-                &[&self.owner, &address, &self.options.milliseconds()],
+                 WHERE expires_at < now() AND shard IN \
+                 (SELECT shard FROM shards WHERE expires_at < now() ORDER BY shard LIMIT $4) \
+                 RETURNING shard, epoch",
+                &[&self.owner, &self.address, &self.options.milliseconds(), &to_int8(most)],
             )
             .await
             .map_err(database_error)?;
         if taken.is_empty() {
-            return Ok(0);
+            return Ok(());
         }
         let last = client
             .query_one(
@@ -132,40 +235,30 @@ impl Leases {
             .await
             .map_err(database_error)?;
         self.last_key.fetch_max(from_int8(last.get(0)), Ordering::Relaxed);
-        let valid_until = begin + self.options.duration - self.options.margin();
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        for row in &taken {
-            if let Some(shard) = Shard::from_number(row.get(0)) {
-                held.insert(shard, HeldShard { epoch: row.get(1), valid_until });
-            }
-        }
-        Ok(taken.len())
+        let mut held = self.lock();
+        // The leases of other shards may end earlier, and none counts as longer than the shortest.
+        held.valid_until.get_or_insert(self.valid_until(begin));
+        held.epochs.extend(read_epochs(&taken));
+        self.changes.send_replace(());
+        Ok(())
     }
 
-    /// Renews all leases. Those that another server has taken are forgotten; their number is returned.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub(crate) async fn renew(&self, client: &Client) -> Result<usize> {
-        let begin = now();
-        let renewed = client
-            .query(
-                "UPDATE shards SET expires_at = now() + $2::float8 * interval '1 millisecond' \
-                 WHERE owner = $1 RETURNING shard, epoch",
-                &[&self.owner, &self.options.milliseconds()],
-            )
-            .await
-            .map_err(database_error)?;
-        let valid_until = begin + self.options.duration - self.options.margin();
-        let renewed: BTreeMap<_, _> = renewed
-            .iter()
-            .filter_map(|row| Some((Shard::from_number(row.get(0))?, row.get::<_, i64>(1))))
-            .collect();
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = held.len();
-        held.retain(|shard, lease| renewed.get(shard) == Some(&lease.epoch));
-        held.values_mut().for_each(|lease| lease.valid_until = valid_until);
-        Ok(before - held.len())
+    /// Gives shards back, as far as no attempt is in flight for one of their executions.
+    async fn give_back(&self, client: &Client, most: usize) -> Result<()> {
+        let busy = self.list_busy.get().map(|list| list()).unwrap_or_default();
+        let busy: BTreeSet<_> = busy.iter().map(Shard::of_execution).collect();
+        let mut shards = self.list();
+        shards.retain(|shard| !busy.contains(shard));
+        shards.truncate(most);
+        {
+            let mut held = self.lock();
+            held.epochs.retain(|shard, _| !shards.contains(shard));
+        }
+        self.changes.send_replace(());
+        let numbers: Vec<_> = shards.iter().map(|shard| shard.number()).collect();
+        let free = "UPDATE shards SET owner = '', expires_at = '1970-01-01T00:00:00Z' \
+                    WHERE owner = $1 AND shard = ANY($2)";
+        client.execute(free, &[&self.owner, &numbers]).await.map(drop).map_err(database_error)
     }
 
     /// Gives all shards back, so that another server can take them at once.
@@ -173,16 +266,23 @@ impl Leases {
     /// # Errors
     /// Those of the database. The leases then end after their time.
     pub(crate) async fn release(&self, client: &Client) -> Result<()> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        client
-            .execute(
-                "UPDATE shards SET expires_at = '1970-01-01T00:00:00Z' WHERE owner = $1",
-                &[&self.owner],
-            )
-            .await
-            .map(drop)
-            .map_err(database_error)
+        *self.lock() = HeldShards::default();
+        // The other servers share the shards among themselves from here on.
+        let remove = "DELETE FROM servers WHERE name = $1";
+        client.execute(remove, &[&self.owner]).await.map_err(database_error)?;
+        let free =
+            "UPDATE shards SET owner = '', expires_at = '1970-01-01T00:00:00Z' WHERE owner = $1";
+        client.execute(free, &[&self.owner]).await.map(drop).map_err(database_error)
     }
+
+    /// When leases end that the database was asked for at `begin`.
+    fn valid_until(&self, begin: Instant) -> Instant {
+        begin + self.options.duration - self.options.margin()
+    }
+}
+
+fn read_epochs(rows: &[Row]) -> BTreeMap<Shard, i64> {
+    rows.iter().filter_map(|row| Some((Shard::from_number(row.get(0))?, row.get(1)))).collect()
 }
 
 #[expect(

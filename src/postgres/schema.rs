@@ -2,10 +2,9 @@
 
 use tokio_postgres::{Client, error::SqlState};
 
-use crate::{error::database_error, shard::SHARD_COUNT, value::from_int8};
+use crate::{error::database_error, shard::SHARD_COUNT};
 use midex_domain::{
     error::{Code, Error, Result},
-    event::OwnerEpoch,
     limits,
 };
 
@@ -25,6 +24,7 @@ CREATE TABLE shards (
     expires_at timestamptz NOT NULL DEFAULT '1970-01-01T00:00:00Z',
     address text NOT NULL DEFAULT ''
 );
+CREATE TABLE servers (name text PRIMARY KEY, address text NOT NULL, expires_at timestamptz NOT NULL);
 CREATE TABLE executions (
     id text PRIMARY KEY,
     shard int4 NOT NULL,
@@ -103,7 +103,7 @@ async fn create_tables(client: &mut Client) -> Result<(), tokio_postgres::Error>
     let transaction = client.transaction().await?;
     transaction.batch_execute(TABLES).await?;
     let add_shards = "INSERT INTO shards (shard) SELECT * FROM generate_series(0, $1::int4)";
-    transaction.execute(add_shards, &[&(SHARD_COUNT - 1)]).await?;
+    transaction.execute(add_shards, &[&(i32::from(SHARD_COUNT) - 1)]).await?;
     let set_version = "INSERT INTO meta (key, value) VALUES ($1, $2)";
     transaction.execute(set_version, &[&VERSION_KEY, &SCHEMA_VERSION]).await?;
     transaction.commit().await
@@ -114,20 +114,4 @@ fn is_made_already(error: &tokio_postgres::Error) -> bool {
     let states =
         [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
     error.code().is_some_and(|state| states.contains(state))
-}
-
-/// Counts this opening of the store.
-///
-/// # Errors
-/// Those of the database.
-pub(crate) async fn next_owner(client: &Client) -> Result<OwnerEpoch> {
-    let row = client
-        .query_one(
-            "INSERT INTO meta (key, value) VALUES ('owner', 1) \
-             ON CONFLICT (key) DO UPDATE SET value = meta.value + 1 RETURNING value",
-            &[],
-        )
-        .await
-        .map_err(database_error)?;
-    Ok(OwnerEpoch(from_int8(row.get(0))))
 }

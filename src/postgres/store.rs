@@ -10,7 +10,7 @@ use std::{
 };
 
 use deadpool_postgres::Pool;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_postgres::{Row as DatabaseRow, types::ToSql};
 use tokio_util::sync::CancellationToken;
 
@@ -20,9 +20,9 @@ use crate::{
     keeper::LeaseKeeper,
     lease::{LeaseOptions, Leases},
     query::{EXECUTION_COLUMNS, ListStatement, read_execution},
-    schema::{next_owner, prepare_tables},
+    schema::prepare_tables,
     shard::Shard,
-    value::{from_stored_key, to_int8, to_stored_key},
+    value::{from_int8, from_stored_key, to_int8, to_stored_key},
     writer::{
         CommitWriter, MaintenanceRequest, NotedRefusals, QueuedCommit, WriterRequest,
         shard_lost_error,
@@ -36,10 +36,10 @@ use midex_domain::{
     limits,
 };
 use midex_engine::store::{
-    BoxFuture, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion, DigestSearch,
-    DueExecution, ExecutionSummary, Import, ListPage, ListQuery, LoadedExecution, PlacedEntry,
-    Position, RefusedCall, Store, TelemetryEntry, TelemetryQuery, encode, latest_entries,
-    store_closed_error,
+    BoxFuture, BusyExecutions, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion,
+    DigestSearch, DueExecution, ExecutionSummary, Import, ListPage, ListQuery, LoadedExecution,
+    PlacedEntry, Position, RefusedCall, Store, TelemetryEntry, TelemetryQuery, encode,
+    latest_entries, store_closed_error,
 };
 
 /// The settings of a store.
@@ -73,7 +73,6 @@ pub struct PostgresStore {
     requests: mpsc::Sender<WriterRequest>,
     refusals: Arc<NotedRefusals>,
     leases: Arc<Leases>,
-    owner: OwnerEpoch,
     snapshot_every: u32,
     is_closed: AtomicBool,
     /// Ends the writer, after all accepted requests, and then the keeper of the leases, which gives the shards back.
@@ -84,7 +83,7 @@ pub struct PostgresStore {
 
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresStore").field("owner", &self.owner).finish_non_exhaustive()
+        f.debug_struct("PostgresStore").field("leases", &self.leases).finish_non_exhaustive()
     }
 }
 
@@ -98,16 +97,14 @@ impl PostgresStore {
     /// Opens the store, creates missing tables, and takes the shards without an owner.
     ///
     /// # Errors
-    /// `STORE_BUSY` if no shard becomes free within twice the time of a lease; `STORE_TOO_NEW` for tables of a later version;
-    /// `STORE_UNAVAILABLE` if the database cannot be reached; `USAGE_INVALID` for an address that is none.
+    /// `STORE_TOO_NEW` for tables of a later version; `STORE_UNAVAILABLE` if the database cannot be reached; `USAGE_INVALID` for an address that is none.
     pub async fn open(options: PostgresOptions) -> Result<Self> {
         let connector = Connector::new(&options.url, options.schema.as_deref())?;
         let mut client = connector.connect().await?;
         prepare_tables(&mut client).await?;
-        let owner = next_owner(&client).await?;
         let name = format!("{:032x}", options.ids.random());
-        let leases = Arc::new(Leases::new(name, options.leases));
-        leases.take_first_shards(&client, &options.address).await?;
+        let leases = Arc::new(Leases::new(name, options.address, options.leases));
+        let keeper = LeaseKeeper::start(client, connector.clone(), leases.clone()).await?;
         let (stop, stopped) = (CancellationToken::new(), CancellationToken::new());
         let (requests, queue) = mpsc::channel(limits::DATABASE_QUEUE_MAX);
         let refusals = Arc::new(NotedRefusals::default());
@@ -118,7 +115,6 @@ impl PostgresStore {
             refusals.clone(),
         );
         let pool = connector.build_pool()?;
-        let keeper = LeaseKeeper::new(client, connector, leases.clone(), options.address);
         let writer = tokio::spawn(writer.run(stop.clone()));
         tokio::spawn(keeper.run(writer, stop.clone(), stopped.clone()));
         Ok(Self {
@@ -126,7 +122,6 @@ impl PostgresStore {
             requests,
             refusals,
             leases,
-            owner,
             snapshot_every: options.snapshot_every,
             is_closed: AtomicBool::new(false),
             stop,
@@ -136,7 +131,7 @@ impl PostgresStore {
 
     /// The number of shards that this server owns.
     pub fn count_shards(&self) -> usize {
-        self.leases.count()
+        self.leases.list().len()
     }
 
     fn check_open(&self) -> Result<()> {
@@ -277,8 +272,14 @@ fn read_rows(rows: &[DatabaseRow]) -> Result<Vec<Row>> {
 }
 
 impl Store for PostgresStore {
-    fn owner(&self) -> OwnerEpoch {
-        self.owner
+    fn owner(&self, id: &ExecutionId) -> Result<OwnerEpoch> {
+        let shard = Shard::of_execution(id);
+        let epoch = self.leases.epoch(shard).ok_or_else(|| shard_lost_error(id, shard))?;
+        Ok(OwnerEpoch(from_int8(epoch)))
+    }
+
+    fn watch_ownership(&self, list_busy: BusyExecutions) -> Option<watch::Receiver<()>> {
+        Some(self.leases.watch(list_busy))
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<CommitReceipt>> {
@@ -424,9 +425,10 @@ impl Store for PostgresStore {
     ) -> BoxFuture<'_, Result<Vec<DueExecution>>> {
         Box::pin(async move {
             let limit = to_int8(limit);
-            let statement = "SELECT id, due FROM executions WHERE due < $1 \
+            let shards: Vec<_> = self.leases.list().iter().map(|one| one.number()).collect();
+            let statement = "SELECT id, due FROM executions WHERE due < $1 AND shard = ANY($3) \
                              ORDER BY due, id COLLATE \"C\" LIMIT $2";
-            let rows = self.query(statement, &[&before.milliseconds(), &limit]).await?;
+            let rows = self.query(statement, &[&before.milliseconds(), &limit, &shards]).await?;
             let due = |row: &DatabaseRow| {
                 Ok((parse_stored_id(row.get(0))?, Timestamp::from_milliseconds(row.get(1))))
             };

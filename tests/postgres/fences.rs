@@ -67,10 +67,12 @@ async fn another_server_goes_on_where_one_ended() {
     let mut script = Script::new("one", 9);
     let first = place.open().await;
     script.commit_steps(&first, 3).await;
+    let owner = first.owner(&script.id).unwrap();
     first.close().await.unwrap();
     let second = place.open().await;
     assert_eq!(second.count_shards(), 256);
-    assert!(second.owner() > first.owner());
+    assert!(second.owner(&script.id).unwrap() > owner);
+    assert_eq!(first.owner(&script.id).unwrap_err().code(), Code::ShardLost);
     script.check_store(&second).await;
     script.commit_step(&second).await.unwrap();
     assert_eq!(

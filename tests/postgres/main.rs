@@ -4,6 +4,7 @@
 
 mod fences;
 mod place;
+mod servers;
 
 use std::{path::Path, sync::Arc};
 

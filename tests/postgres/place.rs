@@ -39,7 +39,17 @@ impl Place {
         client
     }
 
+    /// A server that owns all shards.
     pub(crate) async fn open(&self) -> PostgresStore {
+        let store = self.open_beside().await;
+        while store.count_shards() < 256 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        store
+    }
+
+    /// A server that shares the shards with those that are open.
+    pub(crate) async fn open_beside(&self) -> PostgresStore {
         self.connect().await;
         let leases = LeaseOptions {
             duration: Duration::from_secs(10),

@@ -185,10 +185,10 @@ async fn each_opening_after_a_transition_is_a_later_owner() {
     let mut before = OwnerEpoch::default();
     for _ in 0..3 {
         let store = RedbStore::open(directory.path(), Options::default()).unwrap();
-        assert!(store.owner() > before);
-        before = store.owner();
+        assert!(store.owner(&tale.id).unwrap() > before);
+        before = store.owner(&tale.id).unwrap();
         tale.commit_step(&store).await.unwrap();
-        assert_eq!(store.owner(), before);
+        assert_eq!(store.owner(&tale.id).unwrap(), before);
         store.close().await.unwrap();
     }
 }

@@ -60,9 +60,8 @@ impl Execution {
         })
     }
 
-    /// The attempts of the server that no process works on any more, as seen by the store's opening `owner`, which
-    /// works on `alive`: attempts of the same opening that are not in `alive`, and all attempts of earlier openings,
-    /// whose processes are gone.
+    /// The attempts of the server that no process works on any more, as seen by the present `owner`, whose process works
+    /// on `alive`: all others that this owner or an earlier one began.
     pub fn find_lost_attempts(
         &self,
         owner: OwnerEpoch,
@@ -73,7 +72,7 @@ impl Execution {
                 return None;
             };
             let id = build_attempt_id(step, visit);
-            (attempt_owner < owner || attempt_owner == owner && !alive.contains(&id)).then_some(id)
+            (attempt_owner <= owner && !alive.contains(&id)).then_some(id)
         })
     }
 

@@ -75,13 +75,23 @@ use midex_domain::{
     event::OwnerEpoch,
     label::Labels,
 };
+use tokio::sync::watch;
 
 /// A store of executions. Every implementation keeps this contract, and one test suite checks them all: the module
 /// `contract`, with the feature `testing`.
 pub trait Store: fmt::Debug + Send + Sync {
-    /// Identifies this opening of the store. An engine marks the attempts that it begins with it. A later opening of
-    /// the store returns a larger value.
-    fn owner(&self) -> OwnerEpoch;
+    /// Identifies the time for which this opening of the store owns an execution. An engine marks the attempts that it
+    /// begins with it. A later opening of the store returns a larger value.
+    ///
+    /// # Errors
+    /// `SHARD_LOST` where another server owns the execution, or none does.
+    fn owner(&self, id: &ExecutionId) -> Result<OwnerEpoch>;
+
+    /// Watches when this opening of the store begins or ceases to own executions; `None` where it always owns all of them.
+    /// `list_busy` lists the executions with attempts in flight, which a store that shares its executions gives away last.
+    fn watch_ownership(&self, _list_busy: BusyExecutions) -> Option<watch::Receiver<()>> {
+        None
+    }
 
     /// Makes one transition durable, together with the content it refers to, and then answers.
     ///
@@ -172,7 +182,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     }
 
     /// The open executions that must be woken before this instant, according to the `due` of their commits, earliest
-    /// first, at most `limit`.
+    /// first, at most `limit`; only those that this opening of the store owns.
     fn due_executions(
         &self,
         before: Timestamp,
@@ -241,6 +251,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Waits until every accepted request has been stored, then closes. Later calls answer `STORE_UNAVAILABLE`.
     fn close(&self) -> BoxFuture<'_, Result<()>>;
 }
+
+/// Lists the executions with attempts in flight in this process.
+pub type BusyExecutions = Box<dyn Fn() -> Vec<ExecutionId> + Send + Sync>;
 
 /// An open execution and when it must be woken next: see [`Commit::due`].
 pub type DueExecution = (ExecutionId, Timestamp);

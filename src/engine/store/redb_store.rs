@@ -188,8 +188,8 @@ impl RedbStore {
 }
 
 impl Store for RedbStore {
-    fn owner(&self) -> OwnerEpoch {
-        self.owner
+    fn owner(&self, _: &ExecutionId) -> Result<OwnerEpoch> {
+        Ok(self.owner)
     }
 
     fn commit(&self, mut commit: Commit) -> BoxFuture<'_, Result<CommitReceipt>> {

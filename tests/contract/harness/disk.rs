@@ -38,8 +38,8 @@ async fn without_time<T>(work: impl Future<Output = T>) -> T {
 }
 
 impl Store for DiskStore {
-    fn owner(&self) -> OwnerEpoch {
-        self.0.owner()
+    fn owner(&self, id: &ExecutionId) -> Result<OwnerEpoch> {
+        self.0.owner(id)
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<CommitReceipt>> {

@@ -1,9 +1,9 @@
 //! A process that ends, and a disk that fails, in the midst of what the server does.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use midex_domain::{PauseReason, error::Code, limits};
-use midex_engine::store::{self, RedbStore};
+use midex_engine::store::{self, MemoryStore, RedbStore};
 use midex_test::TokioClock;
 use tokio::runtime::{Builder, Runtime};
 
@@ -69,9 +69,14 @@ fn of_anything_else_a_person_must_find_out_and_it_is_never_done_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn what_another_engine_works_on_is_not_declared_lost() {
-    let (store, log) = (Arc::new(FailingStore::default()), Log::new());
-    let older = engine_on(store.clone(), log.clock, two(&log, false)).await;
-    let newer = engine_on(store, log.clock, two(&log, false)).await;
+    let (store, log) = (Arc::new(MemoryStore::new()), Log::new());
+    let [first, second] = [0, 1].map(|later| {
+        let opening = FailingStore::new(store.clone());
+        opening.later_openings.store(later, Ordering::SeqCst);
+        Arc::new(opening)
+    });
+    let older = engine_on(first, log.clock, two(&log, false)).await;
+    let newer = engine_on(second, log.clock, two(&log, false)).await;
     let steps = json!([activity("first", None, json!({}))]);
     begin(&newer, defined(steps, json!({})), json!({})).await;
     tokio::time::sleep(seconds(3)).await;

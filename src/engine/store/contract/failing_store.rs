@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -31,6 +31,8 @@ pub type ConflictRule = fn(u64, u64) -> bool;
 #[derive(Debug)]
 pub struct FailingStore {
     inner: Arc<dyn Store>,
+    /// As how many openings of the store behind this one it counts after the first.
+    pub later_openings: AtomicU64,
     /// This many of the next commits fail and are not stored.
     pub commits_to_refuse: AtomicUsize,
     /// This many of the next commits fail although they are stored.
@@ -62,6 +64,7 @@ impl FailingStore {
     pub fn new(inner: Arc<dyn Store>) -> Self {
         Self {
             inner,
+            later_openings: AtomicU64::default(),
             commits_to_refuse: AtomicUsize::default(),
             commits_to_lose: AtomicUsize::default(),
             commits_to_delay: AtomicUsize::default(),
@@ -111,8 +114,9 @@ fn requested_error() -> Error {
 }
 
 impl Store for FailingStore {
-    fn owner(&self) -> OwnerEpoch {
-        self.inner.owner()
+    fn owner(&self, id: &ExecutionId) -> Result<OwnerEpoch> {
+        let OwnerEpoch(owner) = self.inner.owner(id)?;
+        Ok(OwnerEpoch(owner + self.later_openings.load(Ordering::SeqCst)))
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<CommitReceipt>> {
