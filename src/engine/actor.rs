@@ -476,24 +476,8 @@ impl ActorState {
 
     /// Repeats the answer of an earlier revision, with the execution as it was at that revision.
     async fn replay(&self, revision: u64) -> Result<Answer> {
-        let mut durable = self.live()?.durable.clone();
-        let row = match &self.live()?.last_row {
-            Some(last) if last.revision == revision => Some(last.clone()),
-            _ if durable.execution.revision() == revision => {
-                let rows = self.shared.store.load_rows(&self.id, [revision].into());
-                rows.await?.pop().map(Arc::new)
-            }
-            _ => {
-                let mut rows = self.shared.store.load_history(&self.id).await?;
-                rows.retain(|row| row.revision <= revision);
-                let earlier_execution = Execution::replay(&rows);
-                durable.execution = earlier_execution.map_or(durable.execution, Arc::new);
-                rows.pop().map(Arc::new)
-            }
-        };
-        let row =
-            row.ok_or_else(|| Error::internal("a journal row that the execution names is gone"))?;
-        Ok(Answer { durable, row: Some(row), new_values: Values::new(), is_replayed: true })
+        let live = self.live()?;
+        self.shared.load_answer(live.durable.clone(), live.last_row.as_ref(), revision).await
     }
 
     /// The name of an activity that the workflow needs and this process lacks. Until a process that has it takes over,

@@ -1,22 +1,41 @@
 //! Delivers messages to the actors of executions, for callers, outcomes and deadlines.
 
+use std::sync::Arc;
+
 use ractor::{ActorId, ActorRef, rpc::CallResult};
 
 use super::{
-    Shared,
+    DurableExecution, Shared,
     message::{ActorMessage, Answer, MessageOrigin, ReplyPort},
     server_stopping_error,
     supervisor::SupervisorMessage,
 };
 use midex_domain::{
-    Command, ExecutionId,
+    Command, Execution, ExecutionId, Row,
     error::{Code, Error, Result},
+    execution::Values,
     limits,
 };
 
 impl Shared {
-    /// Sends a message to the actor of an execution, and awaits the answer. Wakes the execution if need be.
+    /// Sends a message to the actor of an execution, and awaits the answer. Wakes the execution if need be. If another server
+    /// owns the execution, passes the message on to it.
     pub(super) async fn dispatch(
+        &self,
+        id: &ExecutionId,
+        origin: MessageOrigin,
+        message: impl Fn(ReplyPort) -> ActorMessage,
+    ) -> Result<Answer> {
+        match self.dispatch_here(id, origin, &message).await {
+            Err(error) if error.code() == Code::ShardLost && origin != MessageOrigin::Peer => {
+                self.pass_on(id, origin, message, error).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Sends a message to the actor of an execution that this server owns.
+    pub(super) async fn dispatch_here(
         &self,
         id: &ExecutionId,
         origin: MessageOrigin,
@@ -26,7 +45,7 @@ impl Shared {
         let mut last_error = None;
         let mut attempts = 0;
         for _ in 0..limits::CALL_DELIVERIES_MAX {
-            if origin == MessageOrigin::External && self.stopping.is_cancelled() {
+            if origin != MessageOrigin::Runner && self.stopping.is_cancelled() {
                 return Err(server_stopping_error());
             }
             let actor = self.find_or_wake_actor(id, origin, stale_actor).await?;
@@ -68,6 +87,33 @@ impl Shared {
         self.dispatch(id, origin, message).await
     }
 
+    /// The answer that the transition to this revision gave, with the execution as it was then. `last_row` is the last row of
+    /// the execution, if it is known.
+    pub(super) async fn load_answer(
+        &self,
+        mut durable: DurableExecution,
+        last_row: Option<&Arc<Row>>,
+        revision: u64,
+    ) -> Result<Answer> {
+        let id = durable.execution.id();
+        let row = match last_row {
+            Some(last) if last.revision == revision => Some(last.clone()),
+            _ if durable.execution.revision() == revision => {
+                self.store.load_rows(id, [revision].into()).await?.pop().map(Arc::new)
+            }
+            _ => {
+                let mut rows = self.store.load_history(id).await?;
+                rows.retain(|row| row.revision <= revision);
+                let earlier_execution = Execution::replay(&rows);
+                durable.execution = earlier_execution.map_or(durable.execution, Arc::new);
+                rows.pop().map(Arc::new)
+            }
+        };
+        let row =
+            row.ok_or_else(|| Error::internal("a journal row that the execution names is gone"))?;
+        Ok(Answer { durable, row: Some(row), new_values: Values::new(), is_replayed: true })
+    }
+
     async fn find_or_wake_actor(
         &self,
         id: &ExecutionId,
@@ -95,8 +141,6 @@ fn unknown_outcome_error(id: &ExecutionId) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use ractor::Actor;
     use tokio::sync::watch;
 

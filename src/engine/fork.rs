@@ -6,11 +6,16 @@ use std::{
     sync::Arc,
 };
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
     Answer, DurableExecution, Engine,
-    message::{ActorMessage, PreparedFork},
+    message::{
+        ActorMessage,
+        MessageOrigin::{self, External},
+        PreparedFork,
+    },
 };
 use midex_domain::{
     Definition, Digest, ExecutionId, Row, State, StepId,
@@ -28,7 +33,7 @@ use midex_domain::{
 };
 
 /// The parameters of a fork or a retry.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ForkRequest {
     /// The execution to fork.
     pub execution_id: ExecutionId,
@@ -41,6 +46,7 @@ pub struct ForkRequest {
     /// Values in memory to replace.
     pub memory: Map<String, Value>,
     /// The definition to follow; that of the source if `None`.
+    #[serde(skip)]
     pub definition: Option<Arc<Definition>>,
     /// The id of the new execution. `None`: a new one, or for a retry the id of the source with the next free number.
     pub new_execution_id: Option<ExecutionId>,
@@ -107,10 +113,10 @@ impl Engine {
         let id = match &request.new_execution_id {
             Some(id) => id.clone(),
             None if request.is_retry => self.next_retry_id(&request.execution_id).await?,
-            None => ExecutionId::generate(self.shared.clock.now(), &*self.shared.ids),
+            None => self.shared.generate_id(),
         };
         let (plan, answer) =
-            self.create_fork(&source, &request, definition, (id, call, None)).await?;
+            self.create_fork(&source, &request, definition, (id, call, None), External).await?;
         let view = ForkView::new(&answer.durable.execution, Some(plan));
         Ok((view, self.build_advanced_reply(answer).await?))
     }
@@ -183,7 +189,8 @@ impl Engine {
         };
         let parent = Some(Box::new(parent.clone()));
         // If the fork is refused, the attempt fails. A new start of the child would repeat its work.
-        self.create_fork(&source, &request, definition, (id.clone(), call, parent)).await?;
+        self.create_fork(&source, &request, definition, (id.clone(), call, parent), External)
+            .await?;
         Ok(true)
     }
 
@@ -244,18 +251,20 @@ impl Engine {
         Err(Error::internal("every number of a retry is taken"))
     }
 
-    async fn create_fork(
+    /// Decides a fork, and stores it; where another server owns the new execution, that server does.
+    pub(super) async fn create_fork(
         &self,
         source: &DurableExecution,
         request: &ForkRequest,
         definition: Arc<Definition>,
         identity: (ExecutionId, Digest, Option<Box<Parent>>),
+        origin: MessageOrigin,
     ) -> Result<(ForkPlan, Answer)> {
         let id = identity.0.clone();
         let (plan, fork) = self.decide_fork(source, request, definition, identity).await?;
         let fork = Arc::new(fork.ok_or_else(|| invalid_outputs_error(source, &plan))?);
         let message = |reply| ActorMessage::Fork { fork: fork.clone(), reply };
-        Ok((plan, self.send_message(&id, message).await?))
+        Ok((plan, self.shared.dispatch(&id, origin, message).await?))
     }
 
     /// Decides a fork, after looking up the values that the decision needs.
@@ -266,7 +275,8 @@ impl Engine {
         definition: Arc<Definition>,
         (id, call, parent): (ExecutionId, Digest, Option<Box<Parent>>),
     ) -> Result<(ForkPlan, Option<PreparedFork>)> {
-        let owner = self.shared.store.owner(&id)?;
+        // Where another server owns the new execution, only the plan counts.
+        let owner = self.shared.store.owner(&id).unwrap_or_default();
         let rows = self.rows_to_fork(&request.execution_id, request.revision).await?;
         let execution = &source.execution;
         let project = execution.project().map(str::to_owned);
@@ -297,7 +307,7 @@ impl Engine {
                 project,
                 inputs: None,
                 defaults,
-                parent,
+                parent: parent.clone(),
                 lookup,
                 is_paced: execution.is_paced(),
                 labels: execution.labels().clone(),
@@ -328,6 +338,8 @@ impl Engine {
                 ForkDecision::Planned(plan, transition) => {
                     let fork = transition.map(|transition| PreparedFork {
                         call,
+                        request: request.clone(),
+                        parent: parent.clone(),
                         transition: *transition,
                         definition: definition.clone(),
                         named_workflows: named,

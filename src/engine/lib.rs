@@ -22,6 +22,7 @@ mod history;
 mod message;
 mod notifier;
 mod ownership;
+mod peers;
 mod prune;
 mod purge;
 mod reads;
@@ -70,6 +71,7 @@ pub use self::{
     examine::{Examination, StuckExecution},
     fork::ForkRequest,
     notifier::{Listener, Notifier, Topic, TopicName},
+    peers::{PeerAnswer, PeerCall, Peers},
     prune::{PrunePlan, PruneReport, PruneRule},
     purge::{PurgeReport, PurgeRequest},
     removal::{Cleanup, Retention},
@@ -134,6 +136,8 @@ pub struct Options {
     pub descendants_open_max: usize,
     /// How long executions are kept after their end. `None`: for ever.
     pub retention: Option<Retention>,
+    /// The other servers on the same store; `None` if there are none.
+    pub peers: Option<Arc<dyn Peers>>,
 }
 
 impl Options {
@@ -157,6 +161,7 @@ impl Options {
             workflows: Arc::new(NoWorkflows),
             descendants_open_max: limits::DESCENDANTS_OPEN_MAX,
             retention: None,
+            peers: None,
         }
     }
 }
@@ -185,6 +190,7 @@ pub(crate) struct Shared {
     stopping: CancellationToken,
     is_stopped: AtomicBool,
     runner: Runner,
+    peers: Option<Arc<dyn Peers>>,
     workflows: Arc<dyn Workflows>,
     deadlines: Deadlines,
     descendants: Arc<Descendants>,
@@ -272,6 +278,7 @@ impl Engine {
                 secrets: options.secrets,
                 is_worker: options.is_worker,
             }),
+            peers: options.peers,
             workflows: options.workflows,
             deadlines: Deadlines::default(),
             descendants: Arc::new(Descendants::new(options.descendants_open_max)),
@@ -287,6 +294,7 @@ impl Engine {
             })?;
         // This is the only place that sets it, so `set` cannot fail.
         let _ = shared.supervisor.set(supervisor);
+        tokio::spawn(ownership::follow_other_servers(shared.clone()));
         if options.is_worker {
             tokio::spawn(deadlines::serve_deadlines(shared.clone()));
             tokio::spawn(deadlines::schedule_stored_deadlines(shared.clone()));
@@ -324,9 +332,7 @@ impl Engine {
         let mut all_labels = definition.workflow.labels.clone();
         all_labels.extend(labels.clone());
         check_labels(&all_labels)?;
-        let now = self.shared.clock.now();
-        let id =
-            execution_id.clone().unwrap_or_else(|| ExecutionId::generate(now, &*self.shared.ids));
+        let id = execution_id.clone().unwrap_or_else(|| self.shared.generate_id());
         let has_requested_id = execution_id.is_some();
         let defaults = self
             .load_default_sources(&definition.workflow, inputs.as_ref(), project.as_deref())

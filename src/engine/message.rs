@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use ractor::RpcReplyPort;
 
-use super::DurableExecution;
+use super::{DurableExecution, ForkRequest};
 use crate::store::PastChange;
 use midex_domain::{
     Command, Definition, Digest, Row, Transition,
     error::Result,
+    event::Parent,
     execution::{StartArguments, Values},
 };
 
@@ -17,6 +18,8 @@ use midex_domain::{
 pub(super) enum MessageOrigin {
     /// A call from outside, or a deadline. Refused once the server is stopping.
     External,
+    /// A call that another server passed on, to the owner of the execution. It is not passed on again.
+    Peer,
     /// A report of the runner. Accepted until all actors are being stopped.
     Runner,
 }
@@ -48,6 +51,10 @@ pub(super) enum ActorMessage {
 pub(super) struct PreparedFork {
     /// The digest of the call, by which a repeated call is recognised.
     pub(super) call: Digest,
+    /// The request, for the server that owns the new execution.
+    pub(super) request: ForkRequest,
+    /// The parent of the new execution.
+    pub(super) parent: Option<Box<Parent>>,
     pub(super) transition: Transition,
     pub(super) definition: Arc<Definition>,
     /// The workflows that the definition names, which are stored with it.

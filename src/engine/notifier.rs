@@ -57,6 +57,12 @@ impl Notifier {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether any listener has a subscription.
+    pub(super) fn has_subscriptions(&self) -> bool {
+        let subscriptions = self.lock();
+        !subscriptions.by_execution.is_empty() || !subscriptions.all_executions.is_empty()
+    }
+
     /// A new listener, without subscriptions.
     pub fn new_listener(&self) -> Listener {
         let mut subscriptions = self.lock();

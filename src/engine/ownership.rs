@@ -1,8 +1,9 @@
 //! Follows which executions this process owns, where several servers share a store.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{Shared, deadlines, supervisor::SupervisorMessage};
+use midex_domain::{ExecutionId, Sequence, limits};
 
 /// Stops the work on executions that another server may own now, and schedules the deadlines of those that this process has
 /// begun to own, until the engine stops.
@@ -28,5 +29,41 @@ pub(super) async fn follow_ownership(shared: Arc<Shared>) {
             let _ = supervisor.cast(SupervisorMessage::StopLost);
         }
         deadlines::schedule_stored_deadlines(shared.clone()).await;
+    }
+}
+
+/// Notifies the listeners of executions that other servers have moved, until the engine stops. Asks nothing while there are no
+/// listeners.
+pub(super) async fn follow_other_servers(shared: Arc<Shared>) {
+    if shared.peers.is_none() {
+        return;
+    }
+    let mut known: HashMap<ExecutionId, Sequence> = HashMap::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = shared.stopping.cancelled() => return,
+            () = tokio::time::sleep(limits::OTHER_SERVERS_FOLLOWED_EVERY) => {}
+        }
+        if !shared.notifier.has_subscriptions() {
+            known.clear();
+            continue;
+        }
+        let since = known.values().max().copied();
+        let moved = match shared.store.list_moved_elsewhere(since).await {
+            Ok(moved) => moved,
+            Err(error) => {
+                tracing::debug!(%error, "other servers cannot be followed now");
+                continue;
+            }
+        };
+        for (key, id) in &moved {
+            if known.get(id) != Some(key) {
+                shared.notifier.notify(id);
+            }
+        }
+        if !moved.is_empty() {
+            known = moved.into_iter().map(|(key, id)| (id, key)).collect();
+        }
     }
 }

@@ -113,11 +113,11 @@ impl Actor for Supervisor {
 }
 
 impl SupervisorState {
-    /// Whether actors are woken for this origin: for outside calls until the server stops, for the runner's reports
+    /// Whether actors are woken for this origin: for outside calls and those of other servers until the server stops, for the runner's reports
     /// until all actors are being stopped.
     fn accepts_wakes_from(&self, origin: MessageOrigin) -> bool {
         match origin {
-            MessageOrigin::External => !self.shared.stopping.is_cancelled(),
+            MessageOrigin::External | MessageOrigin::Peer => !self.shared.stopping.is_cancelled(),
             MessageOrigin::Runner => !self.is_draining,
         }
     }

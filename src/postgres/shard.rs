@@ -16,6 +16,9 @@ const FIRST_MILLISECOND: i64 = 1_577_836_800_000;
 /// The keys of a minute: longer than a transaction and the difference of two clocks may be.
 pub(crate) const UNSETTLED_KEYS: u64 = (60_000 * TICKS_PER_MILLISECOND) << SHARD_BITS;
 
+/// The keys of five seconds: the clocks of servers are not further apart.
+pub(crate) const KEYS_BETWEEN_CLOCKS: u64 = (5_000 * TICKS_PER_MILLISECOND) << SHARD_BITS;
+
 /// A part of all executions. One server owns it at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard(u8);

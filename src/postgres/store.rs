@@ -21,7 +21,7 @@ use crate::{
     lease::{LeaseOptions, Leases},
     query::{EXECUTION_COLUMNS, ListStatement, read_execution},
     schema::prepare_tables,
-    shard::Shard,
+    shard::{KEYS_BETWEEN_CLOCKS, Shard},
     value::{from_int8, from_stored_key, to_int8, to_stored_key},
     writer::{
         CommitWriter, MaintenanceRequest, NotedRefusals, QueuedCommit, WriterRequest,
@@ -280,6 +280,34 @@ impl Store for PostgresStore {
 
     fn watch_ownership(&self, list_busy: BusyExecutions) -> Option<watch::Receiver<()>> {
         Some(self.leases.watch(list_busy))
+    }
+
+    fn find_owner<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<String>>> {
+        Box::pin(async move {
+            let shard = Shard::of_execution(id).number();
+            let statement = "SELECT address FROM shards WHERE shard = $1 AND owner <> $2 AND expires_at > now()";
+            let rows = self.query(statement, &[&shard, &self.leases.owner]).await?;
+            Ok(rows.first().map(|row| row.get(0)))
+        })
+    }
+
+    fn list_moved_elsewhere(
+        &self,
+        since: Option<Sequence>,
+    ) -> BoxFuture<'_, Result<Vec<(Sequence, ExecutionId)>>> {
+        Box::pin(async move {
+            let statement = "SELECT seq, id FROM executions \
+                             WHERE seq > coalesce($1, (SELECT max(seq) FROM executions), 0) - $2 \
+                             AND shard <> ALL($3) ORDER BY seq DESC LIMIT $4";
+            let since = since.map(to_stored_key);
+            let own: Vec<_> = self.leases.list().iter().map(|one| one.number()).collect();
+            let most = to_int8(limits::MOVED_ELSEWHERE_MAX);
+            let overlap = to_int8(KEYS_BETWEEN_CLOCKS);
+            let rows = self.query(statement, &[&since, &overlap, &own, &most]).await?;
+            let read =
+                |row: &DatabaseRow| Ok((from_stored_key(row.get(0)), parse_stored_id(row.get(1))?));
+            rows.iter().map(read).collect()
+        })
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<CommitReceipt>> {

@@ -50,6 +50,11 @@ impl Place {
 
     /// A server that shares the shards with those that are open.
     pub(crate) async fn open_beside(&self) -> PostgresStore {
+        self.open_at("http://127.0.0.1:1").await
+    }
+
+    /// A server with this address, which shares the shards with those that are open.
+    pub(crate) async fn open_at(&self, address: &str) -> PostgresStore {
         self.connect().await;
         let leases = LeaseOptions {
             duration: Duration::from_secs(10),
@@ -58,7 +63,7 @@ impl Place {
         let options = PostgresOptions {
             url: Self::url(),
             schema: Some(self.schema.clone()),
-            address: "https://127.0.0.1:1".to_owned(),
+            address: address.to_owned(),
             leases,
             snapshot_every: 1,
             clock: Arc::new(SystemClock),

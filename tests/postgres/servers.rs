@@ -1,13 +1,22 @@
 //! Several servers on one database: who owns what, and that the engine follows it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use midex_domain::{
+    Definition, ExecutionId, LifecycleAction, LifecycleChange,
     clock::{SystemClock, SystemIds},
-    error::Code,
-    execution::Report,
+    error::{Code, Error, Result},
+    execution::{Report, SignalRequest},
+    operation::BoxFuture,
 };
-use midex_engine::{Engine, Options, store::Store};
+use midex_engine::{
+    Engine, ForkRequest, Options, PeerAnswer, PeerCall, Peers, StartRequest, Workflows,
+    store::Store,
+};
 use midex_postgres::PostgresStore;
 use midex_test::play::{self, id, token};
 use serde_json::json;
@@ -30,9 +39,211 @@ async fn wait_until(condition: impl Fn() -> bool) {
 }
 
 async fn start_engine(store: &Arc<PostgresStore>) -> Engine {
+    start_engine_among(store, None).await
+}
+
+async fn start_engine_among(store: &Arc<PostgresStore>, peers: Option<Arc<dyn Peers>>) -> Engine {
     let store: Arc<dyn Store> = store.clone();
+    let workflows = Arc::new(Child(play::defined(ONE_STEP)));
     let options = Options::new(store, Arc::new(SystemClock), Arc::new(SystemIds));
-    Engine::new(options).await.unwrap()
+    Engine::new(Options { peers, workflows, ..options }).await.unwrap()
+}
+
+/// The engines of this process by their addresses. What they pass on goes through JSON.
+#[derive(Debug, Default)]
+struct LocalPeers(Mutex<HashMap<String, Engine>>);
+
+impl Peers for LocalPeers {
+    fn send<'a>(
+        &'a self,
+        address: &'a str,
+        call: &'a PeerCall,
+    ) -> BoxFuture<'a, Result<PeerAnswer>> {
+        Box::pin(async move {
+            let engine = self.0.lock().unwrap().get(address).cloned();
+            let gone = || Error::new(Code::StoreUnavailable, "nobody is there");
+            let engine = engine.ok_or_else(gone)?;
+            let call = serde_json::from_str(&serde_json::to_string(call).unwrap()).unwrap();
+            let answer = engine.answer_peer(call).await?;
+            Ok(serde_json::from_str(&serde_json::to_string(&answer).unwrap()).unwrap())
+        })
+    }
+}
+
+/// The only workflow that parents find.
+#[derive(Debug)]
+struct Child(Arc<Definition>);
+
+impl Workflows for Child {
+    fn find<'a>(
+        &'a self,
+        _: Option<&'a midex_domain::WorkflowLookup>,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<Definition>>> {
+        Box::pin(async { Ok(self.0.clone()) })
+    }
+}
+
+/// Two servers that pass calls to each other, each of which owns half of the shards.
+struct Pair {
+    engines: [Engine; 2],
+    stores: [Arc<PostgresStore>; 2],
+}
+
+impl Pair {
+    async fn start(name: &str) -> Self {
+        let place = Place::new(name);
+        let peers = Arc::new(LocalPeers::default());
+        let (mut engines, mut stores) = (Vec::new(), Vec::new());
+        for address in ["http://one", "http://two"] {
+            let store = Arc::new(place.open_at(address).await);
+            let engine = start_engine_among(&store, Some(peers.clone())).await;
+            peers.0.lock().unwrap().insert(address.to_owned(), engine.clone());
+            engines.push(engine);
+            stores.push(store);
+        }
+        wait_until(|| stores.iter().all(|store| store.count_shards() == ALL_SHARDS / 2)).await;
+        let (Ok(engines), Ok(stores)) = (engines.try_into(), stores.try_into()) else {
+            panic!("there are two");
+        };
+        Self { engines, stores }
+    }
+
+    /// The position of the server that owns the execution.
+    fn owner(&self, id: &ExecutionId) -> usize {
+        self.stores.iter().position(|store| store.owner(id).is_ok()).expect("one owns it")
+    }
+
+    /// Ids of executions that the servers own, four of each.
+    fn ids(&self) -> Vec<ExecutionId> {
+        let all: Vec<_> = (0..200).map(|number| id(&format!("e{number}"))).collect();
+        let of = |owner| all.iter().filter(move |id| self.owner(id) == owner).take(4).cloned();
+        of(0).chain(of(1)).collect()
+    }
+
+    async fn stop(self) {
+        for engine in self.engines {
+            engine.stop().await.unwrap();
+        }
+    }
+}
+
+const ONE_STEP: &str = "steps:
+  - { id: only, guidance: Say it, result: {} }
+";
+
+fn report() -> Report {
+    Report::Output(json!({ "said": "yes" }))
+}
+
+#[tokio::test]
+async fn any_server_takes_any_call() {
+    let pair = Pair::start("any").await;
+    let [one, two] = &pair.engines;
+    for id in pair.ids() {
+        let begun = one.start(play::request(play::defined(TWO_STEPS), id.as_str())).await.unwrap();
+        // A repeated start, elsewhere, gets the same answer.
+        let again = two.start(play::request(play::defined(TWO_STEPS), id.as_str())).await.unwrap();
+        assert_eq!(again.new_token, begun.new_token, "{id}");
+        let pause = LifecycleChange { action: LifecycleAction::Pause, reason: None };
+        assert_eq!(two.apply_command(&id, pause).await.unwrap().state, "paused");
+        let refused = one.advance(&token(&begun), report()).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ExecutionPaused);
+        let resume = LifecycleChange { action: LifecycleAction::Resume, reason: None };
+        assert_eq!(one.apply_command(&id, resume).await.unwrap().state, "running");
+        one.apply_command(&id, SignalRequest::new("news", json!(1))).await.unwrap();
+        let second = two.advance(&token(&begun), report()).await.unwrap();
+        assert_eq!(second.step_name.as_deref(), Some("second"));
+        let repeated = one.advance(&token(&begun), report()).await.unwrap();
+        assert_eq!(repeated.new_token, second.new_token);
+        let failed = Report::Error { message: "no".to_owned(), code: None, retryable: None };
+        assert_eq!(one.advance(&token(&second), failed).await.unwrap().workflow_state, "failed");
+        let retry = ForkRequest { is_retry: true, ..ForkRequest::new(id.clone()) };
+        let (_, retried) = two.fork(retry).await.unwrap();
+        assert_eq!(retried.execution_id, format!("{id}~2"));
+        let done = one.advance(&token(&retried), report()).await.unwrap();
+        assert_eq!(done.workflow_state, "completed");
+        assert_eq!(one.delete(&id).await.unwrap(), [id.clone()]);
+        assert_eq!(two.status(&id).await.unwrap_err().code(), Code::ExecutionDeleted);
+    }
+    // Without an id, each starts an execution of its own.
+    for (engine, store) in pair.engines.iter().zip(&pair.stores) {
+        let begun = engine.start(StartRequest::new(play::defined(ONE_STEP))).await.unwrap();
+        assert!(store.owner(&id(&begun.execution_id)).is_ok());
+    }
+    pair.stop().await;
+}
+
+const PARENT: &str = "steps:
+  - { id: child, workflow: w }
+";
+
+#[tokio::test]
+async fn parents_and_children_live_on_different_servers() {
+    let pair = Pair::start("families").await;
+    let [one, two] = &pair.engines;
+    for id in pair.ids() {
+        one.start(play::request(play::defined(PARENT), id.as_str())).await.unwrap();
+        let turn = async {
+            loop {
+                let turn = two.turn(&id, Duration::from_secs(1)).await.unwrap();
+                if let Some(step) = turn.steps.into_iter().next() {
+                    break step;
+                }
+            }
+        };
+        let step = timeout(PATIENCE, turn).await.expect("the child begins");
+        let token = step.continuation_token.expect("the child's token");
+        one.advance(&token, report()).await.unwrap();
+        let end = async {
+            while two.status(&id).await.unwrap().state != "completed" {
+                two.wait(&id, None, Duration::from_secs(1)).await.unwrap();
+            }
+        };
+        timeout(PATIENCE, end).await.expect("the parent ends");
+    }
+    pair.stop().await;
+}
+
+#[tokio::test]
+async fn a_wait_sees_what_another_server_does() {
+    let pair = Pair::start("waits").await;
+    for id in pair.ids() {
+        let owner = pair.owner(&id);
+        let (here, there) = (&pair.engines[owner], &pair.engines[1 - owner]);
+        let begun = here.start(play::request(play::defined(ONE_STEP), id.as_str())).await.unwrap();
+        let waiting = there.wait(&id, None, Duration::from_secs(10));
+        let act = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            here.advance(&token(&begun), report()).await.unwrap();
+        };
+        let (seen, ()) = timeout(Duration::from_secs(5), async { tokio::join!(waiting, act) })
+            .await
+            .expect("the wait ends");
+        assert_eq!(seen.unwrap().state, "completed");
+    }
+    pair.stop().await;
+}
+
+const GATE: &str = "steps:
+  - { id: ask, gate: Go on? }
+";
+
+#[tokio::test]
+async fn an_approval_is_taken_only_where_the_execution_is_owned() {
+    let pair = Pair::start("gates").await;
+    let id = pair.ids().remove(0);
+    let owner = pair.owner(&id);
+    let (here, there) = (&pair.engines[owner], &pair.engines[1 - owner]);
+    there.start(play::request(play::defined(GATE), id.as_str())).await.unwrap();
+    let status = here.status(&id).await.unwrap();
+    let answer = || play::gate_answer(&status, true, None);
+    let refused = there.apply_command(&id, answer()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ShardLost);
+    let address = ["http://one", "http://two"][owner];
+    assert!(refused.message().contains(&format!("the server at {address} owns")), "{refused}");
+    assert_eq!(here.apply_command(&id, answer()).await.unwrap().state, "completed");
+    pair.stop().await;
 }
 
 #[tokio::test]
@@ -75,7 +286,6 @@ async fn an_engine_forgets_executions_that_it_lost_and_goes_on_with_those_that_i
                 expires_at = now() + interval '1 hour'";
     client.batch_execute(take).await.unwrap();
     wait_until(|| engine.awake_count() == 0).await;
-    let report = || Report::Output(json!({ "said": "yes" }));
     let refused = engine.advance(&token(&begun), report()).await.unwrap_err();
     assert_eq!(refused.code(), Code::ShardLost);
     // What is stored can be read everywhere.

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{AttemptId, AttemptNotes, EffectOutput, OperationFailure, PastValues, State};
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// The arguments of a new execution.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StartArguments {
     /// Its id.
     pub id: ExecutionId,
@@ -36,8 +37,8 @@ pub struct StartArguments {
     pub labels: Labels,
 }
 
-/// A request to change an execution.
-#[derive(Clone, Debug)]
+/// A request to change an execution. Only the commands that another server may pass on are serialized.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
     /// Finish the step visit that the token names.
     Advance {
@@ -58,8 +59,10 @@ pub enum Command {
         revision: u64,
     },
     /// Process timers, retries, expiries and time limits that are due.
+    #[serde(skip)]
     Tick,
     /// Record the outcome of an attempt that the server or a child made.
+    #[serde(skip)]
     RecordOutcome {
         /// The attempt.
         attempt_id: AttemptId,
@@ -70,12 +73,14 @@ pub enum Command {
     },
     /// Recover attempts whose process ended: begin them again where repeating is safe, else pause the execution with
     /// `outcome_unknown`. Attempts in `alive` are left alone.
+    #[serde(skip)]
     RecoverAttempts {
         /// The attempts that this process is working on.
         live_attempts: Arc<BTreeSet<AttemptId>>,
     },
     /// Postpone an attempt that this process could not begin, because it is shutting down or does not execute steps of
     /// this kind.
+    #[serde(skip)]
     PostponeAttempt {
         /// The attempt.
         attempt_id: AttemptId,
@@ -83,6 +88,7 @@ pub enum Command {
     /// Take in a signal.
     ReceiveSignal(SignalRequest),
     /// Take in a person's answer to a gate.
+    #[serde(skip)]
     AnswerGate(Arc<GateAnswer>),
     /// Record the decision of a caller (a person or a model) about an attempt whose outcome is unknown.
     ResolveAttempt(Arc<Resolution>),
@@ -128,7 +134,7 @@ impl From<Resolution> for Command {
 }
 
 /// What a model reports of its step.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Report {
     /// The step's output.
     Output(Value),
@@ -146,6 +152,19 @@ pub enum Report {
 }
 
 impl Command {
+    /// Whether another server may pass it on to the owner of the execution. Not what only the owner knows, and not what only a
+    /// person may do: a server does not believe another one that a person did it.
+    pub const fn can_be_passed_on(&self) -> bool {
+        !matches!(
+            self,
+            Self::Tick
+                | Self::RecordOutcome { .. }
+                | Self::RecoverAttempts { .. }
+                | Self::PostponeAttempt { .. }
+                | Self::AnswerGate(_)
+        )
+    }
+
     /// The value in the command that is checked against a schema, if it has one.
     pub fn schema_checked_value(&self) -> Option<&Value> {
         match self {
@@ -167,7 +186,7 @@ impl Command {
 }
 
 /// The content of a call that finishes a step.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Submission {
     /// The output or error of the step. May be missing only if the choice ends the execution as diverged.
     pub report: Option<Report>,
@@ -208,7 +227,7 @@ impl Report {
 }
 
 /// Changes of state that a caller may request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum LifecycleAction {
     /// running → paused.
     Pause,
@@ -241,7 +260,7 @@ impl LifecycleAction {
 }
 
 /// A requested change of state.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LifecycleChange {
     /// The kind of change.
     pub action: LifecycleAction,
@@ -250,7 +269,7 @@ pub struct LifecycleChange {
 }
 
 /// A signal: an event from outside that a step may wait for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SignalRequest {
     /// Its name.
     pub name: String,
@@ -259,7 +278,7 @@ pub struct SignalRequest {
 }
 
 /// The content of a signal.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SignalContent {
     /// The event happened: the payload is the output of the step that waits.
     Payload(Arc<Value>),
@@ -296,7 +315,7 @@ impl SignalRequest {
 }
 
 /// A request to rewind an execution.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RewindRequest {
     /// The step to do again, with everything after it.
     pub to_step: StepId,
@@ -328,7 +347,7 @@ pub struct GateAnswer {
 }
 
 /// The decision of a caller (a person or a model) about an attempt whose outcome is unknown.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resolution {
     /// The step.
     pub step: StepId,
@@ -341,7 +360,7 @@ pub struct Resolution {
 }
 
 /// The possible outcomes of an attempt that was cut off.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Verdict {
     /// It had no effect: begin it again.
     Retry,

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Digest, Event, Execution, Row, VisitId, WaitCondition};
 use crate::{
     definition::{Definition, Step, StepKind},
@@ -11,7 +13,7 @@ use crate::{
 };
 
 /// Values in memory and inputs to restore, by digest.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastValues {
     /// The value of each name to restore; `None` for a name that had no value.
     memory: BTreeMap<String, Option<Digest>>,

@@ -39,7 +39,7 @@ impl DefaultFrom {
 }
 
 /// The values that defaults outside of the definition are taken from. `Debug` omits them, since they may be secret.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct DefaultSources {
     /// The allowed environment variables.
     pub env: Arc<BTreeMap<String, String>>,

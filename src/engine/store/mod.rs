@@ -93,6 +93,27 @@ pub trait Store: fmt::Debug + Send + Sync {
         None
     }
 
+    /// The address of the server that owns an execution; `None` if this one does, or none.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn find_owner<'a>(&'a self, _id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<String>>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// The executions of other servers that moved since `since`, which is the key of a row that the caller saw, or in the last
+    /// seconds; each with the key of its last row. Those that moved a few seconds before are among them again: the clocks of
+    /// servers differ.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn list_moved_elsewhere(
+        &self,
+        _since: Option<Sequence>,
+    ) -> BoxFuture<'_, Result<Vec<(Sequence, ExecutionId)>>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
     /// Makes one transition durable, together with the content it refers to, and then answers.
     ///
     /// # Errors
