@@ -9,6 +9,7 @@ mod bundle;
 mod call;
 mod cat;
 mod catalog;
+mod cluster;
 mod command;
 pub mod completions;
 mod config;
@@ -246,6 +247,8 @@ struct ServeArgs {
     backups: serve::BackupScheduleArgs,
     #[command(flatten)]
     dashboard: dashboard::ServedDashboardArgs,
+    #[command(flatten)]
+    cluster: cluster::ClusterArgs,
 }
 
 /// All commands with their flags. `docs/commands.md` is generated from it, and the commands in the documentation are
@@ -341,8 +344,7 @@ fn dispatch(
             let (backups, retention) = (args.backups.schedule(&config), args.retention.rules());
             let snapshot_every = args.snapshot_every;
             let config = Config { snapshot_every, retention, backups, ..config };
-            let served = (args.transports, args.dashboard);
-            run_to_end(serve::serve(config, served, args.profile.into(), log))
+            run_to_end(serve::serve(config, args, log))
         }
         CliCommand::Dashboard(args) => run_to_end(dashboard::dashboard(args, &config, out)),
         CliCommand::Demo => {

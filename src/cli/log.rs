@@ -161,10 +161,11 @@ impl Visit for LineKind {
 }
 
 /// The crates whose log lines contain no data of callers.
-const OWN_CRATES: [&str; 13] = [
+const OWN_CRATES: [&str; 14] = [
     "midex",
     "midex_catalog",
     "midex_cli",
+    "midex_cluster",
     "midex_dashboard",
     "midex_domain",
     "midex_engine",

@@ -14,9 +14,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    EXIT_OK,
+    EXIT_OK, ServeArgs,
     command::suggested_action,
-    dashboard::{ServedDashboardArgs, serve_beside},
+    dashboard::serve_beside,
     end_signals::{EndSignals, subscribe_to_signals, wait_for_signal},
     listener::{bind_listener, parse_listen_address},
     log::Log,
@@ -197,12 +197,8 @@ const WAITING_FOR_CLIENT_MESSAGE: &str = "midex waits for an MCP client on stand
 
 /// Serves until a signal arrives. If it serves stdio, and no flag gave an HTTP address, it also ends when the client
 /// closes the streams.
-pub(super) async fn serve(
-    config: Config,
-    (transports, dashboard): (TransportArgs, ServedDashboardArgs),
-    profile: ToolProfile,
-    log: &Log,
-) -> Result<u8> {
+pub(super) async fn serve(config: Config, args: ServeArgs, log: &Log) -> Result<u8> {
+    let (transports, profile) = (args.transports, args.profile.into());
     let http_listener = match transports.listen() {
         // A server that its host talks to over stdio must not end because of this.
         Err(error) if transports.can_continue_without_http(&error) => {
@@ -213,8 +209,14 @@ pub(super) async fn serve(
     };
     warn_about_directories(&config);
     let stop = CancellationToken::new();
-    let dashboard = serve_beside(&dashboard, &config, &stop);
-    let options = app::Options::new(config, Arc::new(SteadyClock::default()), Arc::new(SystemIds));
+    let dashboard = serve_beside(&args.dashboard, &config, &stop);
+    #[cfg_attr(not(feature = "postgres"), expect(unused_mut, reason = "a cluster changes them"))]
+    let mut options =
+        app::Options::new(config, Arc::new(SteadyClock::default()), Arc::new(SystemIds));
+    #[cfg(not(feature = "postgres"))]
+    args.cluster.check()?;
+    #[cfg(feature = "postgres")]
+    let member = args.cluster.join(&mut options)?;
     let process = Process::for_agent(options, profile);
     let signals = tokio::spawn(cancel_on_signal(subscribe_to_signals()?, stop.clone()));
     let lines = mcp::format_startup_lines(
@@ -222,6 +224,11 @@ pub(super) async fn serve(
         profile,
     );
     let announce = || log_start_up(&lines, &transports, log);
+    #[cfg(feature = "postgres")]
+    if let Some(member) = member {
+        let app = process.current_app().await?;
+        tokio::spawn(member.serve(app, stop.clone()));
+    }
     let link_result = match http_listener {
         None => {
             announce();

@@ -20,6 +20,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
@@ -46,6 +47,22 @@ pub async fn serve(
     connections_max: usize,
     stop: CancellationToken,
 ) {
+    let handshake = |stream| std::future::ready(Some(stream));
+    serve_with_handshake(listener, router, connections_max, stop, handshake).await;
+}
+
+/// Like [`serve`], over the streams that `handshake` makes of connections, such as encrypted ones. A connection of which it
+/// makes none within [`limits::HTTP_HEAD_MAX`] is closed.
+pub async fn serve_with_handshake<S, F>(
+    listener: TcpListener,
+    router: Router,
+    connections_max: usize,
+    stop: CancellationToken,
+    handshake: impl Fn(ClientStream) -> F,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Future<Output = Option<S>> + Send + 'static,
+{
     let body_bytes_max = limits::FRAME_BYTES_MAX + limits::HTTP_DROPPED_BYTES_MAX;
     let service =
         TowerToHyperService::new(router.layer(RequestBodyLimitLayer::new(body_bytes_max)));
@@ -59,12 +76,15 @@ pub async fn serve(
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     while let Some((stream, slot)) = stop.run_until_cancelled(accept(&listener, &slots)).await {
-        let connection = builder.serve_connection(TokioIo::new(stream), service.clone());
-        let serving = graceful.watch(connection);
+        let (builder, service, watcher) = (builder.clone(), service.clone(), graceful.watcher());
+        let stream = tokio::time::timeout(limits::HTTP_HEAD_MAX, handshake(stream));
         connections.spawn(async move {
             let _slot = slot;
-            // Ignore the error: the client broke the protocol, or disconnected.
-            let _ = serving.await;
+            if let Ok(Some(stream)) = stream.await {
+                let connection = builder.serve_connection(TokioIo::new(stream), service);
+                // Ignore the error: the client broke the protocol, or disconnected.
+                let _ = watcher.watch(connection).await;
+            }
         });
         while connections.try_join_next().is_some() {}
     }
@@ -73,11 +93,14 @@ pub async fn serve(
     connections.shutdown().await;
 }
 
+/// A connection of a client.
+pub type ClientStream = std::pin::Pin<Box<TimeoutStream<TcpStream>>>;
+
 /// A connection that fails once its client has read nothing for [`limits::HTTP_STALL_MAX`], and its slot.
 async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,
-) -> (std::pin::Pin<Box<TimeoutStream<TcpStream>>>, Option<OwnedSemaphorePermit>) {
+) -> (ClientStream, Option<OwnedSemaphorePermit>) {
     // The slot comes first, so that no more files are open than there are slots. The semaphore is never closed.
     let slot = slots.clone().acquire_owned().await.ok();
     loop {

@@ -47,6 +47,14 @@ impl BearerToken {
     /// `FILE_UNUSABLE` if the file cannot be read, or if group or others have permissions on it; `USAGE_INVALID` as
     /// [`BearerToken::new`].
     pub fn read_token_file(path: &Path) -> Result<Self> {
+        Self::new(&Self::read_text(path)?)
+    }
+
+    /// Reads the text of a token, for a program that presents it: as [`BearerToken::read_token_file`].
+    ///
+    /// # Errors
+    /// As [`BearerToken::read_token_file`].
+    pub fn read_text(path: &Path) -> Result<String> {
         let path_text = path.display().to_string();
         let unusable = |what: &str| {
             Error::new(Code::FileUnusable, format!("{path_text} {what}"))
@@ -69,7 +77,8 @@ impl BearerToken {
         }
         let mut text = String::new();
         file.take(max_bytes).read_to_string(&mut text).map_err(unreadable)?;
-        Self::new(text.trim()).map_err(|error| {
+        let text = text.trim();
+        Self::new(text).map(|_| text.to_owned()).map_err(|error| {
             Error::new(error.code(), format!("{path_text} holds no token: {}", error.message()))
                 .with_action("Write one into it, for example with `openssl rand -hex 32`")
         })

@@ -4,6 +4,7 @@ mod connection;
 mod error;
 mod keeper;
 mod lease;
+mod password;
 mod query;
 mod schema;
 mod shard;

@@ -43,6 +43,7 @@ use midex_engine::store::{
 };
 
 /// The settings of a store.
+#[derive(Clone)]
 pub struct PostgresOptions {
     /// The address of the database: `postgres://USER@HOST/DATABASE`.
     pub url: String,
@@ -58,6 +59,17 @@ pub struct PostgresOptions {
     pub clock: Arc<dyn Clock>,
     /// The source of the name of this server.
     pub ids: Arc<dyn IdSource>,
+}
+
+impl PostgresOptions {
+    /// Checks what can be checked without the database.
+    ///
+    /// # Errors
+    /// `USAGE_INVALID` for an address that is none, or that has a password; `FILE_UNUSABLE` for a file of passwords that cannot be
+    /// used.
+    pub fn check(&self) -> Result<()> {
+        Connector::new(&self.url, self.schema.as_deref()).map(drop)
+    }
 }
 
 impl fmt::Debug for PostgresOptions {

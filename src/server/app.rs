@@ -46,7 +46,7 @@ pub use self::{
     flows::Flow,
     list::{ListRequest, parse_workflow},
     open::{StoreVerification, verify_store},
-    options::{Environment, Options},
+    options::{Environment, Options, StoreOpener},
     orchestrator::ThreadPrompt,
     question::UserQuestion,
     records::PruneProgress,

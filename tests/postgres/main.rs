@@ -4,6 +4,7 @@
 
 mod fences;
 mod place;
+mod processes;
 mod servers;
 
 use std::{path::Path, sync::Arc};

@@ -28,6 +28,11 @@ impl Place {
         std::env::var("MIDEX_POSTGRES").expect("`tests/postgres/run` names the database")
     }
 
+    /// The address of the database with these tables.
+    pub(crate) fn url_with_schema(&self) -> String {
+        format!("{}?options=-c%20search_path%3D{}", Self::url(), self.schema)
+    }
+
     /// A connection to these tables.
     pub(crate) async fn connect(&self) -> Client {
         let mut config: tokio_postgres::Config = Self::url().parse().unwrap();

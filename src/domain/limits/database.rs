@@ -25,6 +25,10 @@ pub const DATABASE_LOOKS_MAX: u32 = 5;
 pub const OWNER_AWAITED_MAX: Duration = Duration::from_secs(5);
 /// Pause between two looks for the owner of an execution.
 pub const OWNER_LOOKED_FOR_EVERY: Duration = Duration::from_millis(200);
+/// How long a connection to another server may take to open.
+pub const PEER_CONNECT_MAX: Duration = Duration::from_secs(2);
+/// Connections from other servers.
+pub const PEER_CONNECTIONS_MAX: usize = 1_024;
 /// How long the answer of another server may take.
 pub const PEER_ANSWER_MAX: Duration = Duration::from_secs(30);
 /// How often is looked for executions that other servers moved, while somebody listens.

@@ -162,6 +162,8 @@ impl App {
             is_worker,
             retention,
             store,
+            store_opener,
+            peers,
             store_options,
         } = self.shared.options.clone();
         #[cfg(feature = "catalog")]
@@ -170,9 +172,10 @@ impl App {
         });
         let operations = operations.unwrap_or_else(|| Arc::new(NoOperations));
         let activities = add_flow_activities(activities, self)?;
-        let store = match store {
-            Some(store) => store,
-            None => open_redb_store(&config, store_options, owned).await?,
+        let store = match (store, store_opener) {
+            (Some(store), _) => store,
+            (None, Some(opener)) => opener.open().await?,
+            (None, None) => open_redb_store(&config, store_options, owned).await?,
         };
         let rules = config.retention.clone();
         let retention = retention
@@ -183,6 +186,7 @@ impl App {
             operations,
             is_worker,
             retention,
+            peers,
             token_ttl: config.token_ttl,
             command_flags: self.command_flags().into(),
             environments: self.shared.environments.clone(),

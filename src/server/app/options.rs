@@ -1,6 +1,6 @@
 //! The options of an app.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use crate::config::Config;
 #[cfg(feature = "catalog")]
@@ -8,10 +8,11 @@ use midex_catalog::{Catalogs, call::SecretSources};
 use midex_domain::{
     check::ServerCapabilities,
     clock::{Clock, IdSource},
-    operation::Operations,
+    error::Result,
+    operation::{BoxFuture, Operations},
 };
 use midex_engine::{
-    Retention,
+    Peers, Retention,
     activity::{Activities, Middleware},
     store,
 };
@@ -25,6 +26,15 @@ pub enum Environment {
     Production,
     /// In [`Options::store`], or in memory: no files are written, and everything is gone with the app.
     Test,
+}
+
+/// Opens the store of an app when the app needs it.
+pub trait StoreOpener: fmt::Debug + Send + Sync {
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn open(&self) -> BoxFuture<'_, Result<Arc<dyn store::Store>>>;
 }
 
 /// The options of an app.
@@ -55,6 +65,10 @@ pub struct Options {
     /// `store_options`. A store of the program's own belongs to this process alone: nothing is read from the data directory,
     /// and no other process can be relayed to.
     pub store: Option<Arc<dyn store::Store>>,
+    /// Opens the store where [`Options::store`] is `None`, instead of one in the data directory.
+    pub store_opener: Option<Arc<dyn StoreOpener>>,
+    /// The other servers on the same store; `None` if there are none.
+    pub peers: Option<Arc<dyn Peers>>,
     /// The options of the store in the data directory, except for the snapshot interval: that is
     /// [`Config::snapshot_every`].
     pub store_options: store::Options,
@@ -75,6 +89,8 @@ impl Options {
             retention: None,
             environment: Environment::Production,
             store: None,
+            store_opener: None,
+            peers: None,
             store_options: store::Options::default(),
         }
     }

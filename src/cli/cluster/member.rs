@@ -1,0 +1,88 @@
+//! A server that shares its executions with others.
+
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::{super::listener::bind_listener, ClusterArgs};
+use midex_cluster::{AdvertisedAddress, Credentials, HttpPeers, TlsFiles, serve_peers};
+use midex_domain::{error::Result, operation::BoxFuture};
+use midex_engine::store::Store;
+use midex_postgres::{LeaseOptions, PostgresOptions, PostgresStore};
+use midex_server::app::{self, App, StoreOpener};
+
+/// A server among others, which listens for them.
+pub(crate) struct ClusterMember {
+    listener: TcpListener,
+    credentials: Credentials,
+}
+
+impl ClusterArgs {
+    /// Listens for the other servers, and lets the app open the database when it needs its store. `None` without `--store`. Must
+    /// be called on a runtime.
+    ///
+    /// # Errors
+    /// `FILE_UNUSABLE` for a token or certificate that cannot be used; `USAGE_INVALID` for an address of a database that is none;
+    /// `ADDRESS_UNUSABLE`.
+    pub(crate) fn join(&self, options: &mut app::Options) -> Result<Option<ClusterMember>> {
+        let (Some(url), Some(advertised), Some(token_file)) =
+            (&self.store, &self.advertise, &self.cluster_token_file)
+        else {
+            return Ok(None);
+        };
+        let tls = match (&self.cluster_ca, &self.cluster_cert, &self.cluster_key) {
+            (Some(authority), Some(certificate), Some(key)) => Some(TlsFiles {
+                authority: authority.clone(),
+                certificate: certificate.clone(),
+                key: key.clone(),
+            }),
+            _ => None,
+        };
+        let advertised = AdvertisedAddress::parse(advertised)?;
+        let credentials = Credentials::load(token_file, tls.as_ref())?;
+        credentials.check_address(&advertised)?;
+        let listen = self.cluster_listen.unwrap_or_else(|| advertised.listen_address());
+        let opener = DatabaseOpener {
+            options: PostgresOptions {
+                url: url.clone(),
+                schema: None,
+                address: advertised.as_str().to_owned(),
+                leases: LeaseOptions::default(),
+                snapshot_every: options.config.snapshot_every,
+                clock: options.clock.clone(),
+                ids: options.ids.clone(),
+            },
+        };
+        opener.options.check()?;
+        options.store_opener = Some(Arc::new(opener));
+        options.peers = Some(Arc::new(HttpPeers::new(credentials.clone())?));
+        Ok(Some(ClusterMember { listener: bind_listener(listen)?, credentials }))
+    }
+}
+
+impl ClusterMember {
+    /// Answers the calls of other servers until `stop` is cancelled.
+    pub(crate) async fn serve(self, app: App, stop: CancellationToken) {
+        let answer = move |call| -> BoxFuture<'static, _> {
+            let app = app.clone();
+            Box::pin(async move { app.engine().await?.answer_peer(call).await })
+        };
+        serve_peers(self.listener, self.credentials, Box::new(answer), stop).await;
+    }
+}
+
+/// Opens the database.
+#[derive(Debug)]
+struct DatabaseOpener {
+    options: PostgresOptions,
+}
+
+impl StoreOpener for DatabaseOpener {
+    fn open(&self) -> BoxFuture<'_, Result<Arc<dyn Store>>> {
+        Box::pin(async {
+            let store: Arc<dyn Store> = Arc::new(PostgresStore::open(self.options.clone()).await?);
+            Ok(store)
+        })
+    }
+}

@@ -1,0 +1,103 @@
+//! Passes calls on to other servers.
+
+use std::error::Error as _;
+
+use reqwest::{
+    Client, StatusCode,
+    header::{AUTHORIZATION, CONTENT_TYPE},
+    redirect::Policy,
+};
+
+use crate::{
+    CALLS_PATH, Credentials, Reply, address::AdvertisedAddress, credentials::trust_nobody,
+};
+use midex_domain::{
+    error::{Code, Error, Result},
+    limits,
+    operation::BoxFuture,
+};
+use midex_engine::{PeerAnswer, PeerCall, Peers};
+
+/// The other servers of the cluster, over HTTP.
+#[derive(Debug)]
+pub struct HttpPeers {
+    client: Client,
+    credentials: Credentials,
+}
+
+impl HttpPeers {
+    /// A client of the other servers.
+    ///
+    /// # Errors
+    /// `INTERNAL` if there can be no client.
+    pub fn new(credentials: Credentials) -> Result<Self> {
+        // Without a certificate nothing is encrypted, and no authority is trusted.
+        let tls = match &credentials.tls {
+            Some(tls) => tls.client.clone(),
+            None => trust_nobody()?,
+        };
+        let client = Client::builder()
+            .tls_backend_preconfigured(tls)
+            .redirect(Policy::none())
+            .no_proxy()
+            .connect_timeout(limits::PEER_CONNECT_MAX)
+            .timeout(limits::PEER_ANSWER_MAX)
+            .https_only(credentials.has_certificate())
+            .build()
+            .map_err(|error| Error::internal("no client of other servers").with_source(error))?;
+        Ok(Self { client, credentials })
+    }
+
+    async fn post(&self, address: &str, call: &PeerCall) -> Result<PeerAnswer> {
+        let unreachable = |what: String| {
+            Error::new(Code::StoreUnavailable, format!("the server at {address} {what}"))
+        };
+        // The address comes from the database. Without a certificate, calls stay on this machine.
+        let target = AdvertisedAddress::parse(address)
+            .map_err(|error| unreachable(format!("cannot be called: {}", error.message())))?;
+        if target.is_encrypted() != self.credentials.has_certificate() {
+            return Err(unreachable("cannot be called: only one of both encrypts".to_owned()));
+        }
+        let body = serde_json::to_vec(call)
+            .map_err(|error| Error::internal("a call cannot be encoded").with_source(error))?;
+        let request = self
+            .client
+            .post(format!("{}{CALLS_PATH}", target.as_str()))
+            .header(AUTHORIZATION, &self.credentials.authorization)
+            .header(CONTENT_TYPE, "application/json")
+            .body(body);
+        let describe = |error: &reqwest::Error| {
+            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+            let kind = if error.is_connect() { "cannot be reached" } else { "did not answer" };
+            format!("{kind}{cause}")
+        };
+        let response =
+            request.send().await.map_err(|error| unreachable(describe(&error.without_url())))?;
+        match response.status() {
+            StatusCode::OK => {}
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                return Err(Error::limit_exceeded(format!(
+                    "a call to the server at {address} is larger than it accepts"
+                )));
+            }
+            status => return Err(unreachable(format!("refused the call ({status})"))),
+        }
+        let body = response.bytes().await;
+        let body = body.map_err(|error| unreachable(describe(&error.without_url())))?;
+        match serde_json::from_slice(&body) {
+            Ok(Reply::Answer(answer)) => Ok(answer),
+            Ok(Reply::Error(payload)) => Err(Error::from_payload(&payload)),
+            Err(_) => Err(unreachable("answered something else".to_owned())),
+        }
+    }
+}
+
+impl Peers for HttpPeers {
+    fn send<'a>(
+        &'a self,
+        address: &'a str,
+        call: &'a PeerCall,
+    ) -> BoxFuture<'a, Result<PeerAnswer>> {
+        Box::pin(self.post(address, call))
+    }
+}

@@ -1,0 +1,140 @@
+//! What a server shows the others: the token of the cluster, and its certificate.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    server::WebPkiClientVerifier,
+};
+
+use crate::address::AdvertisedAddress;
+use midex_domain::error::{Code, Error, Result};
+use midex_http::BearerToken;
+
+/// The files of a server's certificate, all in PEM.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The certificate of the authority that has signed the certificates of all servers.
+    pub authority: PathBuf,
+    /// The certificate of this server, with those between it and the authority.
+    pub certificate: PathBuf,
+    /// The private key of this server.
+    pub key: PathBuf,
+}
+
+/// What a server shows the others, and what it expects of them.
+#[derive(Clone)]
+pub struct Credentials {
+    pub(crate) token: BearerToken,
+    /// The token as it is sent.
+    pub(crate) authorization: String,
+    pub(crate) tls: Option<TlsConfigs>,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("has_tls", &self.tls.is_some()).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct TlsConfigs {
+    pub(crate) client: ClientConfig,
+    pub(crate) server: Arc<ServerConfig>,
+}
+
+impl Credentials {
+    /// Reads the token of the cluster from a file that only its owner may access, and the certificate if there is one.
+    ///
+    /// # Errors
+    /// `FILE_UNUSABLE` for a file that cannot be read, or that others may read; `USAGE_INVALID` for a file without a token.
+    pub fn load(token_file: &Path, tls: Option<&TlsFiles>) -> Result<Self> {
+        let token = BearerToken::read_text(token_file)?;
+        Ok(Self {
+            authorization: format!("Bearer {token}"),
+            token: BearerToken::new(&token)?,
+            tls: tls.map(load_tls).transpose()?,
+        })
+    }
+
+    /// Checks that a server with these credentials can be called at this address.
+    ///
+    /// # Errors
+    /// `USAGE_INVALID` if the address is encrypted and there is no certificate, or the other way round.
+    pub fn check_address(&self, address: &AdvertisedAddress) -> Result<()> {
+        if address.is_encrypted() == self.has_certificate() {
+            return Ok(());
+        }
+        let message = format!("the other servers cannot reach {}", address.as_str());
+        let action = if address.is_encrypted() {
+            "Add --cluster-ca, --cluster-cert and --cluster-key"
+        } else {
+            "Give --advertise an address that begins with `https://`"
+        };
+        Err(Error::new(Code::UsageInvalid, message).with_action(action))
+    }
+
+    /// Whether calls are encrypted.
+    pub(crate) fn has_certificate(&self) -> bool {
+        self.tls.is_some()
+    }
+}
+
+/// Both sides show a certificate, and accept only one that the authority has signed.
+fn load_tls(files: &TlsFiles) -> Result<TlsConfigs> {
+    let mut roots = RootCertStore::empty();
+    for certificate in read_certificates(&files.authority)? {
+        roots.add(certificate).map_err(|error| unusable_error(&files.authority, error))?;
+    }
+    let roots = Arc::new(roots);
+    let chain = read_certificates(&files.certificate)?;
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .map_err(|error| unusable_error(&files.key, error))?;
+    let provider = Arc::new(ring::default_provider());
+    let client = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::internal("no version of TLS").with_source(error))?
+        .with_root_certificates(roots.clone())
+        .with_client_auth_cert(chain.clone(), key.clone_key())
+        .map_err(|error| unusable_error(&files.key, error))?;
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider.clone())
+        .build()
+        .map_err(|error| unusable_error(&files.authority, error))?;
+    let server = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::internal("no version of TLS").with_source(error))?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain, key)
+        .map_err(|error| unusable_error(&files.key, error))?;
+    Ok(TlsConfigs { client, server: Arc::new(server) })
+}
+
+/// The client of a server that calls nobody by TLS.
+pub(crate) fn trust_nobody() -> Result<ClientConfig> {
+    Ok(ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::internal("no version of TLS").with_source(error))?
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth())
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
+        .map_err(|error| unusable_error(path, error))?;
+    if certificates.is_empty() {
+        return Err(unusable_error(path, "it has no certificate"));
+    }
+    Ok(certificates)
+}
+
+fn unusable_error(path: &Path, why: impl fmt::Display) -> Error {
+    let message = format!("`{}` cannot be used: {why}", path.display());
+    Error::new(Code::FileUnusable, message).with_context("path", path.display().to_string())
+}

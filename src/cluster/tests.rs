@@ -1,0 +1,142 @@
+//! Two servers: who is heard, and who is called.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+
+use rcgen::{BasicConstraints, Certificate, CertificateParams, IsCa, Issuer, KeyPair};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::{AdvertisedAddress, Credentials, HttpPeers, TlsFiles, serve_peers};
+use midex_domain::error::{Code, Error, Result};
+use midex_engine::{PeerAnswer, PeerCall, Peers as _};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// An authority, and the files of the certificates that it signed.
+struct Authority {
+    directory: TempDir,
+    certificate: Certificate,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).expect("a certificate");
+        let directory = tempfile::tempdir().expect("a directory");
+        let authority = Self { directory, certificate, issuer: Issuer::new(params, key) };
+        authority.write("ca.pem", &authority.certificate.pem());
+        authority
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        fs::write(&path, text).expect("a file");
+        path
+    }
+
+    /// The files of a server that is called by its address.
+    fn sign(&self) -> TlsFiles {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("parameters");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        TlsFiles {
+            authority: self.directory.path().join("ca.pem"),
+            certificate: self.write("cert.pem", &certificate.pem()),
+            key: self.write("key.pem", &key.serialize_pem()),
+        }
+    }
+}
+
+fn load(token: &str, tls: Option<&TlsFiles>) -> Result<Credentials> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("token");
+    fs::write(&path, token).expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
+    Credentials::load(&path, tls)
+}
+
+/// Serves with these credentials, and calls with those.
+async fn call(served: Credentials, called: Credentials) -> Result<PeerAnswer> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let scheme = if served.has_certificate() { "https" } else { "http" };
+    let address = format!("{scheme}://{}", listener.local_addr().expect("an address"));
+    let stop = CancellationToken::new();
+    let answer = |call: PeerCall| -> midex_domain::operation::BoxFuture<'static, _> {
+        Box::pin(async move {
+            if format!("{call:?}").contains("unknown") {
+                let error = Error::new(Code::ExecutionNotFound, "there is no such execution");
+                return Err(error.with_context("asked", "unknown"));
+            }
+            Ok(serde_json::from_str(r#"{"revision":7,"is_replayed":true}"#).expect("an answer"))
+        })
+    };
+    let serving = tokio::spawn(serve_peers(listener, served, Box::new(answer), stop.clone()));
+    let peers = HttpPeers::new(called).expect("a client");
+    let name = if scheme == "https" { "known" } else { "unknown" };
+    let call = format!(r#"{{"delete":{{"execution_id":"{name}"}}}}"#);
+    let answer = peers.send(&address, &serde_json::from_str(&call).expect("a call")).await;
+    stop.cancel();
+    serving.await.expect("no panic");
+    answer
+}
+
+fn text(answer: &Result<PeerAnswer>) -> String {
+    serde_json::to_string(answer.as_ref().expect("an answer")).expect("JSON")
+}
+
+#[tokio::test]
+async fn servers_of_one_cluster_call_each_other_encrypted() {
+    let authority = Authority::new();
+    let credentials = || load(TOKEN, Some(&authority.sign())).expect("credentials");
+    let answer = call(credentials(), credentials()).await;
+    assert_eq!(text(&answer), r#"{"revision":7,"is_replayed":true}"#);
+}
+
+#[tokio::test]
+async fn errors_arrive_as_they_were() {
+    let credentials = || load(TOKEN, None).expect("credentials");
+    let error = call(credentials(), credentials()).await.expect_err("a refusal");
+    assert_eq!(error.code(), Code::ExecutionNotFound);
+    assert_eq!(error.message(), "there is no such execution");
+    assert_eq!(error.context("asked").and_then(|asked| asked.as_str()), Some("unknown"));
+}
+
+#[tokio::test]
+async fn strangers_are_not_heard() {
+    let (ours, other) = (Authority::new(), Authority::new());
+    let credentials = |authority: &Authority| load(TOKEN, Some(&authority.sign())).expect("files");
+    // Each side refuses a certificate that its authority has not signed.
+    for (served, called) in [(&ours, &other), (&other, &ours)] {
+        let error = call(credentials(served), credentials(called)).await.expect_err("a refusal");
+        assert_eq!(error.code(), Code::StoreUnavailable);
+    }
+    // The right certificate, but another token.
+    let other_token = load(&TOKEN.replace('0', "f"), Some(&ours.sign())).expect("files");
+    let error = call(credentials(&ours), other_token).await.expect_err("a refusal");
+    assert!(error.message().contains("refused the call (401"), "{error}");
+    // Only one of both encrypts: nothing is sent.
+    let plain = load(TOKEN, None).expect("files");
+    let error = call(credentials(&ours), plain).await.expect_err("a refusal");
+    assert!(error.message().contains("only one of both encrypts"), "{error}");
+}
+
+#[test]
+fn unusable_files_are_named() {
+    let authority = Authority::new();
+    let files = authority.sign();
+    let error = |files: &TlsFiles| load(TOKEN, Some(files)).expect_err("a refusal");
+    let swapped = TlsFiles { certificate: files.key.clone(), ..files.clone() };
+    assert!(error(&swapped).message().contains("key.pem"), "{}", error(&swapped));
+    let missing = TlsFiles { key: "/nowhere/key.pem".into(), ..files.clone() };
+    assert!(error(&missing).message().contains("/nowhere/key.pem"), "{}", error(&missing));
+    let credentials = load(TOKEN, Some(&files)).expect("files");
+    let plain = AdvertisedAddress::parse("http://127.0.0.1:7400").expect("an address");
+    assert_eq!(
+        credentials.check_address(&plain).expect_err("a refusal").code(),
+        Code::UsageInvalid
+    );
+}

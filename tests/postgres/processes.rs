@@ -1,0 +1,134 @@
+//! Three real servers on one database, of which one is killed and one is stopped.
+
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use midex_test::http::{HttpClient as _, HttpServer};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::place::Place;
+
+const WORKFLOW: &str = "workflow: three-steps
+description: Three steps
+steps:
+  - { id: first, guidance: Do it, result: {} }
+  - { id: second, guidance: Do it, result: {} }
+  - { id: third, guidance: Do it, result: {} }
+";
+/// As many as a page of a list holds.
+const EXECUTIONS: usize = 50;
+
+/// What the servers share.
+struct Cluster {
+    place: Place,
+    home: TempDir,
+}
+
+impl Cluster {
+    fn new(name: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let token = home.path().join("token");
+        fs::write(&token, "0123456789abcdef0123456789abcdef").unwrap();
+        fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::create_dir(home.path().join("workflows")).unwrap();
+        fs::write(home.path().join("workflows/three-steps.yaml"), WORKFLOW).unwrap();
+        Self { place: Place::new(name), home }
+    }
+
+    /// Starts a server on free ports.
+    fn start(&self, name: &str) -> HttpServer {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let binary = std::env::var("MIDEX_BIN").expect("`tests/postgres/run` names the binary");
+        let mut command = Command::new(binary);
+        let in_home = |name: &str| self.home.path().join(name);
+        command
+            .args(["serve", "--http", "127.0.0.1:0", "--store", &self.place.url_with_schema()])
+            .args(["--advertise", &format!("http://127.0.0.1:{port}")])
+            .arg("--cluster-token-file")
+            .arg(in_home("token"))
+            .arg("--data-dir")
+            .arg(in_home(name))
+            .arg("--workflows")
+            .arg(in_home("workflows"))
+            .env("HOME", self.home.path())
+            .current_dir::<&Path>(self.home.path());
+        HttpServer::run(command)
+    }
+}
+
+/// Calls a tool until its answer is not an error that may pass. Returns the answer, and how long it took.
+fn call(server: &HttpServer, tool: &str, arguments: &Value) -> (Value, Duration) {
+    let begin = Instant::now();
+    loop {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let answer = server.stateless().exchange("tools/call", params).json();
+        let result = &answer["result"];
+        let content = &result["structuredContent"];
+        if result["isError"] == false {
+            return (content.clone(), begin.elapsed());
+        }
+        assert_eq!(content["retryable"], true, "{answer}");
+        assert!(begin.elapsed() < Duration::from_secs(30), "{answer}");
+    }
+}
+
+/// Finishes a step of each execution, which `servers` are asked for in turns. Returns the longest time, and the next tokens.
+fn finish_all(servers: &[&HttpServer], tokens: &[String]) -> (Duration, Vec<String>) {
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let calls = tokens.iter().zip(servers.iter().cycle()).map(|(token, server)| {
+            scope.spawn(move || {
+                let output = json!({ "token": token, "output": { "said": "done" } });
+                call(server, "workflow.next_step", &output)
+            })
+        });
+        let calls: Vec<_> = calls.collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    let longest = answers.iter().map(|(_, took)| *took).max().unwrap();
+    (longest, answers.iter().map(|(answer, _)| next_token(answer)).collect())
+}
+
+fn next_token(answer: &Value) -> String {
+    answer["new_token"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn executions_go_on_elsewhere_when_a_server_is_killed_or_stopped() {
+    let cluster = Cluster::new("processes");
+    // Creates the schema.
+    drop(cluster.place.connect().await);
+    tokio::task::spawn_blocking(move || check_takeovers(&cluster)).await.unwrap();
+}
+
+fn check_takeovers(cluster: &Cluster) {
+    let [first, mut second, third] = ["one", "two", "three"].map(|name| cluster.start(name));
+    let tokens: Vec<_> = (0..EXECUTIONS)
+        .map(|number| {
+            let start =
+                json!({ "workflow_name": "three-steps", "execution_id": format!("e{number}") });
+            next_token(&call(&first, "workflow.start", &start).0)
+        })
+        .collect();
+    let (_, tokens) = finish_all(&[&first, &second, &third], &tokens);
+    second.kill();
+    let (killed, tokens) = finish_all(&[&first, &third], &tokens);
+    assert!(killed <= Duration::from_secs(12), "{killed:?} after a kill");
+    third.terminate();
+    let mut third = third;
+    assert!(third.wait().success());
+    let (stopped, _) = finish_all(&[&first], &tokens);
+    assert!(stopped <= Duration::from_secs(1), "{stopped:?} after an orderly stop");
+    println!("{killed:?} after a kill, {stopped:?} after an orderly stop");
+    let (list, _) = call(&first, "execution.list", &json!({ "limit": 100 }));
+    let states = list["executions"].as_array().unwrap().iter().map(|row| row["state"].clone());
+    let states: Vec<_> = states.collect();
+    assert_eq!(states.len(), EXECUTIONS);
+    assert!(states.iter().all(|state| state == "completed"), "{states:?}");
+}
