@@ -6,11 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::{
-    Answer, DurableExecution, Engine,
+    Answer, DurableExecution, Engine, ForkRequest,
     message::{
         ActorMessage,
         MessageOrigin::{self, External},
@@ -19,7 +18,7 @@ use super::{
 };
 use midex_domain::{
     Definition, Digest, ExecutionId, Row, State, StepId,
-    document::{JsonText, canonical_digest},
+    document::JsonText,
     error::{
         Code, Error, NextCall, Result, address, call_tool, format_count, read_resource, repeat_call,
     },
@@ -31,30 +30,6 @@ use midex_domain::{
     limits,
     view::{AdvanceReply, ForkView, RewindView},
 };
-
-/// The parameters of a fork or a retry.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ForkRequest {
-    /// The execution to fork.
-    pub execution_id: ExecutionId,
-    /// The step to do again. `None`: the step that failed, and those that were open.
-    pub from_step: Option<StepId>,
-    /// The revision to fork; the last one if `None`.
-    pub revision: Option<u64>,
-    /// Inputs to replace.
-    pub inputs: Map<String, Value>,
-    /// Values in memory to replace.
-    pub memory: Map<String, Value>,
-    /// The definition to follow; that of the source if `None`.
-    #[serde(skip)]
-    pub definition: Option<Arc<Definition>>,
-    /// The id of the new execution. `None`: a new one, or for a retry the id of the source with the next free number.
-    pub new_execution_id: Option<ExecutionId>,
-    /// Whether work is done again although its outcome is unknown and it may not be repeated.
-    pub repeats_unknown: bool,
-    /// Whether this is a retry: only an execution that failed or was abandoned has one, and only one that is open.
-    pub is_retry: bool,
-}
 
 const RETRY_ROOT_NEXT_CALL: NextCall = call_tool(
     "execution.retry",
@@ -478,37 +453,6 @@ impl Engine {
                 _ => return Err(execution.inherited_step_error(to_step)),
             }
         }
-    }
-}
-
-impl ForkRequest {
-    /// A fork of the latest state of an execution, which continues where the execution stopped.
-    pub fn new(execution_id: ExecutionId) -> Self {
-        Self {
-            execution_id,
-            from_step: None,
-            revision: None,
-            inputs: Map::new(),
-            memory: Map::new(),
-            definition: None,
-            new_execution_id: None,
-            repeats_unknown: false,
-            is_retry: false,
-        }
-    }
-
-    /// The digest by which a repeated call is recognised.
-    fn call_digest(&self, definition: &Definition) -> Digest {
-        canonical_digest(&json!([
-            if self.is_retry { "retry" } else { "fork" },
-            self.execution_id,
-            self.from_step,
-            self.revision,
-            self.inputs,
-            self.memory,
-            definition.digest().to_string(),
-            self.repeats_unknown,
-        ]))
     }
 }
 

@@ -18,6 +18,7 @@ mod events;
 mod examine;
 mod execution;
 mod fork;
+mod fork_request;
 mod history;
 mod message;
 mod notifier;
@@ -69,7 +70,7 @@ pub use self::{
     environments::{EnvironmentVariables, Environments},
     events::ExecutionEvents,
     examine::{Examination, StuckExecution},
-    fork::ForkRequest,
+    fork_request::ForkRequest,
     notifier::{Listener, Notifier, Topic, TopicName},
     peers::{PeerAnswer, PeerCall, Peers},
     prune::{PrunePlan, PruneReport, PruneRule},

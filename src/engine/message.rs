@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ractor::RpcReplyPort;
+use ractor::{RpcReplyPort, concurrency::oneshot};
 
 use super::{DurableExecution, ForkRequest};
 use crate::store::PastChange;
@@ -26,6 +26,11 @@ pub(super) enum MessageOrigin {
 
 /// A domain error is an answer, and never ends the actor.
 pub(super) type ReplyPort = RpcReplyPort<Result<Answer>>;
+
+/// A port for a message that no actor gets, because it is passed on to another server.
+pub(super) fn unused_reply_port() -> ReplyPort {
+    oneshot().0.into()
+}
 
 /// A message to an execution's actor.
 pub(super) enum ActorMessage {

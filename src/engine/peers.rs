@@ -3,13 +3,12 @@
 
 use std::{fmt, sync::Arc};
 
-use ractor::concurrency::oneshot;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use tokio::time::Instant;
 
 use super::{
     Engine, ForkRequest, Shared, execution_not_found,
-    message::{ActorMessage, Answer, MessageOrigin, ReplyPort},
+    message::{ActorMessage, Answer, MessageOrigin, ReplyPort, unused_reply_port},
     server_stopping_error,
 };
 use midex_domain::{
@@ -178,7 +177,7 @@ impl Shared {
         let Some(peers) = &self.peers else {
             return Err(refusal);
         };
-        let Some(call) = PeerCall::from_message(id, message(oneshot().0.into())) else {
+        let Some(call) = PeerCall::from_message(id, message(unused_reply_port())) else {
             return Err(self.only_at_owner_error(id, refusal).await);
         };
         let deadline = now() + limits::OWNER_AWAITED_MAX;

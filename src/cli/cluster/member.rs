@@ -66,7 +66,7 @@ impl ClusterMember {
     pub(crate) async fn serve(self, app: App, stop: CancellationToken) {
         let answer = move |call| -> BoxFuture<'static, _> {
             let app = app.clone();
-            Box::pin(async move { app.engine().await?.answer_peer(call).await })
+            Box::pin(async move { app.answer_peer(call).await })
         };
         serve_peers(self.listener, self.credentials, Box::new(answer), stop).await;
     }

@@ -17,7 +17,7 @@ use midex_domain::{
     operation::NoOperations,
 };
 use midex_engine::{
-    self as engine, Engine, Retention,
+    self as engine, Engine, PeerAnswer, PeerCall, Retention,
     store::{self, RedbStore, Store},
 };
 
@@ -86,6 +86,14 @@ impl App {
             }
             EngineSlot::Closed { .. } | EngineSlot::Stopped => Err(engine::server_stopping_error()),
         }
+    }
+
+    /// Answers a call that another server on the same store has passed on.
+    ///
+    /// # Errors
+    /// As [`Engine::answer_peer`], and those of opening the store.
+    pub async fn answer_peer(&self, call: PeerCall) -> Result<PeerAnswer> {
+        self.engine().await?.answer_peer(call).await
     }
 
     /// Whether the last attempt is too recent to retry. A clock that stepped back counts as not recent, so that it
