@@ -163,7 +163,7 @@ async fn any_server_takes_any_call() {
         assert_eq!(retried.execution_id, format!("{id}~2"));
         let done = one.advance(&token(&retried), report()).await.unwrap();
         assert_eq!(done.workflow_state, "completed");
-        assert_eq!(one.delete(&id).await.unwrap(), [id.clone()]);
+        assert_eq!(one.delete(&id).await.unwrap(), std::slice::from_ref(&id));
         assert_eq!(two.status(&id).await.unwrap_err().code(), Code::ExecutionDeleted);
     }
     // Without an id, each starts an execution of its own.
