@@ -250,10 +250,10 @@ impl Leases {
         let mut shards = self.list();
         shards.retain(|shard| !busy.contains(shard));
         shards.truncate(most);
-        {
-            let mut held = self.lock();
-            held.epochs.retain(|shard, _| !shards.contains(shard));
+        if shards.is_empty() {
+            return Ok(());
         }
+        self.lock().epochs.retain(|shard, _| !shards.contains(shard));
         self.changes.send_replace(());
         let numbers: Vec<_> = shards.iter().map(|shard| shard.number()).collect();
         let free = "UPDATE shards SET owner = '', expires_at = '1970-01-01T00:00:00Z' \

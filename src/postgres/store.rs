@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     fmt,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -36,10 +37,10 @@ use midex_domain::{
     limits,
 };
 use midex_engine::store::{
-    BoxFuture, BusyExecutions, Commit, CommitReceipt, ContentHolders, ContentSweep, Deletion,
-    DigestSearch, DueExecution, ExecutionSummary, Import, ListPage, ListQuery, LoadedExecution,
-    PlacedEntry, Position, RefusedCall, Store, TelemetryEntry, TelemetryQuery, encode,
-    latest_entries, store_closed_error,
+    BackupReport, BoxFuture, BusyExecutions, Commit, CommitReceipt, ContentHolders, ContentSweep,
+    Deletion, DigestSearch, DueExecution, ExecutionSummary, Import, ListPage, ListQuery,
+    LoadedExecution, PlacedEntry, Position, RefusedCall, Store, TelemetryEntry, TelemetryQuery,
+    encode, latest_entries, store_closed_error,
 };
 
 /// The settings of a store.
@@ -521,6 +522,16 @@ impl Store for PostgresStore {
             .await?;
             Ok(sweep.into_done(candidates.len() == limits::SWEEP_CANDIDATES_MAX))
         })
+    }
+
+    fn back_up(&self, target: PathBuf) -> BoxFuture<'_, Result<BackupReport>> {
+        let message = format!(
+            "`{}` is not made: a database is backed up by its own means, such as `pg_dump`",
+            target.display()
+        );
+        let error = Error::new(Code::FileUnusable, message)
+            .with_context("path", target.display().to_string());
+        Box::pin(async { Err(error) })
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {
