@@ -49,9 +49,8 @@ impl HttpPeers {
     }
 
     async fn post(&self, address: &str, call: &PeerCall) -> Result<PeerAnswer> {
-        let unreachable = |what: String| {
-            Error::new(Code::StoreUnavailable, format!("the server at {address} {what}"))
-        };
+        let unreachable =
+            |what: String| Error::new(Code::ShardLost, format!("the server at {address} {what}"));
         // The address comes from the database. Without a certificate, calls stay on this machine.
         let target = AdvertisedAddress::parse(address)
             .map_err(|error| unreachable(format!("cannot be called: {}", error.message())))?;
@@ -66,13 +65,7 @@ impl HttpPeers {
             .header(AUTHORIZATION, &self.credentials.authorization)
             .header(CONTENT_TYPE, "application/json")
             .body(body);
-        let describe = |error: &reqwest::Error| {
-            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-            let kind = if error.is_connect() { "cannot be reached" } else { "did not answer" };
-            format!("{kind}{cause}")
-        };
-        let response =
-            request.send().await.map_err(|error| unreachable(describe(&error.without_url())))?;
+        let response = request.send().await.map_err(|error| describe_failure(address, error))?;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::PAYLOAD_TOO_LARGE => {
@@ -83,13 +76,28 @@ impl HttpPeers {
             status => return Err(unreachable(format!("refused the call ({status})"))),
         }
         let body = response.bytes().await;
-        let body = body.map_err(|error| unreachable(describe(&error.without_url())))?;
+        let body = body.map_err(|error| describe_failure(address, error))?;
         match serde_json::from_slice(&body) {
             Ok(Reply::Answer(answer)) => Ok(answer),
             Ok(Reply::Error(payload)) => Err(Error::from_payload(&payload)),
-            Err(_) => Err(unreachable("answered something else".to_owned())),
+            Err(_) => {
+                let message = format!("the server at {address} answered something else");
+                Err(Error::new(Code::StoreUnavailable, message))
+            }
         }
     }
+}
+
+/// Without a connection nothing was done; after that, only the database knows.
+fn describe_failure(address: &str, error: reqwest::Error) -> Error {
+    let error = error.without_url();
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    let (code, what) = if error.is_connect() {
+        (Code::ShardLost, "cannot be reached")
+    } else {
+        (Code::StoreUnavailable, "did not answer")
+    };
+    Error::new(code, format!("the server at {address} {what}{cause}")).with_source(error)
 }
 
 impl Peers for HttpPeers {

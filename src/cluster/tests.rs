@@ -109,11 +109,15 @@ async fn errors_arrive_as_they_were() {
 async fn strangers_are_not_heard() {
     let (ours, other) = (Authority::new(), Authority::new());
     let credentials = |authority: &Authority| load(TOKEN, Some(&authority.sign())).expect("files");
-    // Each side refuses a certificate that its authority has not signed.
-    for (served, called) in [(&ours, &other), (&other, &ours)] {
-        let error = call(credentials(served), credentials(called)).await.expect_err("a refusal");
-        assert_eq!(error.code(), Code::StoreUnavailable);
-    }
+    // The caller refuses a certificate that its authority has not signed.
+    let error = call(credentials(&other), credentials(&ours)).await.expect_err("a refusal");
+    assert_eq!(error.code(), Code::ShardLost, "{error}");
+    assert!(error.message().contains("cannot be reached"), "{error}");
+    // So does the server that is called.
+    let forged = TlsFiles { authority: ours.sign().authority, ..other.sign() };
+    let forged = load(TOKEN, Some(&forged)).expect("files");
+    let error = call(credentials(&ours), forged).await.expect_err("a refusal");
+    assert!(error.code().retryable(), "{error}");
     // The right certificate, but another token.
     let other_token = load(&TOKEN.replace('0', "f"), Some(&ours.sign())).expect("files");
     let error = call(credentials(&ours), other_token).await.expect_err("a refusal");

@@ -41,6 +41,8 @@ impl Shared {
         origin: MessageOrigin,
         message: impl Fn(ReplyPort) -> ActorMessage,
     ) -> Result<Answer> {
+        // Another server may have moved the execution past what a live actor knows.
+        self.store.owner(id)?;
         let mut stale_actor = None;
         let mut last_error = None;
         let mut attempts = 0;

@@ -25,7 +25,8 @@ pub trait Peers: fmt::Debug + Send + Sync {
     /// Sends a call to the server at this address, and returns its answer.
     ///
     /// # Errors
-    /// Those that the server answers; `STORE_UNAVAILABLE` where it cannot be reached, or its answer is lost.
+    /// Those that the server answers; `SHARD_LOST` where it cannot be reached, so that it did nothing; `STORE_UNAVAILABLE` where
+    /// its answer is lost.
     fn send<'a>(
         &'a self,
         address: &'a str,
@@ -33,8 +34,8 @@ pub trait Peers: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<PeerAnswer>>;
 }
 
-/// A call about an execution that another server owns. It may be sent again: a repeated call gets the same answer. What only
-/// the owner may do, and what only a person may do, cannot be passed on.
+/// A call about an execution that another server owns. What only the owner may do, and what only a person may do, cannot be
+/// passed on.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PeerCall(PeerRequest);
@@ -100,6 +101,12 @@ impl PeerCall {
                 definition: DefinitionText(definition),
                 named_workflows: named_workflows.into_iter().map(DefinitionText).collect(),
             },
+            // The owner takes it from the parent that a child repeats work, but not from another server.
+            ActorMessage::Fork { fork, .. }
+                if fork.request.repeats_unknown && fork.parent.is_none() =>
+            {
+                return None;
+            }
             ActorMessage::Fork { fork, .. } => PeerRequest::Fork {
                 execution_id,
                 request: Box::new(fork.request.clone()),
@@ -113,6 +120,16 @@ impl PeerCall {
             }
             ActorMessage::Command { .. } | ActorMessage::Purge { .. } => return None,
         }))
+    }
+
+    /// Whether the call may be sent again if it is not known whether it took effect.
+    fn is_repeatable(&self) -> bool {
+        match &self.0 {
+            PeerRequest::Command { command, .. } => command.is_repeatable(),
+            PeerRequest::Start { .. } | PeerRequest::Fork { .. } | PeerRequest::Delete { .. } => {
+                true
+            }
+        }
     }
 }
 
@@ -140,6 +157,9 @@ impl Engine {
                 self.shared.store.owner(&execution_id)?;
                 let _turn = self.shared.removals.read().await;
                 let source = self.read_execution(&request.execution_id).await?;
+                if request.repeats_unknown {
+                    self.check_repeating_parent(parent.as_deref()).await?;
+                }
                 let identity = (execution_id, call, parent);
                 let fork = self.create_fork(&source, &request, definition.0, identity, origin);
                 fork.await.map(|(_, answer)| answer)
@@ -154,6 +174,19 @@ impl Engine {
         }?;
         let revision = answer.row.map(|row| row.revision);
         Ok(PeerAnswer { revision, is_replayed: answer.is_replayed })
+    }
+}
+
+impl Engine {
+    /// Checks that the parent of a fork repeats work whose outcome is unknown, as a person allowed when the parent was forked.
+    async fn check_repeating_parent(&self, parent: Option<&Parent>) -> Result<()> {
+        if let Some(parent) = parent {
+            let parent = self.read_execution(&parent.execution_id).await?.execution;
+            if parent.origin().is_some_and(|origin| origin.repeats_unknown) {
+                return Ok(());
+            }
+        }
+        Err(Error::internal("another server cannot allow that work is repeated"))
     }
 }
 
@@ -191,7 +224,7 @@ impl Shared {
                 Err(error) => Err(error),
             };
             match answer {
-                Err(error) if is_passing(error.code()) && now() < deadline => {
+                Err(error) if is_passing(error.code(), &call) && now() < deadline => {
                     if origin != MessageOrigin::Runner && self.stopping.is_cancelled() {
                         return Err(server_stopping_error());
                     }
@@ -231,9 +264,14 @@ impl Shared {
     }
 }
 
-/// Whether the error may pass while the execution goes from one server to another. Every message may be sent again.
-fn is_passing(code: Code) -> bool {
-    matches!(code, Code::ShardLost | Code::StoreUnavailable | Code::ServerStopping)
+/// Whether the call is sent again after this error, which may pass while the execution goes from one server to another.
+fn is_passing(code: Code, call: &PeerCall) -> bool {
+    match code {
+        // Nothing was done.
+        Code::ShardLost | Code::ServerStopping => true,
+        Code::StoreUnavailable => call.is_repeatable(),
+        _ => false,
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the wait counts by tokio's present")]

@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
@@ -51,7 +54,11 @@ async fn start_engine_among(store: &Arc<PostgresStore>, peers: Option<Arc<dyn Pe
 
 /// The engines of this process by their addresses. What they pass on goes through JSON.
 #[derive(Debug, Default)]
-struct LocalPeers(Mutex<HashMap<String, Engine>>);
+struct LocalPeers {
+    engines: Mutex<HashMap<String, Engine>>,
+    /// This many of the next answers are lost.
+    answers_to_lose: AtomicUsize,
+}
 
 impl Peers for LocalPeers {
     fn send<'a>(
@@ -60,11 +67,15 @@ impl Peers for LocalPeers {
         call: &'a PeerCall,
     ) -> BoxFuture<'a, Result<PeerAnswer>> {
         Box::pin(async move {
-            let engine = self.0.lock().unwrap().get(address).cloned();
+            let engine = self.engines.lock().unwrap().get(address).cloned();
             let gone = || Error::new(Code::StoreUnavailable, "nobody is there");
             let engine = engine.ok_or_else(gone)?;
             let call = serde_json::from_str(&serde_json::to_string(call).unwrap()).unwrap();
             let answer = engine.answer_peer(call).await?;
+            let lose = |count: usize| count.checked_sub(1);
+            if self.answers_to_lose.fetch_update(SeqCst, SeqCst, lose).is_ok() {
+                return Err(Error::new(Code::StoreUnavailable, "the answer is lost"));
+            }
             Ok(serde_json::from_str(&serde_json::to_string(&answer).unwrap()).unwrap())
         })
     }
@@ -88,6 +99,7 @@ impl Workflows for Child {
 struct Pair {
     engines: [Engine; 2],
     stores: [Arc<PostgresStore>; 2],
+    peers: Arc<LocalPeers>,
 }
 
 impl Pair {
@@ -98,7 +110,7 @@ impl Pair {
         for address in ["http://one", "http://two"] {
             let store = Arc::new(place.open_at(address).await);
             let engine = start_engine_among(&store, Some(peers.clone())).await;
-            peers.0.lock().unwrap().insert(address.to_owned(), engine.clone());
+            peers.engines.lock().unwrap().insert(address.to_owned(), engine.clone());
             engines.push(engine);
             stores.push(store);
         }
@@ -106,7 +118,7 @@ impl Pair {
         let (Ok(engines), Ok(stores)) = (engines.try_into(), stores.try_into()) else {
             panic!("there are two");
         };
-        Self { engines, stores }
+        Self { engines, stores, peers }
     }
 
     /// The position of the server that owns the execution.
@@ -171,6 +183,34 @@ async fn any_server_takes_any_call() {
         let begun = engine.start(StartRequest::new(play::defined(ONE_STEP))).await.unwrap();
         assert!(store.owner(&id(&begun.execution_id)).is_ok());
     }
+    pair.stop().await;
+}
+
+const SIGNAL: &str = "steps:
+  - { id: first, wait: { signal: news } }
+  - { id: second, wait: { signal: news } }
+  - { id: third, guidance: Say it, result: {} }
+";
+
+#[tokio::test]
+async fn a_call_whose_answer_is_lost_is_sent_again_only_if_a_repeat_has_no_effect() {
+    let pair = Pair::start("lost").await;
+    let id = pair.ids().remove(0);
+    let there = &pair.engines[1 - pair.owner(&id)];
+    there.start(play::request(play::defined(SIGNAL), id.as_str())).await.unwrap();
+    pair.peers.answers_to_lose.store(1, SeqCst);
+    let news = || SignalRequest::new("news", json!(1));
+    let error = there.apply_command(&id, news()).await.unwrap_err();
+    assert_eq!(error.code(), Code::StoreUnavailable);
+    // It took effect once.
+    assert_eq!(there.status(&id).await.unwrap().current_step.as_deref(), Some("second"));
+    there.apply_command(&id, news()).await.unwrap();
+    let third = there.turn(&id, Duration::from_secs(5)).await.unwrap().steps.remove(0);
+    pair.peers.answers_to_lose.store(1, SeqCst);
+    let token = third.continuation_token.expect("a token");
+    let done = there.advance(&token, report()).await.unwrap();
+    assert_eq!(done.workflow_state, "completed");
+    assert_eq!(pair.peers.answers_to_lose.load(SeqCst), 0);
     pair.stop().await;
 }
 

@@ -165,6 +165,18 @@ impl Command {
         )
     }
 
+    /// Whether a repeat has no further effect, so that it may be sent again if it is not known whether it took effect.
+    pub const fn is_repeatable(&self) -> bool {
+        !matches!(
+            self,
+            Self::ReceiveSignal(_)
+                | Self::ChangeState(_)
+                | Self::Rewind(_)
+                | Self::ResolveAttempt(_)
+                | Self::AnswerGate(_)
+        )
+    }
+
     /// The value in the command that is checked against a schema, if it has one.
     pub fn schema_checked_value(&self) -> Option<&Value> {
         match self {
