@@ -17,7 +17,7 @@ use midex_domain::error::{Code, Error, Result};
 pub(super) struct ClusterArgs {
     /// Keep executions in this PostgreSQL database, which several servers share. The password comes from PGPASSWORD or from the
     /// file that PGPASSFILE names
-    #[arg(long, value_name = "URL", requires_all = ["advertise", "cluster_token_file"],
+    #[arg(long, value_name = "URL", requires_all = ["advertise", "cluster_token_file", "http"],
           help = "Keep executions in this PostgreSQL database, which several servers share: postgres://USER@HOST/DATABASE")]
     store: Option<String>,
     /// Where the other servers reach this one: https://HOST:PORT

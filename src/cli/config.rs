@@ -49,7 +49,7 @@ const ENVIRONMENT_VARIABLES: [(&str, &str); 3] =
     [("data_dir", DATA_DIR_ENV), ("allow_env", ALLOW_ENV_ENV), ("secret_env", SECRET_ENV_ENV)];
 
 /// Flags that require `--http`.
-const HTTP_ONLY_FLAGS: [&str; 4] = ["stdio", "http_token_file", "http_host", "store"];
+const HTTP_ONLY_FLAGS: [&str; 3] = ["stdio", "http_token_file", "http_host"];
 
 /// The commands that take the flags of `midex serve`.
 const COMMANDS_WITH_SERVE_FLAGS: [&str; 2] = ["serve", "config"];

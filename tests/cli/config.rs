@@ -223,6 +223,24 @@ fn the_text_names_values_origins_files_and_draws_findings() {
     "#);
 }
 
+#[test]
+fn a_database_needs_a_midex_that_was_built_for_it() {
+    let project = Project::new(&[]);
+    let refuse = |flags: &str| {
+        let output = midex(&project, &[], &format!("serve --store postgres://u@h/d{flags}"));
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    let error = refuse("");
+    for flag in ["--advertise", "--cluster-token-file", "--http"] {
+        assert!(error.contains(flag), "{error}");
+    }
+    let others = " --http 127.0.0.1:0 --advertise http://127.0.0.1:1 --cluster-token-file t";
+    let error = refuse(others);
+    assert!(error.contains("built without PostgreSQL"), "{error}");
+    assert!(error.contains("`cargo install midex --features postgres`"), "{error}");
+}
+
 /// A file, what stands in it, what is said of that, and what is suggested.
 const IGNORED: &str = r#"
     USERS | token-tll = "2h" | no key `token-tll` | did you mean `token-ttl`?

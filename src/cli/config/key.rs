@@ -11,8 +11,18 @@ use toml_edit::{Item, Value};
 use super::super::Cli;
 use midex_catalog::call::normalize_allowed_host;
 
-/// The global flag that is not a key: it applies to a single command.
-const FLAG_WITHOUT_KEY: &str = "json";
+/// The flags that are not keys: one applies to a single command; the others to a server of a cluster, and not to those that
+/// hosts start on the same machine.
+const FLAGS_WITHOUT_KEY: [&str; 8] = [
+    "json",
+    "store",
+    "advertise",
+    "cluster-listen",
+    "cluster-token-file",
+    "cluster-ca",
+    "cluster-cert",
+    "cluster-key",
+];
 
 /// The keys that a project's file may set. The others concern the user's machine: the place of executions, the access
 /// to the server, and the environment variables that it reads. A project by another author must not choose them.
@@ -22,7 +32,7 @@ const PROJECT_FILE_KEYS: [&str; 6] =
 /// The note in a flag's help about the file that can set it.
 pub(super) fn help_note_for_file(name: &str) -> Option<&'static str> {
     match name {
-        FLAG_WITHOUT_KEY => None,
+        name if FLAGS_WITHOUT_KEY.contains(&name) => None,
         name if PROJECT_FILE_KEYS.contains(&name) => Some("[or in midex.toml]"),
         _ => Some("[or in the user's midex.toml]"),
     }
@@ -67,7 +77,7 @@ pub(super) fn all_keys() -> Vec<ConfigKey> {
 
 impl ConfigKey {
     fn from_flag(flag: Arg) -> Option<Self> {
-        let name = flag.get_long().filter(|name| *name != FLAG_WITHOUT_KEY)?.to_owned();
+        let name = flag.get_long().filter(|name| !FLAGS_WITHOUT_KEY.contains(name))?.to_owned();
         let kind = value_kind(&flag);
         Some(Self { flag, name, kind })
     }
