@@ -8,9 +8,7 @@ use reqwest::{
     redirect::Policy,
 };
 
-use crate::{
-    CALLS_PATH, Credentials, Reply, address::AdvertisedAddress, credentials::trust_nobody,
-};
+use crate::{CALLS_PATH, Credentials, PeerReply, address::AdvertisedAddress};
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
@@ -31,13 +29,8 @@ impl HttpPeers {
     /// # Errors
     /// `INTERNAL` if there can be no client.
     pub fn new(credentials: Credentials) -> Result<Self> {
-        // Without a certificate nothing is encrypted, and no authority is trusted.
-        let tls = match &credentials.tls {
-            Some(tls) => tls.client.clone(),
-            None => trust_nobody()?,
-        };
         let client = Client::builder()
-            .tls_backend_preconfigured(tls)
+            .tls_backend_preconfigured(credentials.tls_client.clone())
             .redirect(Policy::none())
             .no_proxy()
             .connect_timeout(limits::PEER_CONNECT_MAX)
@@ -78,8 +71,8 @@ impl HttpPeers {
         let body = response.bytes().await;
         let body = body.map_err(|error| describe_failure(address, error))?;
         match serde_json::from_slice(&body) {
-            Ok(Reply::Answer(answer)) => Ok(answer),
-            Ok(Reply::Error(payload)) => Err(Error::from_payload(&payload)),
+            Ok(PeerReply::Answer(answer)) => Ok(answer),
+            Ok(PeerReply::Error(payload)) => Err(Error::from_payload(&payload)),
             Err(_) => {
                 let message = format!("the server at {address} answered something else");
                 Err(Error::new(Code::StoreUnavailable, message))

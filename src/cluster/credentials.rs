@@ -1,4 +1,4 @@
-//! What a server shows the others: the token of the cluster, and its certificate.
+//! The credentials of a server: the token of the cluster, and its certificate.
 
 use std::{
     fmt,
@@ -7,7 +7,8 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, RootCertStore, ServerConfig,
+    ClientConfig, ConfigBuilder, RootCertStore, ServerConfig,
+    client::WantsClientCert,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
     server::WebPkiClientVerifier,
@@ -28,25 +29,24 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// What a server shows the others, and what it expects of them.
+/// The credentials that a server presents to the other servers of its cluster, and requires of them.
 #[derive(Clone)]
 pub struct Credentials {
     pub(crate) token: BearerToken,
-    /// The token as it is sent.
+    /// The value of the header `Authorization` that presents the token.
     pub(crate) authorization: String,
-    pub(crate) tls: Option<TlsConfigs>,
+    /// How the server calls others. Without a certificate it trusts no authority, so that it can call nobody by TLS.
+    pub(crate) tls_client: ClientConfig,
+    /// How the server accepts calls by TLS; `None` without a certificate.
+    pub(crate) tls_server: Option<Arc<ServerConfig>>,
 }
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").field("has_tls", &self.tls.is_some()).finish_non_exhaustive()
+        f.debug_struct("Credentials")
+            .field("has_certificate", &self.has_certificate())
+            .finish_non_exhaustive()
     }
-}
-
-#[derive(Clone)]
-pub(crate) struct TlsConfigs {
-    pub(crate) client: ClientConfig,
-    pub(crate) server: Arc<ServerConfig>,
 }
 
 impl Credentials {
@@ -56,10 +56,15 @@ impl Credentials {
     /// `FILE_UNUSABLE` for a file that cannot be read, or that others may read; `USAGE_INVALID` for a file without a token.
     pub fn load(token_file: &Path, tls: Option<&TlsFiles>) -> Result<Self> {
         let token = BearerToken::read_text(token_file)?;
+        let (tls_client, tls_server) = match tls {
+            Some(files) => load_tls(files).map(|(client, server)| (client, Some(server)))?,
+            None => (trust(RootCertStore::empty())?.with_no_client_auth(), None),
+        };
         Ok(Self {
             authorization: format!("Bearer {token}"),
             token: BearerToken::new(&token)?,
-            tls: tls.map(load_tls).transpose()?,
+            tls_client,
+            tls_server,
         })
     }
 
@@ -82,28 +87,24 @@ impl Credentials {
 
     /// Whether calls are encrypted.
     pub(crate) fn has_certificate(&self) -> bool {
-        self.tls.is_some()
+        self.tls_server.is_some()
     }
 }
 
-/// Both sides show a certificate, and accept only one that the authority has signed.
-fn load_tls(files: &TlsFiles) -> Result<TlsConfigs> {
+/// The client and the server present a certificate, and accept only one that the authority has signed.
+fn load_tls(files: &TlsFiles) -> Result<(ClientConfig, Arc<ServerConfig>)> {
     let mut roots = RootCertStore::empty();
     for certificate in read_certificates(&files.authority)? {
         roots.add(certificate).map_err(|error| unusable_error(&files.authority, error))?;
     }
-    let roots = Arc::new(roots);
     let chain = read_certificates(&files.certificate)?;
     let key = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|error| unusable_error(&files.key, error))?;
-    let provider = Arc::new(ring::default_provider());
-    let client = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Error::internal("no version of TLS").with_source(error))?
-        .with_root_certificates(roots.clone())
+    let client = trust(roots.clone())?
         .with_client_auth_cert(chain.clone(), key.clone_key())
         .map_err(|error| unusable_error(&files.key, error))?;
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider.clone())
+    let provider = Arc::new(ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()
         .map_err(|error| unusable_error(&files.authority, error))?;
     let server = ServerConfig::builder_with_provider(provider)
@@ -112,16 +113,15 @@ fn load_tls(files: &TlsFiles) -> Result<TlsConfigs> {
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key)
         .map_err(|error| unusable_error(&files.key, error))?;
-    Ok(TlsConfigs { client, server: Arc::new(server) })
+    Ok((client, Arc::new(server)))
 }
 
-/// The client of a server that calls nobody by TLS.
-pub(crate) fn trust_nobody() -> Result<ClientConfig> {
-    Ok(ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+/// A client that trusts these authorities only.
+fn trust(roots: RootCertStore) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::internal("no version of TLS").with_source(error))?
-        .with_root_certificates(RootCertStore::empty())
-        .with_no_client_auth())
+        .map_err(|error| Error::internal("no version of TLS").with_source(error))?;
+    Ok(builder.with_root_certificates(roots))
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {

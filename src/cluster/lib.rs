@@ -17,10 +17,10 @@ pub use self::{
 /// The path that calls of other servers are sent to.
 const CALLS_PATH: &str = "/cluster/calls";
 
-/// The reply to a call.
+/// The body of the reply to a call.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Reply {
+enum PeerReply {
     Answer(midex_engine::PeerAnswer),
     /// An error in its wire form.
     Error(serde_json::Map<String, serde_json::Value>),

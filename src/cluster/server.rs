@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::{CALLS_PATH, Credentials, Reply};
+use crate::{CALLS_PATH, Credentials, PeerReply};
 use midex_domain::{error::Result, limits, operation::BoxFuture};
 use midex_engine::{PeerAnswer, PeerCall};
 use midex_http::{
@@ -32,7 +32,7 @@ pub async fn serve_peers(
     answer: Box<AnswerCall>,
     stop: CancellationToken,
 ) {
-    let tls = credentials.tls.as_ref().map(|tls| TlsAcceptor::from(tls.server.clone()));
+    let tls = credentials.tls_server.clone().map(TlsAcceptor::from);
     let endpoint = Arc::new(PeerEndpoint { credentials, answer });
     let router = Router::new()
         .route(CALLS_PATH, post(answer_call))
@@ -64,8 +64,8 @@ async fn answer_call(
         return StatusCode::BAD_REQUEST.into_response();
     };
     let reply = match (endpoint.answer)(call).await {
-        Ok(answer) => Reply::Answer(answer),
-        Err(error) => Reply::Error(error.to_payload("")),
+        Ok(answer) => PeerReply::Answer(answer),
+        Err(error) => PeerReply::Error(error.to_payload("")),
     };
     match serde_json::to_vec(&reply) {
         Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
