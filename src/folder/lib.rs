@@ -33,7 +33,9 @@ use rustix::{
 
 pub use self::{
     follower::ChangePoller,
-    regular_file::{describe_special_file, open_regular, read_regular, read_up_to},
+    regular_file::{
+        describe_special_file, is_accessible_to_others, open_regular, read_regular, read_up_to,
+    },
 };
 use midex_domain::limits;
 

@@ -4,7 +4,7 @@
 use std::{
     fs::{self, File, Metadata},
     io::{self, Read},
-    os::unix::fs::FileTypeExt,
+    os::unix::fs::{FileTypeExt, PermissionsExt},
     path::Path,
     time::Instant,
 };
@@ -28,6 +28,11 @@ pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
         }
         None => Ok((file, metadata)),
     }
+}
+
+/// Whether the group of the file or others have permissions on it.
+pub fn is_accessible_to_others(metadata: &Metadata) -> bool {
+    metadata.permissions().mode() & 0o077 != 0
 }
 
 /// Reads at most `max + 1` bytes of a regular file, so that the caller can detect a larger one.

@@ -1,6 +1,6 @@
 //! The bearer token that clients must present.
 
-use std::{io::Read, os::unix::fs::PermissionsExt, path::Path};
+use std::{io::Read, path::Path};
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -9,7 +9,7 @@ use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
-use midex_folder::open_regular;
+use midex_folder::{is_accessible_to_others, open_regular};
 
 /// A bearer token. Only its SHA-256 digest is kept.
 #[derive(Clone)]
@@ -67,7 +67,7 @@ impl BearerToken {
         })?;
         let unreadable = |error| unusable("cannot be read").with_source(error);
         // The metadata is that of the open file, so replacing the path in the meantime has no effect.
-        if metadata.permissions().mode() & 0o077 != 0 {
+        if is_accessible_to_others(&metadata) {
             return Err(unusable("can be read by others, so its token is no secret")
                 .with_action("Run `chmod 600 {path}`"));
         }
@@ -100,7 +100,7 @@ impl BearerToken {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, os::unix::fs::PermissionsExt};
 
     use super::*;
 

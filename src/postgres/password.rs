@@ -1,14 +1,17 @@
 //! The password of the database, from where the programs of PostgreSQL take it.
 
 use std::{
-    env, fs,
-    os::unix::fs::PermissionsExt as _,
+    env, fmt, io,
     path::{Path, PathBuf},
 };
 
 use tokio_postgres::{Config, config::Host};
 
-use midex_domain::error::{Code, Error, Result};
+use midex_domain::{
+    error::{Code, Error, Result},
+    limits,
+};
+use midex_folder::{is_accessible_to_others, open_regular, read_up_to};
 
 /// The port of a database if the address names none.
 const DEFAULT_PORT: u16 = 5432;
@@ -28,22 +31,24 @@ pub(crate) fn find_password(config: &Config) -> Result<Option<String>> {
     else {
         return Ok(None);
     };
-    if !is_named && !path.exists() {
-        return Ok(None);
-    }
-    let unusable = |why: String| {
+    let unusable = |why: &dyn fmt::Display| {
         let message = format!("`{}` cannot be used: {why}", path.display());
         Error::new(Code::FileUnusable, message).with_context("path", path.display().to_string())
     };
-    let mode =
-        fs::metadata(&path).map_err(|error| unusable(error.to_string()))?.permissions().mode();
-    if mode & 0o077 != 0 {
-        let path = path.display();
-        return Err(unusable("others may read it".to_owned())
-            .with_action("Run `chmod 600 {path}`")
-            .with_context("path", path.to_string()));
+    let (file, metadata) = match open_regular(&path) {
+        Ok(opened) => opened,
+        Err(error) if !is_named && error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unusable(&error)),
+    };
+    if is_accessible_to_others(&metadata) {
+        return Err(unusable(&"others may read it").with_action("Run `chmod 600 {path}`"));
     }
-    let text = fs::read_to_string(&path).map_err(|error| unusable(error.to_string()))?;
+    let bytes_max = limits::DATABASE_PASSWORDS_BYTES_MAX;
+    let bytes = read_up_to(file, bytes_max).map_err(|error| unusable(&error))?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(unusable(&format!("it has more than {bytes_max} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| unusable(&error))?;
     Ok(text.lines().find_map(|line| match_line(line, config)))
 }
 
@@ -89,7 +94,7 @@ fn split_fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// Whether the database is on this machine, so that nobody else can read what is sent to it.
+/// Whether every host of the database is this machine, so that its connections need no encryption.
 pub(crate) fn is_local(config: &Config) -> bool {
     let is_loopback = |host: &str| {
         host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())

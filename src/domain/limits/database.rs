@@ -21,6 +21,10 @@ pub const DATABASE_REPEATS_MAX: u32 = 5;
 pub const DATABASE_ROWS_TOGETHER_MAX: usize = 1_000;
 /// How often the tables are looked for while another server creates them.
 pub const DATABASE_LOOKS_MAX: u32 = 5;
+/// Pause between two of these looks.
+pub const DATABASE_LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Size of a file of passwords.
+pub const DATABASE_PASSWORDS_BYTES_MAX: u64 = 64 << 10;
 /// How long a call waits until a server owns its execution. Longer than a hand-over takes, and shorter than a lease.
 pub const OWNER_AWAITED_MAX: Duration = Duration::from_secs(5);
 /// Pause between two looks for the owner of an execution.
@@ -31,12 +35,10 @@ pub const PEER_CONNECT_MAX: Duration = Duration::from_secs(2);
 pub const PEER_CONNECTIONS_MAX: usize = 1_024;
 /// How long the answer of another server may take.
 pub const PEER_ANSWER_MAX: Duration = Duration::from_secs(30);
-/// How often is looked for executions that other servers moved, while somebody listens.
+/// How often the database is asked for executions that other servers have moved, while there are listeners.
 pub const OTHER_SERVERS_FOLLOWED_EVERY: Duration = Duration::from_millis(500);
 /// How many ids are generated to find one that this server owns.
 pub const OWNED_ID_TRIES_MAX: usize = 64;
 /// Executions of other servers that are listed at once as moved.
 pub const MOVED_ELSEWHERE_MAX: usize = 10_000;
-/// Pause between two looks.
-pub const DATABASE_LOOK_EVERY: Duration = Duration::from_millis(100);
 }
