@@ -1,5 +1,7 @@
 //! The flags of `midex serve` for several servers on one database.
 
+#[cfg(not(feature = "postgres"))]
+mod absent;
 #[cfg(feature = "postgres")]
 mod member;
 
@@ -8,17 +10,13 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::Args;
 
 use super::listener::parse_listen_address;
-#[cfg(not(feature = "postgres"))]
-use midex_domain::error::{Code, Error, Result};
 
 /// How the server shares its executions with other servers.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options for several servers")]
 pub(super) struct ClusterArgs {
-    /// Keep executions in this PostgreSQL database, which several servers share. The password comes from PGPASSWORD or from the
-    /// file that PGPASSFILE names
-    #[arg(long, value_name = "URL", requires_all = ["advertise", "cluster_token_file", "http"],
-          help = "Keep executions in this PostgreSQL database, which several servers share: postgres://USER@HOST/DATABASE")]
+    /// Keep executions in this PostgreSQL database, `postgres://USER@HOST/DATABASE`, which several servers share
+    #[arg(long, value_name = "URL", requires_all = ["advertise", "cluster_token_file", "http"])]
     store: Option<String>,
     /// Where the other servers reach this one: https://HOST:PORT
     #[arg(long, value_name = "URL", requires = "store")]
@@ -38,20 +36,4 @@ pub(super) struct ClusterArgs {
     /// The private key of this server, in PEM
     #[arg(long, value_name = "FILE", requires = "cluster_ca")]
     cluster_key: Option<PathBuf>,
-}
-
-impl ClusterArgs {
-    /// Refuses a database in a midex that was built without the feature `postgres`.
-    ///
-    /// # Errors
-    /// `USAGE_INVALID`.
-    #[cfg(not(feature = "postgres"))]
-    pub(super) fn check(&self) -> Result<()> {
-        if self.store.is_none() {
-            return Ok(());
-        }
-        let message = "this midex was built without PostgreSQL, so --store cannot be used";
-        Err(Error::new(Code::UsageInvalid, message)
-            .with_action("Install one with it: `cargo install midex --features postgres`"))
-    }
 }

@@ -210,12 +210,8 @@ pub(super) async fn serve(config: Config, args: ServeArgs, log: &Log) -> Result<
     warn_about_directories(&config);
     let stop = CancellationToken::new();
     let dashboard = serve_beside(&args.dashboard, &config, &stop);
-    #[cfg_attr(not(feature = "postgres"), expect(unused_mut, reason = "a cluster changes them"))]
     let mut options =
         app::Options::new(config, Arc::new(SteadyClock::default()), Arc::new(SystemIds));
-    #[cfg(not(feature = "postgres"))]
-    args.cluster.check()?;
-    #[cfg(feature = "postgres")]
     let member = args.cluster.join(&mut options)?;
     let process = Process::for_agent(options, profile);
     let signals = tokio::spawn(cancel_on_signal(subscribe_to_signals()?, stop.clone()));
@@ -224,7 +220,6 @@ pub(super) async fn serve(config: Config, args: ServeArgs, log: &Log) -> Result<
         profile,
     );
     let announce = || log_start_up(&lines, &transports, log);
-    #[cfg(feature = "postgres")]
     if let Some(member) = member {
         let app = process.current_app().await?;
         tokio::spawn(member.serve(app, stop.clone()));
