@@ -105,7 +105,7 @@ impl Runner {
         busy.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Cancels the attempts of the executions that meet the condition. What they report is not recorded.
+    /// Cancels the attempts of the executions that meet the condition. Their outcomes are not recorded.
     pub(super) fn cancel_attempts_of(&self, condition: impl Fn(&ExecutionId) -> bool) {
         self.lock_tasks().retain(|id, tasks| {
             if condition(id) {

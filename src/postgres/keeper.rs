@@ -6,7 +6,10 @@ use tokio::{task::JoinHandle, time::Instant};
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
-use crate::{connection::Connector, lease::Leases};
+use crate::{
+    connection::Connector,
+    lease::{Leases, now},
+};
 use midex_domain::error::{Code, Error, Result};
 
 /// Renews the leases until the store is closed or dropped, and gives them back after the last write.
@@ -111,12 +114,4 @@ impl LeaseKeeper {
         self.client = Some(client);
         Ok(())
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "leases are counted by the clock that never goes back"
-)]
-fn now() -> Instant {
-    Instant::now()
 }

@@ -53,6 +53,10 @@ impl LeaseOptions {
     }
 }
 
+/// Frees the shards of a server, so that another one can take them at once.
+const FREE_SHARDS: &str =
+    "UPDATE shards SET owner = '', expires_at = '1970-01-01T00:00:00Z' WHERE owner = $1";
+
 /// The shards that one server owns.
 pub(crate) struct Leases {
     /// The name of the server, which no other one has.
@@ -256,9 +260,8 @@ impl Leases {
         self.lock().epochs.retain(|shard, _| !shards.contains(shard));
         self.changes.send_replace(());
         let numbers: Vec<_> = shards.iter().map(|shard| shard.number()).collect();
-        let free = "UPDATE shards SET owner = '', expires_at = '1970-01-01T00:00:00Z' \
-                    WHERE owner = $1 AND shard = ANY($2)";
-        client.execute(free, &[&self.owner, &numbers]).await.map(drop).map_err(database_error)
+        let free = format!("{FREE_SHARDS} AND shard = ANY($2)");
+        client.execute(&free, &[&self.owner, &numbers]).await.map(drop).map_err(database_error)
     }
 
     /// Gives all shards back, so that another server can take them at once.
@@ -270,9 +273,7 @@ impl Leases {
         // The other servers share the shards among themselves from here on.
         let remove = "DELETE FROM servers WHERE name = $1";
         client.execute(remove, &[&self.owner]).await.map_err(database_error)?;
-        let free =
-            "UPDATE shards SET owner = '', expires_at = '1970-01-01T00:00:00Z' WHERE owner = $1";
-        client.execute(free, &[&self.owner]).await.map(drop).map_err(database_error)
+        client.execute(FREE_SHARDS, &[&self.owner]).await.map(drop).map_err(database_error)
     }
 
     /// When leases end that the database was asked for at `begin`.
@@ -289,6 +290,6 @@ fn read_epochs(rows: &[Row]) -> BTreeMap<Shard, i64> {
     clippy::disallowed_methods,
     reason = "leases are counted by the clock that never goes back"
 )]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }

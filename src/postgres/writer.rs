@@ -35,7 +35,7 @@ use midex_engine::store::{Commit, RefusedCall, encode::CommitRecords};
 pub(crate) enum WriterRequest {
     /// Store a transition.
     Commit(Box<QueuedCommit>),
-    /// Do maintenance in a transaction of its own.
+    /// Run a maintenance request in a separate transaction.
     Maintain(MaintenanceRequest, oneshot::Sender<Result<()>>),
 }
 

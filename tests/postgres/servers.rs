@@ -52,7 +52,7 @@ async fn start_engine_among(store: &Arc<PostgresStore>, peers: Option<Arc<dyn Pe
     Engine::new(Options { peers, workflows, ..options }).await.unwrap()
 }
 
-/// The engines of this process by their addresses. What they pass on goes through JSON.
+/// Engines in this process, by address. Calls and answers between them are encoded as JSON, as over HTTP.
 #[derive(Debug, Default)]
 struct LocalPeers {
     engines: Mutex<HashMap<String, Engine>>,
@@ -178,7 +178,7 @@ async fn any_server_takes_any_call() {
         assert_eq!(one.delete(&id).await.unwrap(), std::slice::from_ref(&id));
         assert_eq!(two.status(&id).await.unwrap_err().code(), Code::ExecutionDeleted);
     }
-    // Without an id, each starts an execution of its own.
+    // A start without an id creates an execution that the called server owns.
     for (engine, store) in pair.engines.iter().zip(&pair.stores) {
         let begun = engine.start(StartRequest::new(play::defined(ONE_STEP))).await.unwrap();
         assert!(store.owner(&id(&begun.execution_id)).is_ok());
@@ -328,7 +328,7 @@ async fn an_engine_forgets_executions_that_it_lost_and_goes_on_with_those_that_i
     wait_until(|| engine.awake_count() == 0).await;
     let refused = engine.advance(&token(&begun), report()).await.unwrap_err();
     assert_eq!(refused.code(), Code::ShardLost);
-    // What is stored can be read everywhere.
+    // Reads come from the database, so every server answers them.
     assert_eq!(engine.status(&id("one")).await.unwrap().state, "running");
     client.batch_execute("UPDATE shards SET expires_at = now() - interval '1 s'").await.unwrap();
     wait_until(|| store.count_shards() == ALL_SHARDS).await;

@@ -1,4 +1,4 @@
-//! Requests to the writer other than commits, each in a transaction of its own.
+//! The writer's requests other than commits. Each runs in a separate transaction.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -34,11 +34,9 @@ pub fn check_reopening(open_store: impl AsyncFn(&Path) -> Arc<dyn Store>) {
             // A store may forget that a sweep was done.
             sweep_store(&*store, 0).await;
             assert_eq!(read_answers(&*store).await, before);
-            assert!(
-                store.owner(&scripts[0].id).unwrap() > owner,
-                "a later opening has a larger owner"
-            );
-            owner = store.owner(&scripts[0].id).unwrap();
+            let later_owner = store.owner(&scripts[0].id).unwrap();
+            assert!(later_owner > owner, "a later opening has a larger owner");
+            owner = later_owner;
             for script in &mut scripts {
                 script.check_store(&*store).await;
                 script.commit_step(&*store).await.unwrap();
