@@ -131,7 +131,12 @@ fn a_command_that_hangs_is_killed_with_all_it_started_and_nothing_is_lost() {
 /// Waits until the process that a file of the project names is gone.
 fn is_gone(place: &Place, file: &str) {
     let pid = std::fs::read_to_string(place.project().join(file)).unwrap();
-    let path = format!("/proc/{}/stat", pid.trim());
+    until_gone(pid.trim());
+}
+
+/// Waits until a process is gone.
+fn until_gone(pid: &str) {
+    let path = format!("/proc/{pid}/stat");
     until("it is gone", || {
         // Nobody may have reaped it yet.
         let stat = std::fs::read_to_string(&path);
@@ -164,10 +169,13 @@ fn a_killed_run_leaves_no_command_behind_whatever_that_does_with_signals() {
         let place =
             place(&format!("{trap} sleep 1000 & echo $! > below; echo $$ > pid; wait; sleep 1000"));
         let running = working(&place);
+        let leader = leader(&place);
         running.signal(Signal::KILL);
         running.end();
         is_gone(&place, "pid");
         is_gone(&place, "below");
+        // The leader ends last: it takes its record away once the command has ended.
+        until_gone(&leader.as_raw_nonzero().to_string());
         let records = std::fs::read_dir(place.data.join("agents")).unwrap();
         assert_eq!(records.count(), 0);
         assert_eq!(place.state("x"), "running");
