@@ -5,11 +5,13 @@ mod absent;
 #[cfg(feature = "postgres")]
 mod member;
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 
 use super::listener::parse_listen_address;
+use midex_domain::limits;
+use midex_server::config::parse_duration;
 
 /// How the server shares its executions with other servers.
 #[derive(Debug, Args)]
@@ -27,6 +29,9 @@ pub(super) struct ClusterArgs {
     /// The token that all servers of the cluster share; others must not be able to read the file
     #[arg(long, value_name = "FILE", requires = "store")]
     cluster_token_file: Option<PathBuf>,
+    /// How long after the failure of a server the others may take over its executions [default: 10s]
+    #[arg(long, value_name = "DURATION", requires = "store", value_parser = parse_lease)]
+    cluster_lease: Option<Duration>,
     /// The certificate of the authority that signed the certificates of all servers, in PEM
     #[arg(long, value_name = "FILE", requires_all = ["cluster_cert", "cluster_key"])]
     cluster_ca: Option<PathBuf>,
@@ -36,4 +41,29 @@ pub(super) struct ClusterArgs {
     /// The private key of this server, in PEM
     #[arg(long, value_name = "FILE", requires = "cluster_ca")]
     cluster_key: Option<PathBuf>,
+}
+
+fn parse_lease(text: &str) -> Result<Duration, String> {
+    let (min, max) = (limits::LEASE_MIN, limits::LEASE_MAX);
+    let lease = parse_duration(text)?;
+    if (min..=max).contains(&lease) {
+        return Ok(lease);
+    }
+    Err(format!("a lease may last from {min:?} to {}m", max.as_secs() / 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_within_their_limits_are_read() {
+        assert_eq!(parse_lease("400ms"), Ok(limits::LEASE_MIN));
+        assert_eq!(parse_lease("5m"), Ok(limits::LEASE_MAX));
+        for text in ["399ms", "301s", "-1s", "soon"] {
+            parse_lease(text).expect_err(text);
+        }
+        let refused = parse_lease("1ms").expect_err("too short");
+        assert_eq!(refused, "a lease may last from 400ms to 5m");
+    }
 }

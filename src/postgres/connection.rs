@@ -1,6 +1,10 @@
 //! Connections to the database.
 
-use std::{env, fmt, sync::Arc};
+use std::{
+    env,
+    fmt::{self, Write as _},
+    sync::Arc,
+};
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
 use rustls::{
@@ -14,6 +18,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
     error::{database_error, pool_error},
+    lease::LeaseOptions,
     password::{find_password, is_local},
 };
 use midex_domain::{
@@ -35,7 +40,7 @@ impl Connector {
     /// # Errors
     /// `USAGE_INVALID` for other texts, and for a URL with a password. The error does not repeat the URL. `FILE_UNUSABLE` for a file
     /// of passwords or certificates that cannot be used.
-    pub(crate) fn new(url: &str, schema: Option<&str>) -> Result<Self> {
+    pub(crate) fn new(url: &str, schema: Option<&str>, leases: LeaseOptions) -> Result<Self> {
         let mut config: Config = url.parse().map_err(|_| {
             let message =
                 "the address of the database is not of the form `postgres://USER@HOST/DATABASE`";
@@ -56,9 +61,15 @@ impl Connector {
         config
             .keepalives_idle(limits::DATABASE_SILENCE_MAX)
             .tcp_user_timeout(limits::DATABASE_SILENCE_MAX);
-        if let Some(schema) = schema {
-            config.options(format!("-c search_path={schema}"));
+        let pause_max = leases.transaction_pause_max().as_millis();
+        let mut options = config.get_options().unwrap_or_default().to_owned();
+        for timeout in ["idle_in_transaction_session_timeout", "lock_timeout"] {
+            let _ = write!(options, " -c {timeout}={pause_max}");
         }
+        if let Some(schema) = schema {
+            let _ = write!(options, " -c search_path={schema}");
+        }
+        config.options(options);
         let is_plain = match config.get_ssl_mode() {
             SslMode::Disable => true,
             SslMode::Prefer => is_local(&config),

@@ -19,7 +19,7 @@ use crate::{
     shard::{SHARD_COUNT, Shard},
     value::{from_int8, to_int8},
 };
-use midex_domain::error::Result;
+use midex_domain::{error::Result, limits};
 use midex_engine::store::BusyExecutions;
 
 /// How long shards are owned without a renewal, and how often they are renewed.
@@ -33,11 +33,22 @@ pub struct LeaseOptions {
 
 impl Default for LeaseOptions {
     fn default() -> Self {
-        Self { duration: Duration::from_secs(10), renew_every: Duration::from_secs(3) }
+        Self::new(limits::LEASE_DEFAULT)
     }
 }
 
 impl LeaseOptions {
+    /// Leases of this duration, which are renewed three times in it.
+    pub fn new(duration: Duration) -> Self {
+        Self { duration, renew_every: duration * 3 / 10 }
+    }
+
+    /// How long the database waits for a server in the middle of a transaction, or for a lock, before it ends the transaction. A
+    /// server that was suspended there would otherwise keep the locks of its shards, and nobody could take them.
+    pub(crate) fn transaction_pause_max(self) -> Duration {
+        self.duration / 2
+    }
+
     /// How often free shards are looked for, and whether there are more or fewer servers.
     pub(crate) fn look_every(self) -> Duration {
         self.renew_every / 6

@@ -69,7 +69,7 @@ impl PostgresOptions {
     /// `USAGE_INVALID` for an address that is none, or that has a password; `FILE_UNUSABLE` for a file of passwords that cannot be
     /// used.
     pub fn check(&self) -> Result<()> {
-        Connector::new(&self.url, self.schema.as_deref()).map(drop)
+        Connector::new(&self.url, self.schema.as_deref(), self.leases).map(drop)
     }
 }
 
@@ -112,7 +112,7 @@ impl PostgresStore {
     /// # Errors
     /// `STORE_TOO_NEW` for tables of a later version; `STORE_UNAVAILABLE` if the database cannot be reached; `USAGE_INVALID` for an address that is none.
     pub async fn open(options: PostgresOptions) -> Result<Self> {
-        let connector = Connector::new(&options.url, options.schema.as_deref())?;
+        let connector = Connector::new(&options.url, options.schema.as_deref(), options.leases)?;
         let mut client = connector.connect().await?;
         prepare_tables(&mut client).await?;
         let name = format!("{:032x}", options.ids.random());

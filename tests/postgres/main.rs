@@ -3,15 +3,20 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
 
 mod fences;
+mod links;
 mod place;
 mod processes;
+mod proxy;
 mod servers;
 
-use std::{path::Path, sync::Arc};
+use std::{mem, path::Path, sync::Arc, time::Duration};
 
 use midex_engine::store::{Store, contract};
 
-use self::place::Place;
+use self::{
+    place::Place,
+    proxy::{Proxy, Slowness},
+};
 
 /// A store whose tables belong to this directory alone.
 async fn open_store(directory: &Path) -> Arc<dyn Store> {
@@ -20,6 +25,20 @@ async fn open_store(directory: &Path) -> Arc<dyn Store> {
 
 mod keeps_the_contract {
     midex_engine::store::contract::suite!(super::open_store);
+}
+
+/// A store whose connections are slow, and pass on what they are given in small pieces.
+async fn open_slow_store(directory: &Path) -> Arc<dyn Store> {
+    let slowness = Slowness { delay_max: Duration::from_millis(2), piece_max: 700 };
+    let proxy = Proxy::start(Place::database(), slowness, 1).await;
+    let store = Place::of_directory(directory).behind(&proxy).open().await;
+    // It goes with the runtime of its test.
+    mem::forget(proxy);
+    Arc::new(store)
+}
+
+mod keeps_the_contract_over_slow_connections {
+    midex_engine::store::contract::suite!(super::open_slow_store);
 }
 
 #[test]

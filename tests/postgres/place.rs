@@ -1,20 +1,24 @@
 //! A schema of the database for each test.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use midex_domain::clock::{SystemClock, SystemIds};
 use midex_postgres::{LeaseOptions, PostgresOptions, PostgresStore};
 use tokio_postgres::{Client, NoTls};
 
+use crate::proxy::Proxy;
+
 /// Where a test has its tables.
 pub(crate) struct Place {
     schema: String,
+    /// The address that stores connect to in place of the database's.
+    proxy: Option<SocketAddr>,
 }
 
 impl Place {
     /// The schema with this name.
     pub(crate) fn new(name: &str) -> Self {
-        Self { schema: format!("{name}_{}", std::process::id()) }
+        Self { schema: format!("{name}_{}", std::process::id()), proxy: None }
     }
 
     /// The schema of a directory.
@@ -22,6 +26,19 @@ impl Place {
         let name = directory.file_name().unwrap().to_string_lossy().to_lowercase();
         let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
         Self::new(&format!("d{name}"))
+    }
+
+    /// The same tables, behind a proxy.
+    pub(crate) fn behind(mut self, proxy: &Proxy) -> Self {
+        self.proxy = Some(proxy.address);
+        self
+    }
+
+    /// Where the database listens.
+    pub(crate) fn database() -> SocketAddr {
+        let url = Self::url();
+        let host = url.split(['@', '/']).nth(3).unwrap();
+        host.parse().expect("tests/postgres/run names it by its address")
     }
 
     fn url() -> String {
@@ -60,13 +77,22 @@ impl Place {
 
     /// A server with this address, which shares the shards with those that are open.
     pub(crate) async fn open_at(&self, address: &str) -> PostgresStore {
-        self.connect().await;
         let leases = LeaseOptions {
             duration: Duration::from_secs(10),
             renew_every: Duration::from_millis(400),
         };
+        self.open_with(address, leases).await
+    }
+
+    /// The same with these leases.
+    pub(crate) async fn open_with(&self, address: &str, leases: LeaseOptions) -> PostgresStore {
+        self.connect().await;
+        let mut url = Self::url();
+        if let Some(proxy) = self.proxy {
+            url = url.replace(&Self::database().to_string(), &proxy.to_string());
+        }
         let options = PostgresOptions {
-            url: Self::url(),
+            url,
             schema: Some(self.schema.clone()),
             address: address.to_owned(),
             leases,

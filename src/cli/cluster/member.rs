@@ -48,7 +48,7 @@ impl ClusterArgs {
                 url: url.clone(),
                 schema: None,
                 address: advertised.as_str().to_owned(),
-                leases: LeaseOptions::default(),
+                leases: self.cluster_lease.map_or_else(LeaseOptions::default, LeaseOptions::new),
                 snapshot_every: options.config.snapshot_every,
                 clock: options.clock.clone(),
                 ids: options.ids.clone(),

@@ -13,11 +13,12 @@ use midex_catalog::call::normalize_allowed_host;
 
 /// The flags that are not keys: one applies to a single command; the others to a server of a cluster, and not to those that
 /// hosts start on the same machine.
-const FLAGS_WITHOUT_KEY: [&str; 8] = [
+const FLAGS_WITHOUT_KEY: [&str; 9] = [
     "json",
     "store",
     "advertise",
     "cluster-listen",
+    "cluster-lease",
     "cluster-token-file",
     "cluster-ca",
     "cluster-cert",

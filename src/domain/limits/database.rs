@@ -3,6 +3,12 @@
 use std::time::Duration;
 
 limits! {
+/// How long a server owns shards without a renewal, if nothing else is set.
+pub const LEASE_DEFAULT: Duration = Duration::from_secs(10);
+/// The shortest lease that can be set.
+pub const LEASE_MIN: Duration = Duration::from_millis(400);
+/// The longest lease that can be set.
+pub const LEASE_MAX: Duration = Duration::from_secs(300);
 /// Connections of one server that read at once.
 pub const DATABASE_READERS_MAX: usize = 8;
 /// How long a connection to the database may take to open.
