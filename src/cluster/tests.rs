@@ -1,54 +1,21 @@
 //! Two servers: who is heard, and who is called.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use rcgen::{BasicConstraints, Certificate, CertificateParams, IsCa, Issuer, KeyPair};
-use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{AdvertisedAddress, Credentials, HttpPeers, TlsFiles, serve_peers};
 use midex_domain::error::{Code, Error, Result};
 use midex_engine::{PeerAnswer, PeerCall, Peers as _};
+use midex_test::certificates::Authority;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// An authority, and the files of the certificates that it signed.
-struct Authority {
-    directory: TempDir,
-    certificate: Certificate,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let key = KeyPair::generate().expect("a key");
-        let mut params = CertificateParams::new(Vec::new()).expect("parameters");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let certificate = params.self_signed(&key).expect("a certificate");
-        let directory = tempfile::tempdir().expect("a directory");
-        let authority = Self { directory, certificate, issuer: Issuer::new(params, key) };
-        authority.write("ca.pem", &authority.certificate.pem());
-        authority
-    }
-
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.directory.path().join(name);
-        fs::write(&path, text).expect("a file");
-        path
-    }
-
-    /// The files of a server that is called by its address.
-    fn sign(&self) -> TlsFiles {
-        let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("parameters");
-        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
-        TlsFiles {
-            authority: self.directory.path().join("ca.pem"),
-            certificate: self.write("cert.pem", &certificate.pem()),
-            key: self.write("key.pem", &key.serialize_pem()),
-        }
-    }
+/// The files of a server on loopback.
+fn sign(authority: &Authority) -> TlsFiles {
+    let files = authority.sign("127.0.0.1");
+    TlsFiles { authority: authority.file(), certificate: files.certificate, key: files.key }
 }
 
 fn load(token: &str, tls: Option<&TlsFiles>) -> Result<Credentials> {
@@ -91,7 +58,7 @@ fn text(answer: &Result<PeerAnswer>) -> String {
 #[tokio::test]
 async fn servers_of_one_cluster_call_each_other_encrypted() {
     let authority = Authority::new();
-    let credentials = || load(TOKEN, Some(&authority.sign())).expect("credentials");
+    let credentials = || load(TOKEN, Some(&sign(&authority))).expect("credentials");
     let answer = call(credentials(), credentials()).await;
     assert_eq!(text(&answer), r#"{"revision":7,"is_replayed":true}"#);
 }
@@ -108,18 +75,18 @@ async fn errors_arrive_as_they_were() {
 #[tokio::test]
 async fn strangers_are_not_heard() {
     let (ours, other) = (Authority::new(), Authority::new());
-    let credentials = |authority: &Authority| load(TOKEN, Some(&authority.sign())).expect("files");
+    let credentials = |authority: &Authority| load(TOKEN, Some(&sign(authority))).expect("files");
     // The caller refuses a certificate that its authority has not signed.
     let error = call(credentials(&other), credentials(&ours)).await.expect_err("a refusal");
     assert_eq!(error.code(), Code::ShardLost, "{error}");
     assert!(error.message().contains("cannot be reached"), "{error}");
     // So does the server that is called.
-    let forged = TlsFiles { authority: ours.sign().authority, ..other.sign() };
+    let forged = TlsFiles { authority: sign(&ours).authority, ..sign(&other) };
     let forged = load(TOKEN, Some(&forged)).expect("files");
     let error = call(credentials(&ours), forged).await.expect_err("a refusal");
     assert!(error.code().retryable(), "{error}");
     // The right certificate, but another token.
-    let other_token = load(&TOKEN.replace('0', "f"), Some(&ours.sign())).expect("files");
+    let other_token = load(&TOKEN.replace('0', "f"), Some(&sign(&ours))).expect("files");
     let error = call(credentials(&ours), other_token).await.expect_err("a refusal");
     assert!(error.message().contains("refused the call (401"), "{error}");
     // Only one of both encrypts: nothing is sent.
@@ -131,7 +98,7 @@ async fn strangers_are_not_heard() {
 #[test]
 fn unusable_files_are_named() {
     let authority = Authority::new();
-    let files = authority.sign();
+    let files = sign(&authority);
     let error = |files: &TlsFiles| load(TOKEN, Some(files)).expect_err("a refusal");
     let swapped = TlsFiles { certificate: files.key.clone(), ..files.clone() };
     assert!(error(&swapped).message().contains("key.pem"), "{}", error(&swapped));

@@ -4,6 +4,8 @@
 
 mod fences;
 mod links;
+mod network;
+mod partitions;
 mod place;
 mod processes;
 mod proxy;

@@ -130,13 +130,19 @@ impl HttpServer {
         std::fs::read_dir(path).expect("it lives").count()
     }
 
-    /// Asks it to end.
+    /// Sends it a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal)
+            .expect("it runs");
+    }
+
     /// Kills it.
     pub fn kill(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("its end");
     }
 
+    /// Asks it to end.
     pub fn terminate(&self) {
         super::terminate(&self.child);
     }
@@ -231,9 +237,14 @@ impl Http {
 
     /// Connects; an error if nothing listens on the address.
     pub fn try_connect(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        Self::connect_within(address, PATIENCE)
+    }
+
+    /// Connects, and waits so long at most for that and for each answer.
+    pub fn connect_within(address: SocketAddr, timeout: Duration) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, timeout)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
         stream.set_nodelay(true)?;
         Ok(Self { address, stream: BufReader::new(stream), begun: None })
     }

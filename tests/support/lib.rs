@@ -10,6 +10,7 @@
     reason = "a test may fail, and its names say enough"
 )]
 
+pub mod certificates;
 mod checks;
 pub mod clock;
 pub mod long;
