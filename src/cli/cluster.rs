@@ -4,6 +4,7 @@
 mod absent;
 #[cfg(feature = "postgres")]
 mod member;
+pub(super) mod status;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 

@@ -22,7 +22,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    EXIT_FINDINGS, EXIT_OK, Output,
+    EXIT_FINDINGS, EXIT_OK, Output, cluster,
     command::suggested_action,
     config::{ConfigFiles, ConfigNotice},
     link::{ServerLink, remove_nulls},
@@ -106,7 +106,8 @@ pub(super) async fn run_doctor(
     findings.push(definitions_finding(config)?);
     findings.push(authoring_finding(config));
     findings.extend(clients::client_findings(config));
-    let has_store = config.data_dir.join(app::STORE_FILE).exists();
+    let has_store = config.data_dir.join(app::STORE_FILE).exists()
+        || findings.iter().any(|finding| finding.check == "cluster");
     let has_passed = |finding: &CheckResult| finding.verdict != CheckVerdict::Fail;
     if has_store && findings.iter().all(has_passed) {
         findings.extend(open_store_findings(config).await);
@@ -131,7 +132,11 @@ async fn data_directory_findings(config: &Config) -> Vec<CheckResult> {
     findings.extend(space::large_store_finding(config));
     findings.push(socket_finding(config, &owner));
     findings.extend(owner_findings(config, &owner));
-    findings.push(store_finding(config, &owner));
+    // The store of a server of a cluster is its database.
+    findings.push(match cluster_finding(config, &owner).await {
+        Some(finding) => finding,
+        None => store_finding(config, &owner),
+    });
     findings.extend(copies::store_copies_finding(config));
     findings
 }
@@ -510,10 +515,10 @@ async fn open_store_findings(config: &Config) -> Vec<CheckResult> {
                 "stop the midex that uses the data directory, and run `midex compact`: it makes the index anew",
             ),
         };
-        let mut findings = vec![
-            records,
-            executions::check_executions(&list_open_executions(&mut link).await?, &stuck),
-        ];
+        // A database examines itself: nothing of it was read here.
+        let mut findings: Vec<_> = (entries > 0).then_some(records).into_iter().collect();
+        let open = list_open_executions(&mut link).await?;
+        findings.push(executions::check_executions(&open, &stuck));
         findings.extend(catalogs::catalog_findings(config, &mut link, &stuck).await?);
         Ok(findings)
     };
@@ -525,6 +530,26 @@ async fn open_store_findings(config: &Config) -> Vec<CheckResult> {
         let retry_finding =
             || CheckResult::warn("records", error.message(), "run `midex doctor` again");
         vec![if is_busy { retry_finding() } else { CheckResult::fail("records", &error) }]
+    })
+}
+
+/// The state of the cluster that the owner of the data directory belongs to; `None` if it belongs to none.
+async fn cluster_finding(
+    config: &Config,
+    owner: &Result<Option<(Greeting, Preamble)>>,
+) -> Option<CheckResult> {
+    owner.as_ref().ok()?.as_ref()?;
+    let mut link = ServerLink::new(config);
+    let status = cluster::status::read_status(&mut link).await;
+    link.close_and_log().await;
+    let status = match status {
+        Ok(status) => status?,
+        Err(error) => return Some(CheckResult::fail("cluster", &error)),
+    };
+    let says = cluster::status::describe_cluster(&status);
+    Some(match cluster::status::describe_problem(&status) {
+        Some((problem, mend)) => CheckResult::warn("cluster", format!("{says}; {problem}"), mend),
+        None => CheckResult::ok("cluster", says),
     })
 }
 

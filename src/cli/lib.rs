@@ -64,6 +64,7 @@ use std::{io, process::ExitCode};
 
 pub use self::output::Output;
 use self::{
+    cluster::status::{ClusterCommand, run_cluster},
     command::HintContext,
     examples::with_examples,
     flags::{GlobalFlags, load_config},
@@ -178,6 +179,9 @@ enum CliCommand {
     Call(call::CallArgs),
     /// Print a JSON Schema of definition files, outputs or errors
     Schema(schema::SchemaArgs),
+    /// Show the servers that share a database; see docs/cluster.md
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Check for problems that keep midex from working here, and suggest fixes; exit 1 if there are any
     ///
     /// Warnings do not count: the exit code is 1 if a line begins with `fail`.
@@ -415,6 +419,7 @@ fn dispatch(
         CliCommand::Backup(args) => run_to_end(backup::back_up(args, &config, out)),
         CliCommand::Restore(args) => backup::restore(&args, &config, out),
         CliCommand::Compact => backup::compact(&config, out),
+        CliCommand::Cluster(command) => run_to_end(run_cluster(command, &config, out)),
         CliCommand::Doctor => run_to_end(doctor::run_doctor(&config, files, out)),
         #[cfg(feature = "bench")]
         CliCommand::Bench(args) => run_to_end(bench::run_bench(args, &config, out)),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Engine;
-use crate::store::{ExecutionSummary, ListQuery, StoreSizes};
+use crate::store::{ClusterStatus, ExecutionSummary, ListQuery, StoreSizes};
 use midex_domain::{State, WorkflowName, error::Result, limits};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -115,6 +115,14 @@ impl Engine {
         stats.growth_bytes_a_day = stats.started_lately * average / u64::from(limits::GROWTH_DAYS);
         stats.older_bytes = stats.older.map(|count| count * average);
         Ok(stats)
+    }
+
+    /// The servers that share the store; `None` if it belongs to this process alone.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn cluster_status(&self) -> Result<Option<ClusterStatus>> {
+        self.shared.store.cluster_status().await
     }
 
     /// Visits the summaries of all executions that the query admits, page by page. Its limit and `before` are not used.

@@ -201,6 +201,15 @@ impl Leases {
         Ok(())
     }
 
+    /// Removes the entries of servers that were killed a day ago or before.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub(crate) async fn remove_old_servers(&self, client: &Client) -> Result<()> {
+        let remove = "DELETE FROM servers WHERE expires_at < now() - interval '1 day'";
+        client.execute(remove, &[]).await.map(drop).map_err(database_error)
+    }
+
     /// Takes shards without an owner, or gives some back, so that all servers own as many.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ mod password;
 mod query;
 mod schema;
 mod shard;
+mod status;
 mod store;
 mod value;
 mod writer;

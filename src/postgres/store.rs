@@ -23,6 +23,7 @@ use crate::{
     query::{EXECUTION_COLUMNS, ListStatement, read_execution},
     schema::prepare_tables,
     shard::{KEYS_BETWEEN_CLOCKS, Shard},
+    status::read_status,
     value::{from_int8, from_stored_key, to_int8, to_stored_key},
     writer::{
         CommitWriter, MaintenanceRequest, NotedRefusals, QueuedCommit, WriterRequest,
@@ -37,10 +38,10 @@ use midex_domain::{
     limits,
 };
 use midex_engine::store::{
-    BackupReport, BoxFuture, BusyExecutions, Commit, CommitReceipt, ContentHolders, ContentSweep,
-    Deletion, DigestSearch, DueExecution, ExecutionSummary, Import, ListPage, ListQuery,
-    LoadedExecution, PlacedEntry, Position, RefusedCall, Store, TelemetryEntry, TelemetryQuery,
-    encode, latest_entries, store_closed_error,
+    BackupReport, BoxFuture, BusyExecutions, ClusterStatus, Commit, CommitReceipt, ContentHolders,
+    ContentSweep, Deletion, DigestSearch, DueExecution, ExecutionSummary, Import, ListPage,
+    ListQuery, LoadedExecution, PlacedEntry, Position, RefusedCall, Store, TelemetryEntry,
+    TelemetryQuery, encode, latest_entries, store_closed_error,
 };
 
 /// The settings of a store.
@@ -86,6 +87,7 @@ pub struct PostgresStore {
     requests: mpsc::Sender<WriterRequest>,
     refusals: Arc<NotedRefusals>,
     leases: Arc<Leases>,
+    clock: Arc<dyn Clock>,
     snapshot_every: u32,
     is_closed: AtomicBool,
     /// Ends the writer, after all accepted requests, and then the keeper of the leases, which gives the shards back.
@@ -123,7 +125,7 @@ impl PostgresStore {
         let refusals = Arc::new(NotedRefusals::default());
         let writer = CommitWriter::new(
             connector.clone(),
-            (leases.clone(), options.clock),
+            (leases.clone(), options.clock.clone()),
             queue,
             refusals.clone(),
         );
@@ -135,6 +137,7 @@ impl PostgresStore {
             requests,
             refusals,
             leases,
+            clock: options.clock,
             snapshot_every: options.snapshot_every,
             is_closed: AtomicBool::new(false),
             stop,
@@ -320,6 +323,13 @@ impl Store for PostgresStore {
             let read =
                 |row: &DatabaseRow| Ok((from_stored_key(row.get(0)), parse_stored_id(row.get(1))?));
             rows.iter().map(read).collect()
+        })
+    }
+
+    fn cluster_status(&self) -> BoxFuture<'_, Result<Option<ClusterStatus>>> {
+        Box::pin(async {
+            let client = reader(&self.pool).await?;
+            read_status(&client, &self.leases, &*self.clock).await.map(Some)
         })
     }
 

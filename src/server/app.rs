@@ -81,8 +81,8 @@ pub use midex_engine::{
     LastTransition, Listener, Notifier, PrunePlan, PruneReport, PruneRule, Redaction, Retention,
     StoreStats, Topic, TopicName,
     store::{
-        BackupReport, DAMAGED_SUFFIX as STORE_DAMAGED, ExaminationProgress,
-        FILE_NAME as STORE_FILE, OwnedDirectory,
+        BackupReport, ClusterStatus, DAMAGED_SUFFIX as STORE_DAMAGED, ExaminationProgress,
+        FILE_NAME as STORE_FILE, OwnedDirectory, ServerStatus,
     },
 };
 use midex_engine::{Engine, EnvironmentVariables, Environments, activity::Activities};

@@ -34,6 +34,16 @@ fn the_socket_is_the_user_s_alone_and_gone_when_its_server_is() {
 }
 
 #[test]
+fn a_server_on_its_own_is_no_cluster() {
+    let place = Place::new();
+    let refusal = ["no server of a cluster runs on the data directory", "--data-dir"];
+    place.ends(2, "cluster status").says(&refusal);
+    let _server = place.listening();
+    place.ends(2, "cluster status").says(&refusal);
+    place.ends(0, "doctor").out.lacks("cluster");
+}
+
+#[test]
 fn commands_at_once_share_one_store() {
     let place = Place::new();
     let file = place.file("outputs.jsonl", OUTPUTS);

@@ -9,7 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex_test::http::{HttpClient as _, HttpServer};
+use midex_test::{
+    Shows as _,
+    http::{HttpClient as _, HttpServer},
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -104,6 +107,30 @@ fn next_token(answer: &Value) -> String {
     answer["new_token"].as_str().unwrap_or_default().to_owned()
 }
 
+/// Checks what commands on a machine of the cluster say of it.
+fn check_status(cluster: &Cluster) {
+    let run = |command: &[&str]| {
+        let binary = std::env::var("MIDEX_BIN").unwrap();
+        let data = cluster.home.path().join("one");
+        let mut midex = Command::new(binary);
+        let midex = midex.args(command).arg("--data-dir").arg(data);
+        let output = midex.env("HOME", cluster.home.path()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let status: Value = serde_json::from_str(&run(&["cluster", "status", "--json"])).unwrap();
+    let servers = status["servers"].as_array().unwrap();
+    let count = |name: &str| servers.iter().filter_map(|one| one[name].as_u64()).sum::<u64>();
+    assert_eq!((servers.len(), count("shards")), (3, 256), "{status}");
+    assert_eq!(status["free_shards"], 0);
+    let is_this = servers.iter().filter(|server| server["is_this"] == true).count();
+    assert_eq!(is_this, 1);
+    assert!(status["clock_ahead_ms"].as_i64().unwrap().abs() < 1_000, "{status}");
+    let text = run(&["cluster", "status"]);
+    text.shows("3 servers and 256 shards; the database answers in ");
+    text.shows("http://127.0.0.1:…(this one)…ends in ");
+    run(&["doctor"]).shows("cluster…3 servers and 256 shards");
+}
+
 #[tokio::test]
 async fn executions_go_on_elsewhere_when_a_server_is_killed_or_stopped() {
     let cluster = Cluster::new("processes");
@@ -122,6 +149,7 @@ fn check_takeovers(cluster: &Cluster) {
         })
         .collect();
     let (_, tokens) = finish_all(&[&first, &second, &third], &tokens);
+    check_status(cluster);
     second.kill();
     let (killed, tokens) = finish_all(&[&first, &third], &tokens);
     assert!(killed <= Duration::from_secs(12), "{killed:?} after a kill");

@@ -16,6 +16,7 @@ pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
     let number = |name: &str| stats[name].as_u64().unwrap_or_default();
     let file_bytes = number("file_bytes");
     let share = file_bytes.saturating_mul(100) / limits::FILE_BYTES_WARNED;
+    let cluster: Value = viewer.source.query("cluster.status", json!({})).await?;
     let greeting = viewer.source.greet().await?;
     let relays = greeting.iter().flat_map(|owner| &owner.clients);
     let relays = relays.filter(|client| client.role == ClientRole::Relay).count();
@@ -69,8 +70,11 @@ pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
         }
     };
     let clients = html! { @if let Some(owner) = &greeting { (client_list(&owner.clients)) } };
+    let servers =
+        html! { @if !cluster["cluster"].is_null() { (server_list(&cluster["cluster"])) } };
     let fragments = vec![
         Fragment::new("store", &store),
+        Fragment::new("servers", &servers),
         Fragment::new("clients", &clients),
         Fragment::new("workflows", &workflows),
         Fragment::new("tables", &tables),
@@ -89,6 +93,35 @@ fn owner_facts(owner: &Greeting) -> Markup {
         ("HTTP", owner.http.as_deref().map(line)),
         ("Tokens are valid for", Some(html! { (duration(owner.token_ttl_ms)) })),
     ])
+}
+
+/// The servers that share the store.
+fn server_list(cluster: &Value) -> Markup {
+    let number = |name: &str| cluster[name].as_i64().unwrap_or_default();
+    let ahead = number("clock_ahead_ms");
+    html! {
+        h2 { "Cluster" }
+        (facts(vec![
+            ("The database answers in", Some(html! { (number("latency_us")) " µs" })),
+            ("This server's clock is", Some(html! { (duration(ahead.unsigned_abs())) @if ahead < 0 { " behind the database's" } @else { " ahead of the database's" } })),
+            ("Shards without a server", Some(html! { (number("free_shards")) " of " (number("shards")) })),
+        ]))
+        div.scroll tabindex="0" role="region" aria-label="Servers of the cluster" {
+            table {
+                thead { tr { th { "Server" } th { "Shards" } th { "Lease" } } }
+                tbody {
+                    @for server in cluster["servers"].as_array().into_iter().flatten() {
+                        @let left = server["lease_left_ms"].as_i64().unwrap_or_default();
+                        tr {
+                            td { (line(server["address"].as_str().unwrap_or_default())) @if server["is_this"] == true { " (this one)" } }
+                            td { (server["shards"]) }
+                            td { @if left < 0 { "ended " (duration(left.unsigned_abs())) " ago" } @else { "ends in " (duration(left.unsigned_abs())) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// The processes that are connected to the server.

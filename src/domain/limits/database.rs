@@ -27,6 +27,10 @@ pub const DATABASE_REPEATS_MAX: u32 = 5;
 pub const DATABASE_ROWS_TOGETHER_MAX: usize = 1_000;
 /// How often the tables are looked for while another server creates them.
 pub const DATABASE_LOOKS_MAX: u32 = 5;
+/// How far the clocks of servers may be apart: lists are ordered by them, and waits on other servers rely on them.
+pub const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_secs(5);
+/// Latency of the database from which on midex warns.
+pub const DATABASE_LATENCY_WARNED: Duration = Duration::from_millis(20);
 /// Pause between two of these looks.
 pub const DATABASE_LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Size of a file of passwords.

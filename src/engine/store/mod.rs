@@ -37,6 +37,7 @@ mod recovery;
 mod redb_store;
 mod redo;
 mod rewrite;
+mod servers;
 mod shared;
 mod sizes;
 mod sweep;
@@ -63,6 +64,7 @@ pub use self::{
     options::Options,
     paths::{DAMAGED_SUFFIX, FILE_NAME},
     redb_store::{OwnedDirectory, RedbStore, StoreCounts},
+    servers::{ClusterStatus, ServerStatus},
     sizes::{StoreSizes, TableSize},
     sweep::ContentSweep,
 };
@@ -112,6 +114,14 @@ pub trait Store: fmt::Debug + Send + Sync {
         _since: Option<Sequence>,
     ) -> BoxFuture<'_, Result<Vec<(Sequence, ExecutionId)>>> {
         Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// The servers that share this store; `None` if it belongs to one process.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn cluster_status(&self) -> BoxFuture<'_, Result<Option<ClusterStatus>>> {
+        Box::pin(async { Ok(None) })
     }
 
     /// Makes one transition durable, together with the content it refers to, and then answers.

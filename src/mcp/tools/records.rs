@@ -1,4 +1,4 @@
-//! `execution.delete`, and for midex's own commands `execution.prune` and `store.stats`.
+//! `execution.delete`, and for midex's own commands `execution.prune`, `store.stats` and `cluster.status`.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use midex_domain::{
     error::{Result, format_count},
     limits,
 };
-use midex_server::app::{App, PruneProgress, PruneRule, StoreStats, parse_workflow};
+use midex_server::app::{App, ClusterStatus, PruneProgress, PruneRule, StoreStats, parse_workflow};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct DeleteArguments {
@@ -98,4 +98,20 @@ pub(super) struct StatsArguments {
 
 pub(super) async fn stats(app: &App, arguments: StatsArguments) -> Result<StoreStats> {
     app.stats(arguments.older_than_s.map(Duration::from_secs)).await
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ClusterStatusArguments {}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ClusterStatusReply {
+    /// The servers that share the store; missing if it belongs to one process
+    cluster: Option<ClusterStatus>,
+}
+
+pub(super) async fn cluster_status(
+    app: &App,
+    _: ClusterStatusArguments,
+) -> Result<ClusterStatusReply> {
+    Ok(ClusterStatusReply { cluster: app.cluster_status().await? })
 }

@@ -95,7 +95,7 @@ macro_rules! work {
 
 /// Every tool. Names are read at every start of the command line, so a row is constant, and its schemas are made when
 /// they are first needed.
-pub(super) static TOOL_TABLE: [ToolSpec; 63] = [
+pub(super) static TOOL_TABLE: [ToolSpec; 64] = [
     tool! { "workflow.start" "Start a workflow"
         "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
          and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
@@ -343,6 +343,9 @@ pub(super) static TOOL_TABLE: [ToolSpec; 63] = [
     tool! { "store.stats" "Figures of the store"
         "Counts executions and measures what is stored.",
         PEOPLE, Read, Reply(records::stats) },
+    tool! { "cluster.status" "State of the cluster"
+        "Names the servers that share the store.",
+        PEOPLE, Read, Reply(records::cluster_status) },
     tool! { "store.examine" "Examine the store"
         "Examines a small portion of what is stored.",
         PEOPLE, Read, Answer(store_examine::run) -> shape },

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::App;
 use midex_domain::{ExecutionId, error::Result, limits};
-use midex_engine::{Cleanup, DurableExecution, PruneReport, PruneRule, StoreStats};
+use midex_engine::{
+    Cleanup, DurableExecution, PruneReport, PruneRule, StoreStats, store::ClusterStatus,
+};
 use serde::{Deserialize, Serialize};
 
 /// The progress of a prune that several calls may make.
@@ -76,6 +78,14 @@ impl App {
         }
         progress.has_more = portions.next().is_some() && progress.removed > 0;
         Ok(progress)
+    }
+
+    /// The servers that share the store; `None` if it belongs to this process alone.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn cluster_status(&self) -> Result<Option<ClusterStatus>> {
+        self.engine().await?.cluster_status().await
     }
 
     /// The figures of the store, and how many executions ended longer ago than `age`.

@@ -136,6 +136,8 @@ pub(super) static CASES: &[Case] = &[
     writing("backup ."),
     writing("restore monday.redb"),
     case("compact --help"),
+    case("cluster --help"),
+    case("cluster status --help"),
     Case { is_long: true, ..case("bench --help") },
     Case {
         input: EVENT,

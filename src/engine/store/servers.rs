@@ -1,0 +1,32 @@
+//! The servers that share a store.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The servers that share a store, as its database knows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClusterStatus {
+    /// The servers, by address.
+    pub servers: Vec<ServerStatus>,
+    /// The number of shards.
+    pub shards: u64,
+    /// The shards that no server owns at the moment. Their executions wait.
+    pub free_shards: u64,
+    /// How long the database took to answer, in microseconds.
+    pub latency_us: u64,
+    /// By how many milliseconds the clock of this server is ahead of that of the database.
+    pub clock_ahead_ms: i64,
+}
+
+/// A server that shares a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerStatus {
+    /// Where the others reach it.
+    pub address: String,
+    /// Whether it gave this status.
+    pub is_this: bool,
+    /// The shards that it owns.
+    pub shards: u64,
+    /// How long it stays the owner without a renewal, in milliseconds. Negative if it did not renew its lease.
+    pub lease_left_ms: i64,
+}
