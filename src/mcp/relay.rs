@@ -167,9 +167,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     }
 
     async fn next_event(&mut self) -> RelayEvent {
+        // Replies that the client has not read stop the reading of its calls only at the limit of the client, as at a server:
+        // a client may write many calls before it reads.
         let should_read_client = self.drain_deadline.is_none()
             && self.pending.has_room_for_call()
-            && self.client.len() < limits::RELAY_BACKLOG_BYTES_MAX
+            && self.client.len() < limits::CLIENT_UNSENT_BYTES_MAX
             && self
                 .owner
                 .as_ref()

@@ -5,7 +5,11 @@ use std::{collections::HashSet, time::Duration};
 use serde_json::{Value, json};
 
 use super::{next, start};
-use midex_test::{Client, Fields, Server, wait};
+use midex_test::{
+    Client, Fields, Server,
+    door::{Door, until},
+    wait,
+};
 
 #[test]
 fn four_thousand_calls_written_before_a_reply_is_read_are_all_answered() {
@@ -16,9 +20,21 @@ fn four_thousand_calls_written_before_a_reply_is_read_are_all_answered() {
         json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
     let mut waiting = HashSet::from([server.post("initialize", hello)]);
     server.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-    for n in 0..4000 {
+    let mut start = |server: &mut Server, n: usize| {
         let arguments = json!({ "workflow_name": "bug-fix", "execution_id": format!("e{n}") });
         waiting.insert(server.post_call("workflow.start", arguments));
+    };
+    for n in 0..2000 {
+        start(&mut server, n);
+    }
+    // Replies of several megabytes wait for their reader when the other calls are written.
+    let mut door = Door::enter(dir.path(), dir.path());
+    until("2,000 executions", || {
+        let stats = door.call("store.stats", json!({}));
+        (stats["structuredContent"]["executions"] == 2000).then_some(())
+    });
+    for n in 2000..4000 {
+        start(&mut server, n);
     }
     // Nothing has been read until here.
     while !waiting.is_empty() {

@@ -27,7 +27,7 @@ pub const READ_AHEAD_FRAMES_MAX: usize = 64;
 pub const LOG_FILE_BYTES_MAX: u64 = 10 << 20;
 /// Bytes of replies written with one system call.
 pub const WRITE_BYTES_MAX: usize = 256 << 10;
-/// Bytes buffered for one side of a relay; when the buffer is full, reading stops.
+/// Bytes buffered for one side of a relay; when the buffer is full, reading from the other side stops.
 pub const RELAY_BACKLOG_BYTES_MAX: usize = 256 << 10;
 /// Time for writing the last replies after a client has disconnected.
 pub const LAST_FLUSH_MAX: Duration = Duration::from_millis(50);
