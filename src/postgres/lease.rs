@@ -12,7 +12,10 @@ use std::{
 };
 
 use tokio::{sync::watch, time::Instant};
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{
+    Client, Row,
+    types::{ToSql, Type},
+};
 
 use crate::{
     error::database_error,
@@ -170,20 +173,22 @@ impl Leases {
     pub(crate) async fn renew(&self, client: &Client) -> Result<()> {
         let begin = now();
         let milliseconds = self.options.milliseconds();
+        // With the types of its parameters, a statement takes one round trip.
+        let owner = (&self.owner as &(dyn ToSql + Sync), Type::TEXT);
         client
-            .execute(
+            .execute_typed(
                 "INSERT INTO servers (name, address, expires_at) \
                  VALUES ($1, $2, now() + $3::float8 * interval '1 millisecond') \
                  ON CONFLICT (name) DO UPDATE SET expires_at = excluded.expires_at",
-                &[&self.owner, &self.address, &milliseconds],
+                &[owner.clone(), (&self.address, Type::TEXT), (&milliseconds, Type::FLOAT8)],
             )
             .await
             .map_err(database_error)?;
         let renewed = client
-            .query(
+            .query_typed(
                 "UPDATE shards SET expires_at = now() + $2::float8 * interval '1 millisecond' \
                  WHERE owner = $1 RETURNING shard, epoch",
-                &[&self.owner, &milliseconds],
+                &[owner, (&milliseconds, Type::FLOAT8)],
             )
             .await
             .map_err(database_error)?;
@@ -216,7 +221,7 @@ impl Leases {
     /// Those of the database.
     pub(crate) async fn share(&self, client: &Client) -> Result<()> {
         let row = client
-            .query_one(
+            .query_typed_one(
                 "SELECT (SELECT count(*) FROM servers WHERE expires_at > now()), \
                  (SELECT count(*) FROM shards WHERE expires_at < now())",
                 &[],

@@ -7,7 +7,7 @@ mod clients;
 mod cluster;
 mod faults;
 
-use std::ops::Range;
+use std::{ops::Range, time::Duration};
 
 use midex_test::long::{self, Dice};
 
@@ -17,20 +17,27 @@ use crate::network::{MACHINES, Network};
 /// The faults of one run.
 const FAULTS: usize = 5;
 
-/// Starts executions and finishes their steps while some of the faults are injected, lets the executions come to an end, and returns
-/// what is wrong.
+/// Injects some of the faults while clients work, and returns what is wrong.
 fn run(cluster: &Cluster, seed: u64, faults: &[Fault]) -> Vec<String> {
     let mut dice = Dice(seed);
+    work_during(cluster, seed, |_| {
+        for _ in 0..FAULTS {
+            let at = usize::try_from(dice.roll(faults.len() as u64)).unwrap();
+            faults[at].inject(cluster, &mut dice);
+        }
+    })
+}
+
+/// Starts executions and finishes their steps until `disturb` returns, lets the executions come to an end, and returns what is
+/// wrong.
+fn work_during(cluster: &Cluster, seed: u64, disturb: impl FnOnce(&Clients<'_>)) -> Vec<String> {
     let clients = Clients::new(cluster, seed);
     std::thread::scope(|scope| {
         for machine in 0..MACHINES {
             let clients = &clients;
             scope.spawn(move || clients.work(machine));
         }
-        for _ in 0..FAULTS {
-            let at = usize::try_from(dice.roll(faults.len() as u64)).unwrap();
-            faults[at].inject(cluster, &mut dice);
-        }
+        disturb(&clients);
         clients.finish();
     });
     clients.print_counts();
@@ -76,6 +83,37 @@ fn a_server_that_is_stopped_for_longer_than_a_real_lease_writes_nothing() {
     let cluster = Cluster::start(make_network().unwrap(), "10s");
     let wrong = run(&cluster, long::seed(1), &[Fault::LongStop]);
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), cluster.describe());
+}
+
+#[test]
+fn executions_go_on_while_all_servers_are_restarted_in_turn() {
+    let Some(network) = make_network() else {
+        return;
+    };
+    let cluster = Cluster::start(network, "10s");
+    let count = long::rounds(150, 10_000);
+    let wrong = work_during(&cluster, long::seed(1), |clients| {
+        for machine in 0..MACHINES {
+            clients.wait_until_started(count * (machine as u64 + 1) / (MACHINES as u64 + 1));
+            cluster.restart_server(machine);
+        }
+        clients.wait_until_started(count);
+    });
+    assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), cluster.describe());
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "a figure of the long run")]
+fn an_idle_server_asks_the_database_seldom() {
+    let Some(network) = make_network() else {
+        return;
+    };
+    let cluster = Cluster::start(network, "10s");
+    let seconds = 12;
+    let statements = cluster.count_statements_during(Duration::from_secs(seconds));
+    println!("{statements} statements of {MACHINES} idle servers in {seconds} s");
+    let server_seconds = seconds * MACHINES as u64;
+    assert!((server_seconds..=5 * server_seconds).contains(&statements), "{statements}");
 }
 
 #[test]

@@ -83,6 +83,13 @@ impl<'a> Clients<'a> {
         Self { cluster, seed, begin: now(), known, calls, is_finishing: AtomicBool::new(false) }
     }
 
+    /// Waits until so many executions have been started.
+    pub(super) fn wait_until_started(&self, count: u64) {
+        while self.known.lock().unwrap().started < count {
+            pause_before_repeat();
+        }
+    }
+
     /// Starts no more executions.
     pub(super) fn finish(&self) {
         self.is_finishing.store(true, Ordering::Relaxed);

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{Mutex, MutexGuard},
+    time::Duration,
 };
 
 use midex_test::{
@@ -169,6 +170,28 @@ impl Cluster {
         let server = HttpServer::run(command);
         *self.addresses[machine].lock().unwrap() = Some(server.address);
         *self.server(machine) = Some(server);
+    }
+
+    /// Stops a server in order, and starts it again.
+    pub(super) fn restart_server(&self, machine: usize) {
+        let mut server = self.server(machine).take().unwrap();
+        server.terminate();
+        assert!(server.wait().success());
+        self.start_server(machine);
+    }
+
+    /// How many statements the database answers in this time. It counts those of a connection a moment after they ran.
+    #[expect(clippy::disallowed_methods, reason = "a real database is measured")]
+    pub(super) fn count_statements_during(&self, time: Duration) -> u64 {
+        let count = || {
+            let count = "SELECT sum(xact_commit + xact_rollback) FROM pg_stat_database";
+            self.database.execute(count).trim().parse::<u64>().unwrap()
+        };
+        // Those of the start are counted by then.
+        std::thread::sleep(Duration::from_secs(4));
+        let before = count();
+        std::thread::sleep(time);
+        count() - before
     }
 
     fn clock_file(&self, machine: usize) -> PathBuf {
