@@ -46,8 +46,8 @@ impl LeaseOptions {
         Self { duration, renew_every: duration * 3 / 10 }
     }
 
-    /// How long the database waits for a server in the middle of a transaction, or for a lock, before it ends the transaction. A
-    /// server that was suspended there would otherwise keep the locks of its shards, and nobody could take them.
+    /// The database ends a transaction after this time without a statement, and a statement after this time of waiting for a lock.
+    /// Without it, a server that is suspended in a transaction keeps its locks on `shards`, and no other server can take over.
     pub(crate) fn transaction_pause_max(self) -> Duration {
         self.duration / 2
     }

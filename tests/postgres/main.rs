@@ -29,7 +29,7 @@ mod keeps_the_contract {
     midex_engine::store::contract::suite!(super::open_store);
 }
 
-/// A store whose connections are slow, and pass on what they are given in small pieces.
+/// A store over slow connections that deliver small pieces.
 async fn open_slow_store(directory: &Path) -> Arc<dyn Store> {
     let slowness = Slowness { delay_max: Duration::from_millis(2), piece_max: 700 };
     let proxy = Proxy::start(Place::database(), slowness, 1).await;

@@ -101,7 +101,7 @@ impl Network {
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
     }
 
-    /// Drops all packets on a link, in both directions. Nobody is told.
+    /// Drops all packets of a link, in both directions, without an error to their senders.
     pub(crate) fn cut(&self, machine: usize, link: Link) {
         must_run_ip(&["-n", &self.hub(), "link", "set", &port(link, machine), "nomaster"]);
     }

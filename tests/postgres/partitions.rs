@@ -1,7 +1,6 @@
-//! Three real servers and their database, each on a machine of its own, under faults that a seed chooses: machines are cut off from
-//! the database or from each other, servers are stopped and continued or killed, clocks jump, and the database crashes. What the
-//! clients were told is held against what is stored in the end, and a trigger in the database notes each row that a server wrote
-//! without owning its shard.
+//! Three real servers and a database, each in its own network namespace, under faults that a seed chooses: links are cut, servers
+//! are stopped and continued or killed, clocks jump, and the database crashes. The test compares the acknowledged outputs with the
+//! stored histories. A trigger in the database records each row that a server wrote without owning its shard.
 
 mod clients;
 mod cluster;
@@ -17,7 +16,7 @@ use crate::network::{MACHINES, Network};
 /// The faults of one run.
 const FAULTS: usize = 5;
 
-/// Injects some of the faults while clients work, and returns what is wrong.
+/// Injects some of the faults while clients work. Returns the violations.
 fn run(cluster: &Cluster, seed: u64, faults: &[Fault]) -> Vec<String> {
     let mut dice = Dice(seed);
     work_during(cluster, seed, |_| {
@@ -28,8 +27,8 @@ fn run(cluster: &Cluster, seed: u64, faults: &[Fault]) -> Vec<String> {
     })
 }
 
-/// Starts executions and finishes their steps until `disturb` returns, lets the executions come to an end, and returns what is
-/// wrong.
+/// Lets clients start executions and finish their steps until `disturb` returns, and waits until all executions have ended. Returns
+/// the violations.
 fn work_during(cluster: &Cluster, seed: u64, disturb: impl FnOnce(&Clients<'_>)) -> Vec<String> {
     let clients = Clients::new(cluster, seed);
     std::thread::scope(|scope| {

@@ -93,7 +93,7 @@ impl Proxy {
         self.cuts.count.load(Ordering::Relaxed)
     }
 
-    /// Passes nothing on from now on, and ends no connection; or goes on.
+    /// Stops forwarding on all connections without closing them, or resumes.
     pub(crate) fn freeze(&self, is_frozen: bool) {
         self.is_frozen.send_replace(is_frozen);
     }

@@ -42,7 +42,7 @@ impl Authority {
         path
     }
 
-    /// The file of its own certificate.
+    /// The path of the authority's certificate.
     pub fn file(&self) -> PathBuf {
         self.directory.path().join("ca.pem")
     }

@@ -1,5 +1,5 @@
-//! Clients on every machine, which call the server there and repeat what was not answered, at any server. They write down what
-//! they were told.
+//! A client on each machine, which calls the server there. The clients repeat unanswered calls at any server, and record each
+//! acknowledged output.
 
 use std::{
     collections::BTreeMap,
@@ -58,11 +58,11 @@ pub(super) struct Clients<'a> {
     is_finishing: AtomicBool,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 enum Outcome {
     Accepted(Value),
     Refused(Value),
-    /// Nobody knows: there was no answer, or one that asks to call again.
+    /// There was no answer, or a retryable error.
     Unknown,
 }
 
@@ -180,7 +180,7 @@ impl<'a> Clients<'a> {
         })
     }
 
-    /// Prints what was done.
+    /// Prints the numbers of executions, steps and unanswered calls.
     #[expect(clippy::print_stdout, reason = "the test harness shows it with a failure")]
     pub(super) fn print_counts(&self) {
         let known = self.known.lock().unwrap();
@@ -194,8 +194,8 @@ impl<'a> Clients<'a> {
         );
     }
 
-    /// Compares what the clients were told with the histories that the servers show, each of which is asked for its share. Returns
-    /// what is wrong.
+    /// Compares the acknowledged outputs with the histories of the executions, a third of which is read from each server. Returns
+    /// the violations.
     pub(super) fn compare_with_histories(&self) -> Vec<String> {
         let known = self.known.lock().unwrap();
         let mut wrong = known.wrong.clone();
@@ -241,7 +241,7 @@ impl<'a> Clients<'a> {
 }
 
 impl Known {
-    /// Notes what came of a call, and the call that follows from it.
+    /// Records the outcome of a call, and queues the next one.
     fn note(&mut self, call: Call, outcome: &Outcome, dice: &mut Dice) {
         let (id, accepted) = match (&call, outcome) {
             (_, Outcome::Unknown) => {
