@@ -51,13 +51,14 @@ impl Network {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let network = Self { prefix: format!("midex{}-{number}-", std::process::id()) };
-        if !run_ip(&["netns", "add", &network.hub()]) {
+        let hub = network.hub();
+        let add_bridge =
+            |link: &Link| run_ip(&["-n", &hub, "link", "add", link.name(), "type", "bridge"]);
+        if !run_ip(&["netns", "add", &hub]) || !Link::ALL.iter().all(add_bridge) {
             return None;
         }
-        let hub = network.hub();
         for link in Link::ALL {
             let bridge = link.name();
-            must_run_ip(&["-n", &hub, "link", "add", bridge, "type", "bridge"]);
             let address = format!("{}/24", link.address(MACHINES));
             must_run_ip(&["-n", &hub, "addr", "add", &address, "dev", bridge]);
             must_run_ip(&["-n", &hub, "link", "set", bridge, "up"]);
