@@ -197,15 +197,10 @@ fn an_execution_that_was_given_up_can_be_retried_and_a_child_is_retried_with_its
         place.done(&command).shows("continues");
     }
     server.begin("above", "root");
-    let mut child = Value::Null;
-    until(
-        || {
-            child = server.status("root")["children"][0]["execution_id"].clone();
-            child.is_string()
-        },
-        "the child has begun",
-    );
-    let child = child.as_str().unwrap();
+    let status = server.status("root");
+    let child = status["children"][0]["execution_id"].as_str().unwrap();
+    // The parent names its child before the server has started it.
+    until(|| place.midex(&["show", child]).code == Some(0), "the child has begun");
     server.change("fail", child);
     assert_eq!(server.done("execution.wait", json!({ "execution_id": "root" }))["state"], "failed");
     place.done(&["show", child]).lacks("midex retry");
