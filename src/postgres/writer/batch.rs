@@ -32,7 +32,9 @@ impl Statements {
     pub(super) async fn prepare(client: &Client) -> Result<Self, tokio_postgres::Error> {
         let texts = [
             "SELECT shard, epoch FROM shards WHERE shard = ANY($1) AND owner = $2 ORDER BY shard FOR SHARE",
-            "SELECT id, revision FROM executions WHERE id = ANY($1)",
+            // Looks each id up in the primary key. With `id = ANY($1)`, a plan that was made while the table was small reads all of it.
+            "SELECT wanted.id, stored.revision FROM unnest($1::text[]) AS wanted (id), \
+             LATERAL (SELECT revision FROM executions WHERE id = wanted.id LIMIT 1) AS stored",
             "INSERT INTO journal (execution_id, revision, seq, record) \
              SELECT * FROM unnest($1::text[], $2::int8[], $3::int8[], $4::bytea[])",
             "INSERT INTO executions (id, shard, revision, seq, due, has_ended, state, workflow, project, is_child, labels, \
