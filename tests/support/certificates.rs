@@ -53,8 +53,8 @@ impl Authority {
         let params = CertificateParams::new(vec![address.to_owned()]).expect("parameters");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
         ServerFiles {
-            certificate: self.write(&format!("{address}.pem"), &certificate.pem()),
-            key: self.write(&format!("{address}.key"), &key.serialize_pem()),
+            certificate: self.write(&format!("{address}-cert.pem"), &certificate.pem()),
+            key: self.write(&format!("{address}-key.pem"), &key.serialize_pem()),
         }
     }
 }
