@@ -12,7 +12,7 @@ use clap::Args;
 
 use super::listener::parse_listen_address;
 use midex_domain::limits;
-use midex_server::config::parse_duration;
+use midex_server::config::parse_duration_within;
 
 /// How the server shares its executions with other servers.
 #[derive(Debug, Args)]
@@ -46,11 +46,9 @@ pub(super) struct ClusterArgs {
 
 fn parse_lease(text: &str) -> Result<Duration, String> {
     let (min, max) = (limits::LEASE_MIN, limits::LEASE_MAX);
-    let lease = parse_duration(text)?;
-    if (min..=max).contains(&lease) {
-        return Ok(lease);
-    }
-    Err(format!("a lease may last from {min:?} to {}m", max.as_secs() / 60))
+    parse_duration_within(text, min..=max, || {
+        format!("a lease may last from {min:?} to {}m", max.as_secs() / 60)
+    })
 }
 
 #[cfg(test)]

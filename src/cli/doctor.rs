@@ -52,6 +52,9 @@ use midex_server::{
 /// How far in the future the modification time of a file may be: clocks of file systems differ slightly.
 const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(60);
 
+/// The name of the check of a cluster. It takes the place of the check of the store.
+const CLUSTER_CHECK: &str = "cluster";
+
 /// How many executions one line names at most.
 const NAMED_EXECUTIONS_MAX: usize = 5;
 
@@ -107,7 +110,7 @@ pub(super) async fn run_doctor(
     findings.push(authoring_finding(config));
     findings.extend(clients::client_findings(config));
     let has_store = config.data_dir.join(app::STORE_FILE).exists()
-        || findings.iter().any(|finding| finding.check == "cluster");
+        || findings.iter().any(|finding| finding.check == CLUSTER_CHECK);
     let has_passed = |finding: &CheckResult| finding.verdict != CheckVerdict::Fail;
     if has_store && findings.iter().all(has_passed) {
         findings.extend(open_store_findings(config).await);
@@ -544,12 +547,14 @@ async fn cluster_finding(
     link.close_and_log().await;
     let status = match status {
         Ok(status) => status?,
-        Err(error) => return Some(CheckResult::fail("cluster", &error)),
+        Err(error) => return Some(CheckResult::fail(CLUSTER_CHECK, &error)),
     };
     let says = cluster::status::describe_cluster(&status);
     Some(match cluster::status::describe_problem(&status) {
-        Some((problem, mend)) => CheckResult::warn("cluster", format!("{says}; {problem}"), mend),
-        None => CheckResult::ok("cluster", says),
+        Some((problem, mend)) => {
+            CheckResult::warn(CLUSTER_CHECK, format!("{says}; {problem}"), mend)
+        }
+        None => CheckResult::ok(CLUSTER_CHECK, says),
     })
 }
 

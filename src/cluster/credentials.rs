@@ -35,7 +35,7 @@ pub struct Credentials {
     pub(crate) token: BearerToken,
     /// The value of the header `Authorization` that presents the token.
     pub(crate) authorization: String,
-    /// How the server calls others. Without a certificate it trusts no authority, so that it can call nobody by TLS.
+    /// The TLS settings of calls to other servers. Without a certificate they trust no authority, and every call by TLS fails.
     pub(crate) tls_client: ClientConfig,
     /// How the server accepts calls by TLS; `None` without a certificate.
     pub(crate) tls_server: Option<Arc<ServerConfig>>,

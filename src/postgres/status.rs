@@ -26,7 +26,7 @@ pub(crate) async fn read_status(
     let statement = "SELECT name, address, (extract(epoch FROM expires_at - now()) * 1000)::int8, \
                      (SELECT count(*) FROM shards WHERE owner = name AND expires_at > now()) \
                      FROM servers ORDER BY address, expires_at";
-    let rows = client.query(statement, &[]).await.map_err(database_error)?;
+    let rows = client.query_typed(statement, &[]).await.map_err(database_error)?;
     let servers = rows.iter().map(|row| ServerStatus {
         is_this: row.get::<_, &str>(0) == leases.owner,
         address: row.get(1),
@@ -35,9 +35,8 @@ pub(crate) async fn read_status(
     });
     let statement = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8, \
                      (SELECT count(*) FROM shards WHERE expires_at < now())";
-    let statement = client.prepare(statement).await.map_err(database_error)?;
     let begin = now();
-    let row = client.query_one(&statement, &[]).await.map_err(database_error)?;
+    let row = client.query_typed_one(statement, &[]).await.map_err(database_error)?;
     let latency = begin.elapsed();
     // The database read its clock about halfway.
     let database_time = Timestamp::from_milliseconds(row.get(0)).plus(latency / 2);

@@ -6,6 +6,7 @@ mod trust;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -287,17 +288,22 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(duration).map_err(|_| format!("`{text}` is negative"))
 }
 
+/// Parses a duration that must be in a range. `describe_range` makes the message for others.
+pub fn parse_duration_within(
+    text: &str,
+    range: RangeInclusive<Duration>,
+    describe_range: impl FnOnce() -> String,
+) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    if range.contains(&duration) { Ok(duration) } else { Err(describe_range()) }
+}
+
 /// Parses the lifetime of tokens, and checks that it is within its limits.
 pub fn parse_token_ttl(text: &str) -> Result<Duration, String> {
-    let ttl = parse_duration(text)?;
-    if (limits::TOKEN_TTL_MIN..=limits::TOKEN_TTL_MAX).contains(&ttl) {
-        return Ok(ttl);
-    }
-    Err(format!(
-        "a token may live from {:?} to {}h",
-        limits::TOKEN_TTL_MIN,
-        limits::TOKEN_TTL_MAX.as_secs() / 3600
-    ))
+    let (min, max) = (limits::TOKEN_TTL_MIN, limits::TOKEN_TTL_MAX);
+    parse_duration_within(text, min..=max, || {
+        format!("a token may live from {min:?} to {}h", max.as_secs() / 3600)
+    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,7 @@
 //! Three real servers on one database, of which one is killed and one is stopped.
 
 use std::{
-    fs,
     net::TcpListener,
-    os::unix::fs::PermissionsExt as _,
-    path::Path,
     process::Command,
     time::{Duration, Instant},
 };
@@ -14,9 +11,8 @@ use midex_test::{
     http::{HttpClient as _, HttpServer},
 };
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::place::Place;
+use crate::{home::Home, place::Place};
 
 const WORKFLOW: &str = "workflow: three-steps
 description: Three steps
@@ -31,37 +27,22 @@ const EXECUTIONS: usize = 50;
 /// What the servers share.
 struct Cluster {
     place: Place,
-    home: TempDir,
+    home: Home,
 }
 
 impl Cluster {
     fn new(name: &str) -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let token = home.path().join("token");
-        fs::write(&token, "0123456789abcdef0123456789abcdef").unwrap();
-        fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
-        fs::create_dir(home.path().join("workflows")).unwrap();
-        fs::write(home.path().join("workflows/three-steps.yaml"), WORKFLOW).unwrap();
-        Self { place: Place::new(name), home }
+        Self { place: Place::new(name), home: Home::new(WORKFLOW) }
     }
 
     /// Starts a server on free ports.
     fn start(&self, name: &str) -> HttpServer {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let binary = std::env::var("MIDEX_BIN").expect("`tests/postgres/run` names the binary");
-        let mut command = Command::new(binary);
-        let in_home = |name: &str| self.home.path().join(name);
+        let mut command = Command::new(Home::binary());
+        self.home.add_serve_flags(&mut command, name);
         command
-            .args(["serve", "--http", "127.0.0.1:0", "--store", &self.place.url_with_schema()])
-            .args(["--advertise", &format!("http://127.0.0.1:{port}")])
-            .arg("--cluster-token-file")
-            .arg(in_home("token"))
-            .arg("--data-dir")
-            .arg(in_home(name))
-            .arg("--workflows")
-            .arg(in_home("workflows"))
-            .env("HOME", self.home.path())
-            .current_dir::<&Path>(self.home.path());
+            .args(["--store", &self.place.url_with_schema()])
+            .args(["--advertise", &format!("http://127.0.0.1:{port}")]);
         HttpServer::run(command)
     }
 }
@@ -110,10 +91,8 @@ fn next_token(answer: &Value) -> String {
 /// Checks what commands on a machine of the cluster say of it.
 fn check_status(cluster: &Cluster) {
     let run = |command: &[&str]| {
-        let binary = std::env::var("MIDEX_BIN").unwrap();
-        let data = cluster.home.path().join("one");
-        let mut midex = Command::new(binary);
-        let midex = midex.args(command).arg("--data-dir").arg(data);
+        let mut midex = Command::new(Home::binary());
+        let midex = midex.args(command).arg("--data-dir").arg(cluster.home.file("one"));
         let output = midex.env("HOME", cluster.home.path()).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };

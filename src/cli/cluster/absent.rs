@@ -1,4 +1,4 @@
-//! What stands in for a server of a cluster in a midex that was built without the feature `postgres`.
+//! The flags of a cluster in a midex that was built without the feature `postgres`: `--store` is refused.
 
 use std::future::Ready;
 
@@ -8,7 +8,7 @@ use super::ClusterArgs;
 use midex_domain::error::{Code, Error, Result};
 use midex_server::app::{App, Options};
 
-/// No server without PostgreSQL is part of a cluster.
+/// Has no values: a server without PostgreSQL is never part of a cluster.
 pub(crate) enum ClusterMember {}
 
 impl ClusterArgs {

@@ -28,7 +28,7 @@ use midex_domain::{
     error::{Code, Error, Result, describe_io_error},
     limits,
 };
-use midex_server::config::parse_duration;
+use midex_server::config::parse_duration_within;
 
 /// The default of `--agent-timeout`.
 const AGENT_TIMEOUT_DEFAULT: &str = "30m";
@@ -91,11 +91,9 @@ impl AgentArgs {
 
 fn parse_timeout(text: &str) -> std::result::Result<Duration, String> {
     let max_timeout = limits::AGENT_COMMAND_TIMEOUT_MAX;
-    let timeout = parse_duration(text)?;
-    if (Duration::from_secs(1)..=max_timeout).contains(&timeout) {
-        return Ok(timeout);
-    }
-    Err(format!("a command may take from 1s to {}h", max_timeout.as_secs() / 3600))
+    parse_duration_within(text, Duration::from_secs(1)..=max_timeout, || {
+        format!("a command may take from 1s to {}h", max_timeout.as_secs() / 3600)
+    })
 }
 
 /// The command of `--agent`, which does the work of each step.

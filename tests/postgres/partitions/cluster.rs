@@ -16,7 +16,10 @@ use midex_test::{
 };
 use tempfile::TempDir;
 
-use crate::network::{Link, MACHINES, Network};
+use crate::{
+    home::Home,
+    network::{Link, MACHINES, Network},
+};
 
 const WORKFLOW: &str = "workflow: steps
 description: Steps of a client, and one of the server
@@ -82,7 +85,7 @@ CREATE TRIGGER change_shard INSTEAD OF UPDATE ON shards FOR EACH ROW EXECUTE FUN
 /// The database and the servers.
 pub(super) struct Cluster {
     pub(super) network: Network,
-    home: TempDir,
+    home: Home,
     authority: Authority,
     files: Vec<ServerFiles>,
     lease: &'static str,
@@ -95,12 +98,6 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Starts the database and all servers with leases of this duration.
     pub(super) fn start(network: Network, lease: &'static str) -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let in_home = |name: &str| home.path().join(name);
-        fs::write(in_home("token"), "0123456789abcdef0123456789abcdef").unwrap();
-        fs::set_permissions(in_home("token"), fs::Permissions::from_mode(0o600)).unwrap();
-        fs::create_dir(in_home("workflows")).unwrap();
-        fs::write(in_home("workflows/steps.yaml"), WORKFLOW).unwrap();
         let authority = Authority::new();
         let sign = |machine| authority.sign(&Link::Peers.address(machine).to_string());
         let cluster = Self {
@@ -108,7 +105,7 @@ impl Cluster {
             authority,
             database: Database::start(&network),
             network,
-            home,
+            home: Home::new(WORKFLOW),
             lease,
             servers: Default::default(),
             addresses: Default::default(),
@@ -137,30 +134,21 @@ impl Cluster {
 
     /// Starts a server on a machine that has none.
     pub(super) fn start_server(&self, machine: usize) {
-        let binary = env::var("MIDEX_BIN").expect("`tests/postgres/run` names the binary");
-        let in_home = |name: &str| self.home.path().join(name);
         let (address, files) = (Link::Peers.address(machine), &self.files[machine]);
         let database = Link::Database.address(MACHINES);
-        let mut command = self.network.command(machine, Path::new(&binary));
+        let mut command = self.network.command(machine, &Home::binary());
+        self.home.add_serve_flags(&mut command, &format!("data{machine}"));
         command
-            .args(["serve", "--http", "127.0.0.1:0", "--cluster-lease", self.lease])
+            .args(["--cluster-lease", self.lease])
             .args(["--store", &format!("postgres://midex@{database}/postgres?sslmode=disable")])
             .args(["--advertise", &format!("https://{address}:{PEER_PORT}")])
-            .arg("--cluster-token-file")
-            .arg(in_home("token"))
             .arg("--cluster-ca")
             .arg(self.authority.file())
             .arg("--cluster-cert")
             .arg(&files.certificate)
             .arg("--cluster-key")
             .arg(&files.key)
-            .arg("--data-dir")
-            .arg(in_home(&format!("data{machine}")))
-            .arg("--workflows")
-            .arg(in_home("workflows"))
-            .env("HOME", self.home.path())
-            .env("RUST_LOG", "warn")
-            .current_dir(self.home.path());
+            .env("RUST_LOG", "warn");
         let library = env::var_os("MIDEX_FAKETIME").expect("`tests/postgres/run` names it");
         command
             .env("LD_PRELOAD", library)
@@ -195,7 +183,7 @@ impl Cluster {
     }
 
     fn clock_file(&self, machine: usize) -> PathBuf {
-        self.home.path().join(format!("clock{machine}"))
+        self.home.file(&format!("clock{machine}"))
     }
 
     /// Sets the clock of a machine ahead of the true time by so many seconds. Programs see it within a second.
