@@ -18,7 +18,7 @@ pub const DASHBOARD_UPDATE_EVERY: Duration = Duration::from_millis(100);
 /// Longest time between two updates of a page that takes long to render.
 pub const DASHBOARD_UPDATE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// All open pages together spend at most one part in so many of the time on updates.
-pub const DASHBOARD_UPDATE_SHARE: u32 = 20;
+pub const DASHBOARD_UPDATE_SHARE: u32 = 24;
 /// How often a page is updated without a change, so that what depends on the time is true.
 pub const DASHBOARD_REFRESH_EVERY: Duration = Duration::from_secs(15);
 /// Bytes of a form that is sent to the dashboard.
