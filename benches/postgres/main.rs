@@ -1,4 +1,4 @@
-//! The store of several servers beside a transaction for each transition, on the same PostgreSQL, in turns.
+//! The store of several servers beside a transaction for each transition, and beside DBOS, on the same PostgreSQL, in turns.
 //!
 //! `tests/postgres/run --bench` starts a PostgreSQL and measures. `MIDEX_LONG=1` measures for longer. Both print the figures and
 //! fail where one misses its bar.
@@ -10,6 +10,7 @@
 
 #[path = "../support/figures.rs"]
 mod figures;
+mod peer;
 mod proxy;
 mod reference;
 #[path = "../support/mod.rs"]
@@ -25,7 +26,10 @@ use std::{
     time::Duration,
 };
 
-use midex_domain::clock::{SystemClock, SystemIds};
+use midex_domain::{
+    clock::{SystemClock, SystemIds},
+    limits,
+};
 use midex_engine::store::contract::script::{Script, build_definition};
 use midex_postgres::{LeaseOptions, PostgresOptions, PostgresStore};
 use tokio::{runtime::Runtime, task::JoinSet};
@@ -33,6 +37,7 @@ use tokio_postgres::NoTls;
 
 use self::{
     figures::{Figures, Table, run_tables},
+    peer::Dbos,
     reference::Reference,
     support::{median, rate},
 };
@@ -50,7 +55,8 @@ const FASTER_DELAYED_LEAST: f64 = 20.0;
 const ROUND_TRIP_ADDED: Duration = Duration::from_millis(2);
 
 fn main() -> ExitCode {
-    let tables: [(&str, Table); 2] = [("near", near_table), ("far", far_table)];
+    let tables: [(&str, Table); 3] =
+        [("near", near_table), ("far", far_table), ("dbos", dbos_table)];
     run_tables(&tables)
 }
 
@@ -72,22 +78,50 @@ fn far_table(runtime: &Runtime, figures: &mut Figures) {
     });
 }
 
+fn dbos_table(runtime: &Runtime, figures: &mut Figures) {
+    println!("\nthe same beside DBOS, a start and its steps\n");
+    runtime.block_on(async {
+        let (url, turn) = (database(), turn_duration());
+        let schema = format!("bench_dbos_{}", std::process::id());
+        create_schema(&schema).await;
+        let store = Target::Store(Arc::new(open_store(&url, &schema).await));
+        let mut dbos = Dbos::start(&url);
+        // Its tables are made, and its pool is filled.
+        dbos.measure_rate(IN_FLIGHT, turn);
+        let (mut with_store, mut with_dbos) = (Vec::new(), Vec::new());
+        for number in 0..TURNS {
+            with_store.push(measure_rate(&store, &format!("s{number}"), turn).await);
+            with_dbos.push(dbos.measure_rate(IN_FLIGHT, turn));
+        }
+        hold_faster("DBOS", [with_store, with_dbos], FASTER_LEAST, figures);
+    });
+}
+
+/// The time of one turn.
+fn turn_duration() -> Duration {
+    Duration::from_secs(if std::env::var_os("MIDEX_LONG").is_some() { 10 } else { 2 })
+}
+
 /// Measures the store and the reference in turns.
 async fn compare(url: &str, name: &str, least: f64, figures: &mut Figures) {
-    let schema = format!("bench_{name}_{}", std::process::id());
+    let (schema, turn) = (format!("bench_{name}_{}", std::process::id()), turn_duration());
     create_schema(&schema).await;
     let store = Target::Store(Arc::new(open_store(url, &schema).await));
     let reference = Target::Reference(Arc::new(Reference::open(url, &schema).await));
-    let turn = Duration::from_secs(if std::env::var_os("MIDEX_LONG").is_some() { 10 } else { 2 });
     let (mut with_store, mut with_reference) = (Vec::new(), Vec::new());
     for number in 0..TURNS {
         with_store.push(measure_rate(&store, &format!("s{number}"), turn).await);
         with_reference.push(measure_rate(&reference, &format!("r{number}"), turn).await);
     }
-    let [store, reference] = [with_store, with_reference].map(median);
-    Figures::print("a transaction for each transition", reference, "a second");
+    hold_faster("a transaction each", [with_store, with_reference], least, figures);
+}
+
+/// Prints the medians of the rates of the store and of something else, and holds the store to be so much faster.
+fn hold_faster(other: &str, rates: [Vec<f64>; 2], least: f64, figures: &mut Figures) {
+    let [store, reference] = rates.map(median);
+    Figures::print(other, reference, "a second");
     Figures::print("the store", store, "a second");
-    let name = format!("a transaction each, times {least}, by the store");
+    let name = format!("{other}, times {least}, by the store");
     figures.hold(&name, reference * least / store, "", 1.0);
     Figures::print("faster", store / reference, "times");
 }
@@ -105,7 +139,7 @@ async fn open_store(url: &str, schema: &str) -> PostgresStore {
         schema: Some(schema.to_owned()),
         address: "https://127.0.0.1:1".to_owned(),
         leases: LeaseOptions::default(),
-        snapshot_every: 1,
+        snapshot_every: limits::DATABASE_SNAPSHOT_EVERY,
         clock: Arc::new(SystemClock),
         ids: Arc::new(SystemIds),
     };

@@ -13,8 +13,17 @@ use midex_domain::{
 };
 use midex_engine::store::{ListQuery, LoadedExecution, Position, encode};
 
+/// The executions that have not ended.
+const OPEN_EXECUTIONS: &str = "SELECT * FROM executions WHERE NOT has_ended";
+
+/// All executions, in two parts: those that are open and those that have ended are in different indexes.
+pub(crate) const ALL_EXECUTIONS: &str = "SELECT * FROM executions WHERE NOT has_ended \
+    UNION ALL SELECT * FROM executions WHERE has_ended";
+
 /// The conditions of a list that the database checks: all but the text.
 pub(crate) struct ListStatement {
+    /// The executions that are searched.
+    executions: &'static str,
     conditions: String,
     parameters: Vec<Box<dyn ToSql + Sync + Send>>,
 }
@@ -22,10 +31,8 @@ pub(crate) struct ListStatement {
 impl ListStatement {
     /// The first two parameters are the key before which the executions lie, and their number.
     pub(crate) fn new(query: &ListQuery) -> Result<Self> {
-        let mut statement = Self { conditions: String::new(), parameters: Vec::new() };
-        if query.open_only {
-            statement.conditions.push_str(" AND NOT has_ended");
-        }
+        let executions = if query.open_only { OPEN_EXECUTIONS } else { ALL_EXECUTIONS };
+        let mut statement = Self { executions, conditions: String::new(), parameters: Vec::new() };
         if query.roots_only {
             statement.conditions.push_str(" AND NOT is_child");
         }
@@ -62,9 +69,10 @@ impl ListStatement {
 
     /// The statement: the executions before a key, newest first, at most so many.
     pub(crate) fn text(&self) -> String {
-        let conditions = &self.conditions;
+        let Self { executions, conditions, .. } = self;
         format!(
-            "SELECT {EXECUTION_COLUMNS} FROM executions e WHERE seq < $1{conditions} ORDER BY seq DESC LIMIT $2"
+            "SELECT {EXECUTION_COLUMNS} FROM ({executions}) e {JOIN_SNAPSHOTS} \
+             WHERE seq < $1{conditions} ORDER BY seq DESC LIMIT $2"
         )
     }
 
@@ -80,10 +88,11 @@ impl ListStatement {
     }
 }
 
-/// What [`read_execution`] reads.
-pub(crate) const EXECUTION_COLUMNS: &str = "e.seq, e.due, e.snapshot_revision, e.snapshot, \
-    ARRAY(SELECT j.record FROM journal j WHERE j.execution_id = e.id AND j.revision > e.snapshot_revision \
+/// What [`read_execution`] reads of an execution `e`, with [`JOIN_SNAPSHOTS`]. An execution without a snapshot has all its rows.
+pub(crate) const EXECUTION_COLUMNS: &str = "e.seq, e.due, coalesce(s.revision, 0), coalesce(s.bytes, ''), \
+    ARRAY(SELECT j.record FROM journal j WHERE j.execution_id = e.id AND j.revision > coalesce(s.revision, 0) \
     ORDER BY j.revision)";
+pub(crate) const JOIN_SNAPSHOTS: &str = "LEFT JOIN snapshots s ON s.execution_id = e.id";
 
 /// An execution with its key, from its snapshot and the rows after it.
 pub(crate) fn read_execution(row: &Row) -> Result<(Sequence, LoadedExecution)> {

@@ -15,6 +15,9 @@ const SCHEMA_VERSION: i64 = 1;
 const VERSION_KEY: &str = "schema_version";
 
 /// `seq` is a [`Sequence`](midex_domain::Sequence), and times are milliseconds since 1970.
+///
+/// Each transition changes the `seq` of its execution, and so an entry in each index that has it. Open executions are therefore
+/// in one such index; those that have ended change no more, and are in three.
 const TABLES: &str = "
 CREATE TABLE meta (key text PRIMARY KEY, value int8 NOT NULL);
 CREATE TABLE shards (
@@ -37,15 +40,14 @@ CREATE TABLE executions (
     project text,
     is_child bool NOT NULL,
     labels jsonb NOT NULL,
-    updated_at int8 NOT NULL,
-    snapshot_revision int8 NOT NULL,
-    snapshot bytea NOT NULL
+    updated_at int8 NOT NULL
 );
-CREATE UNIQUE INDEX executions_by_seq ON executions (seq);
 CREATE INDEX executions_by_due ON executions (due) WHERE due IS NOT NULL;
 CREATE INDEX executions_open ON executions (seq) WHERE NOT has_ended;
-CREATE INDEX executions_by_workflow ON executions (workflow, seq);
-CREATE INDEX executions_by_state ON executions (state, seq);
+CREATE INDEX executions_ended ON executions (seq) WHERE has_ended;
+CREATE INDEX executions_ended_by_workflow ON executions (workflow, seq) WHERE has_ended;
+CREATE INDEX executions_ended_by_state ON executions (state, seq) WHERE has_ended;
+CREATE TABLE snapshots (execution_id text PRIMARY KEY, revision int8 NOT NULL, bytes bytea NOT NULL);
 CREATE TABLE journal (
     execution_id text NOT NULL,
     revision int8 NOT NULL,

@@ -20,14 +20,14 @@ use crate::{
     error::database_error,
     keeper::LeaseKeeper,
     lease::{LeaseOptions, Leases},
-    query::{EXECUTION_COLUMNS, ListStatement, read_execution},
+    query::{ALL_EXECUTIONS, EXECUTION_COLUMNS, JOIN_SNAPSHOTS, ListStatement, read_execution},
     schema::prepare_tables,
     shard::{KEYS_BETWEEN_CLOCKS, Shard},
     status::read_status,
     value::{from_int8, from_stored_key, to_int8, to_stored_key},
     writer::{
-        CommitWriter, MaintenanceRequest, NotedRefusals, QueuedCommit, WriterRequest,
-        shard_lost_error,
+        CommitWriter, MaintenanceRequest, NotedRefusals, QueuedCommit, WriterContext,
+        WriterRequest, shard_lost_error,
     },
 };
 use midex_domain::{
@@ -123,12 +123,13 @@ impl PostgresStore {
         let (stop, stopped) = (CancellationToken::new(), CancellationToken::new());
         let (requests, queue) = mpsc::channel(limits::DATABASE_QUEUE_MAX);
         let refusals = Arc::new(NotedRefusals::default());
-        let writer = CommitWriter::new(
+        let context = WriterContext::new(
             connector.clone(),
-            (leases.clone(), options.clock.clone()),
-            queue,
+            leases.clone(),
+            options.clock.clone(),
             refusals.clone(),
         );
+        let writer = CommitWriter::new(context, queue);
         let pool = connector.build_pool()?;
         let writer = tokio::spawn(writer.run(stop.clone()));
         tokio::spawn(keeper.run(writer, stop.clone(), stopped.clone()));
@@ -312,14 +313,16 @@ impl Store for PostgresStore {
         since: Option<Sequence>,
     ) -> BoxFuture<'_, Result<Vec<(Sequence, ExecutionId)>>> {
         Box::pin(async move {
-            let statement = "SELECT seq, id FROM executions \
-                             WHERE seq > coalesce($1, (SELECT max(seq) FROM executions), 0) - $2 \
-                             AND shard <> ALL($3) ORDER BY seq DESC LIMIT $4";
+            let statement = format!(
+                "SELECT seq, id FROM ({ALL_EXECUTIONS}) e \
+                 WHERE seq > coalesce($1, (SELECT max(seq) FROM journal), 0) - $2 \
+                 AND shard <> ALL($3) ORDER BY seq DESC LIMIT $4"
+            );
             let since = since.map(to_stored_key);
             let own: Vec<_> = self.leases.list().iter().map(|one| one.number()).collect();
             let most = to_int8(limits::MOVED_ELSEWHERE_MAX);
             let overlap = to_int8(KEYS_BETWEEN_CLOCKS);
-            let rows = self.query(statement, &[&since, &overlap, &own, &most]).await?;
+            let rows = self.query(&statement, &[&since, &overlap, &own, &most]).await?;
             let read =
                 |row: &DatabaseRow| Ok((from_stored_key(row.get(0)), parse_stored_id(row.get(1))?));
             rows.iter().map(read).collect()
@@ -364,7 +367,9 @@ impl Store for PostgresStore {
 
     fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<LoadedExecution>>> {
         Box::pin(async move {
-            let statement = format!("SELECT {EXECUTION_COLUMNS} FROM executions e WHERE e.id = $1");
+            let statement = format!(
+                "SELECT {EXECUTION_COLUMNS} FROM executions e {JOIN_SNAPSHOTS} WHERE e.id = $1"
+            );
             let rows = self.query(&statement, &[&id.as_str()]).await?;
             let loaded = rows.first().map(read_execution).transpose();
             let loaded = loaded.map_err(|error| error.with_context("execution_id", id.as_str()))?;

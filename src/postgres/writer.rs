@@ -1,15 +1,18 @@
-//! The writer: one task that commits what all callers of this server store, in batches. A batch is one transaction, which two
-//! round trips make durable: the first begins it, locks the leases of its shards and reads the stored revisions; the second
-//! writes, and commits.
+//! The writer: one task that commits what all callers of this server store, in batches. A batch is one transaction, which one
+//! round trip makes durable: it locks the leases of its shards, fails unless the database holds the expected epochs and
+//! revisions, writes, and commits. If the check fails, a second transaction reads what is stored, and admits each commit on its
+//! own. While many commits wait, a second batch runs beside the first one, so that neither the network nor the database is idle.
 
 mod batch;
 mod maintenance;
 
 use std::{
+    collections::{HashSet, VecDeque},
     mem,
     sync::{Arc, Mutex, PoisonError},
 };
 
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
@@ -61,14 +64,14 @@ impl NotedRefusals {
         }
     }
 
-    /// Those that were noted until now. They stay until [`NotedRefusals::remove_stored`].
-    fn list(&self) -> Vec<RefusedCall> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Takes all of them, to store them.
+    fn take(&self) -> Vec<RefusedCall> {
+        mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Removes so many of the oldest, which are stored now.
-    fn remove_stored(&self, count: usize) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..count);
+    /// Puts those back that were not stored, before the others.
+    fn put_back(&self, refusals: Vec<RefusedCall>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).splice(..0, refusals);
     }
 }
 
@@ -80,16 +83,90 @@ pub(crate) struct WriterConnection {
 
 /// What a transaction of the writer needs to know of this server.
 pub(crate) struct WriterContext {
+    connector: Connector,
     leases: Arc<Leases>,
     clock: Arc<dyn Clock>,
-    sequence: SequenceClock,
+    sequence: Mutex<SequenceClock>,
+    refusals: Arc<NotedRefusals>,
 }
 
 impl WriterContext {
+    pub(crate) fn new(
+        connector: Connector,
+        leases: Arc<Leases>,
+        clock: Arc<dyn Clock>,
+        refusals: Arc<NotedRefusals>,
+    ) -> Self {
+        Self { connector, leases, clock, sequence: Mutex::default(), refusals }
+    }
+
     /// The next key of a row of the shard, larger than all that earlier owners have given.
-    pub(super) fn next_key(&mut self, shard: Shard) -> Sequence {
-        self.sequence.raise_above(self.leases.last_key());
-        self.sequence.next_key(self.clock.now(), shard)
+    pub(super) fn next_key(&self, shard: Shard) -> Sequence {
+        let mut sequence = self.sequence.lock().unwrap_or_else(PoisonError::into_inner);
+        sequence.raise_above(self.leases.last_key());
+        sequence.next_key(self.clock.now(), shard)
+    }
+
+    async fn connect(&self) -> Result<WriterConnection> {
+        let client = self.connector.connect().await?;
+        let statements = Statements::prepare(&client).await.map_err(database_error)?;
+        Ok(WriterConnection { client, statements })
+    }
+
+    /// Does the work in a transaction, again if it was refused only because others ran beside it. After any other failure
+    /// `connection` is empty, unless it is in order. Returns the outcome of each commit.
+    async fn run_transaction(
+        &self,
+        connection: &mut Option<WriterConnection>,
+        work: Work<'_>,
+    ) -> Result<Vec<Result<Sequence>>> {
+        let refusals = self.refusals.take();
+        let written = self.repeat_transaction(connection, work, &refusals).await;
+        if written.is_err() {
+            self.refusals.put_back(refusals);
+        }
+        written
+    }
+
+    async fn repeat_transaction(
+        &self,
+        idle: &mut Option<WriterConnection>,
+        work: Work<'_>,
+        refusals: &[RefusedCall],
+    ) -> Result<Vec<Result<Sequence>>> {
+        let mut repeats = 0;
+        loop {
+            let connection = match idle.take() {
+                Some(connection) if !connection.client.is_closed() => connection,
+                _ => self.connect().await?,
+            };
+            let run = work.run(&connection, self, refusals);
+            let error = match tokio::time::timeout(limits::DATABASE_TRANSACTION_MAX, run).await {
+                Ok(Ok(written)) => {
+                    *idle = Some(connection);
+                    return Ok(written);
+                }
+                Ok(Err(error)) => error,
+                Err(_) => {
+                    let message = "the database did not answer in time";
+                    return Err(Error::new(Code::StoreUnavailable, message));
+                }
+            };
+            // A connection that cannot be brought back into order is not used again.
+            if connection.client.batch_execute("ROLLBACK").await.is_ok() {
+                *idle = Some(connection);
+            }
+            match error {
+                WriteError::Database(error)
+                    if is_serialization_failure(&error)
+                        && repeats < limits::DATABASE_REPEATS_MAX =>
+                {
+                    repeats += 1;
+                }
+                WriteError::Database(error) => return Err(database_error(error)),
+                WriteError::Refused(error) => return Err(error),
+            }
+        }
     }
 }
 
@@ -122,7 +199,7 @@ impl Work<'_> {
     async fn run(
         self,
         connection: &WriterConnection,
-        context: &mut WriterContext,
+        context: &WriterContext,
         refusals: &[RefusedCall],
     ) -> Result<Vec<Result<Sequence>>, WriteError> {
         match self {
@@ -134,118 +211,120 @@ impl Work<'_> {
     }
 }
 
+/// Requests that run in one transaction.
+enum Batch {
+    Commits(Vec<QueuedCommit>),
+    Maintain(MaintenanceRequest, oneshot::Sender<Result<()>>),
+}
+
+/// What a batch leaves behind when its callers have been answered.
+struct FinishedBatch {
+    connection: Option<WriterConnection>,
+    /// The executions of its commits.
+    ids: Vec<ExecutionId>,
+}
+
+/// Stores a batch, and answers its callers.
+async fn run_batch(
+    context: Arc<WriterContext>,
+    mut connection: Option<WriterConnection>,
+    batch: Batch,
+) -> FinishedBatch {
+    let mut ids = Vec::new();
+    match batch {
+        Batch::Commits(commits) => {
+            let written = context.run_transaction(&mut connection, Work::Commits(&commits)).await;
+            let outcomes = written.unwrap_or_else(|error| vec![Err(error); commits.len()]);
+            for (queued, outcome) in commits.into_iter().zip(outcomes) {
+                ids.push(queued.commit.execution.id().clone());
+                // The caller may have stopped waiting.
+                let _ = queued.reply.send(outcome);
+            }
+        }
+        Batch::Maintain(request, reply) => {
+            let done = context.run_transaction(&mut connection, Work::Maintain(&request)).await;
+            let _ = reply.send(done.map(drop));
+        }
+    }
+    FinishedBatch { connection, ids }
+}
+
 /// The task that writes.
 pub(crate) struct CommitWriter {
-    connector: Connector,
-    connection: Option<WriterConnection>,
-    context: WriterContext,
+    context: Arc<WriterContext>,
     requests: mpsc::Receiver<WriterRequest>,
-    refusals: Arc<NotedRefusals>,
+    /// The requests that no batch has taken yet, at most [`limits::DATABASE_BATCH_MAX`].
+    queue: VecDeque<WriterRequest>,
+    idle: Vec<WriterConnection>,
+    /// The executions of the batches that run. A commit on one of them waits, because its batch must read the revision that the
+    /// running one writes.
+    busy: HashSet<ExecutionId>,
+    /// Whether a maintenance request runs. Nothing else does then.
+    is_maintaining: bool,
 }
 
 impl CommitWriter {
-    pub(crate) fn new(
-        connector: Connector,
-        (leases, clock): (Arc<Leases>, Arc<dyn Clock>),
-        requests: mpsc::Receiver<WriterRequest>,
-        refusals: Arc<NotedRefusals>,
-    ) -> Self {
-        let context = WriterContext { leases, clock, sequence: SequenceClock::default() };
-        Self { connector, connection: None, context, requests, refusals }
+    pub(crate) fn new(context: WriterContext, requests: mpsc::Receiver<WriterRequest>) -> Self {
+        let (context, queue) = (Arc::new(context), VecDeque::new());
+        let (idle, busy) = (Vec::new(), HashSet::new());
+        Self { context, requests, queue, idle, busy, is_maintaining: false }
     }
 
     /// Writes until `stop` is cancelled, then stores the requests that are queued, and ends.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let mut queue = Vec::new();
+        let (mut running, mut received) = (FuturesUnordered::new(), Vec::new());
+        let mut is_drained = false;
         loop {
-            let count = tokio::select! {
-                count = self.requests.recv_many(&mut queue, limits::DATABASE_BATCH_MAX) => count,
-                () = stop.cancelled(), if !self.requests.is_closed() => {
-                    self.requests.close();
-                    continue;
-                }
-            };
-            if count == 0 {
+            while let Some(batch) = self.take_batch(running.len()) {
+                running.push(run_batch(self.context.clone(), self.idle.pop(), batch));
+            }
+            if is_drained && running.is_empty() {
                 return;
             }
-            let mut commits = Vec::new();
-            for request in queue.drain(..) {
-                match request {
-                    WriterRequest::Commit(commit) => commits.push(*commit),
-                    WriterRequest::Maintain(request, reply) => {
-                        self.write_commits(mem::take(&mut commits)).await;
-                        // The caller may have stopped waiting.
-                        let _ = reply.send(self.maintain(&request).await);
+            let room = limits::DATABASE_BATCH_MAX.saturating_sub(self.queue.len());
+            tokio::select! {
+                Some(FinishedBatch { connection, ids }) = running.next() => {
+                    self.idle.extend(connection);
+                    self.is_maintaining = false;
+                    for id in &ids {
+                        self.busy.remove(id);
                     }
                 }
-            }
-            self.write_commits(commits).await;
-        }
-    }
-
-    /// Stores commits, and answers them.
-    async fn write_commits(&mut self, commits: Vec<QueuedCommit>) {
-        if commits.is_empty() {
-            return;
-        }
-        let written = self.in_transaction(Work::Commits(&commits)).await;
-        let outcomes = match written {
-            Ok(outcomes) => outcomes,
-            Err(error) => vec![Err(error); commits.len()],
-        };
-        for (commit, outcome) in commits.into_iter().zip(outcomes) {
-            let _ = commit.reply.send(outcome);
-        }
-    }
-
-    async fn maintain(&mut self, request: &MaintenanceRequest) -> Result<()> {
-        self.in_transaction(Work::Maintain(request)).await.map(drop)
-    }
-
-    /// Does the work in a transaction, again if it was refused only because others ran beside it. After any other failure
-    /// the next transaction has a new connection. Returns the outcome of each commit.
-    async fn in_transaction(&mut self, work: Work<'_>) -> Result<Vec<Result<Sequence>>> {
-        let refusals = self.refusals.list();
-        let mut repeats = 0;
-        loop {
-            let connection = match self.connection.take() {
-                Some(connection) if !connection.client.is_closed() => connection,
-                _ => self.connect().await?,
-            };
-            let run = work.run(&connection, &mut self.context, &refusals);
-            let error = match tokio::time::timeout(limits::DATABASE_TRANSACTION_MAX, run).await {
-                Ok(Ok(written)) => {
-                    self.refusals.remove_stored(refusals.len());
-                    self.connection = Some(connection);
-                    return Ok(written);
+                count = self.requests.recv_many(&mut received, room), if room > 0 && !is_drained => {
+                    self.queue.extend(received.drain(..));
+                    is_drained = count == 0;
                 }
-                Ok(Err(error)) => error,
-                Err(_) => {
-                    let message = "the database did not answer in time";
-                    return Err(Error::new(Code::StoreUnavailable, message));
-                }
-            };
-            // A connection that cannot be brought back into order is not used again.
-            if connection.client.batch_execute("ROLLBACK").await.is_ok() {
-                self.connection = Some(connection);
-            }
-            match error {
-                WriteError::Database(error)
-                    if is_serialization_failure(&error)
-                        && repeats < limits::DATABASE_REPEATS_MAX =>
-                {
-                    repeats += 1;
-                }
-                WriteError::Database(error) => return Err(database_error(error)),
-                WriteError::Refused(error) => return Err(error),
+                () = stop.cancelled(), if !self.requests.is_closed() => self.requests.close(),
             }
         }
     }
 
-    async fn connect(&self) -> Result<WriterConnection> {
-        let client = self.connector.connect().await?;
-        let statements = Statements::prepare(&client).await.map_err(database_error)?;
-        Ok(WriterConnection { client, statements })
+    /// The next batch, unless it should wait for those that run.
+    fn take_batch(&mut self, running: usize) -> Option<Batch> {
+        let commits = self.queue.iter().map_while(|request| match request {
+            WriterRequest::Commit(queued) => Some(queued.commit.execution.id()),
+            WriterRequest::Maintain(..) => None,
+        });
+        let count = commits.clone().count();
+        let may_overlap = running < limits::DATABASE_BATCHES_MAX
+            && !self.is_maintaining
+            && count >= limits::DATABASE_OVERLAP_MIN
+            && !commits.clone().any(|id| self.busy.contains(id));
+        if running > 0 && !may_overlap {
+            return None;
+        }
+        self.busy.extend(commits.cloned());
+        let mut commits = Vec::with_capacity(count);
+        for request in self.queue.drain(..count.max(1).min(self.queue.len())) {
+            match request {
+                WriterRequest::Commit(queued) => commits.push(*queued),
+                WriterRequest::Maintain(request, reply) => {
+                    self.is_maintaining = true;
+                    return Some(Batch::Maintain(request, reply));
+                }
+            }
+        }
+        (!commits.is_empty()).then_some(Batch::Commits(commits))
     }
 }
 

@@ -1,8 +1,9 @@
 //! Servers that lose their shards, and those that take them.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, pin::pin, time::Duration};
 
-use midex_domain::{clock::Timestamp, error::Code};
+use futures_util::future::join_all;
+use midex_domain::{clock::Timestamp, error::Code, limits};
 use midex_engine::store::{
     Deletion, Store as _, TelemetryEntry, TelemetryQuery,
     contract::script::{Script, build_refusal},
@@ -52,7 +53,7 @@ async fn a_batch_stores_what_is_of_shards_that_are_still_owned() {
         let transition = script.build_transition("next");
         commits.push(store.commit(script.build_commit(transition)));
     }
-    let outcomes = futures_util::future::join_all(commits).await;
+    let outcomes = join_all(commits).await;
     let refused: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
     assert!(refused.iter().all(|error| error.code() == Code::ShardLost), "{refused:?}");
     let stored = other.query_one("SELECT count(*) FROM journal WHERE revision = 2", &[]).await;
@@ -120,4 +121,56 @@ async fn a_refused_write_keeps_the_refusals_that_were_noted_before_it() {
         panic!("{entries:?}");
     };
     assert_eq!(refusal.message, "refused 1");
+}
+
+#[tokio::test]
+async fn a_batch_is_stored_beside_one_that_waits_unless_both_have_the_same_execution() {
+    let place = Place::new("beside");
+    let (store, mut other) = (place.open().await, place.connect().await);
+    let mut slow = Script::new("slow", 9);
+    slow.commit_step(&store).await.unwrap();
+    let transition = slow.build_transition("once");
+    let commit = slow.build_commit(transition);
+    let starts = |names: &str| -> Vec<_> {
+        let build = |at| {
+            let mut script = Script::new(&format!("{names}{at}"), 9);
+            let transition = script.build_transition("begun");
+            script.build_commit(transition)
+        };
+        (0..limits::DATABASE_OVERLAP_MIN).map(build).map(|start| store.commit(start)).collect()
+    };
+
+    let lock = other.transaction().await.unwrap();
+    lock.batch_execute("SELECT 1 FROM executions WHERE id = 'slow' FOR UPDATE").await.unwrap();
+    let mut first = pin!(store.commit(commit.clone()));
+    let count_blocked = "SELECT count(*) FROM pg_locks \
+                         WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))";
+    let blocked = async {
+        while lock.query_one(count_blocked, &[]).await.unwrap().get::<_, i64>(0) == 0 {}
+        join_all(starts("beside")).await
+    };
+    let beside = tokio::select! {
+        stored = first.as_mut() => panic!("it did not wait: {stored:?}"),
+        stored = blocked => stored,
+    };
+    for stored in beside {
+        stored.unwrap();
+    }
+
+    let mut after = starts("after");
+    after.insert(0, store.commit(commit));
+    let release = async {
+        // Time enough for a batch that does not wait.
+        for _ in 0..20 {
+            lock.query_one(count_blocked, &[]).await.unwrap();
+        }
+        lock.rollback().await.unwrap();
+    };
+    let (first, mut after, ()) = tokio::join!(first, join_all(after), release);
+    first.unwrap();
+    let again = after.remove(0);
+    assert_eq!(again.unwrap_err().code(), Code::RevisionConflict);
+    for stored in after {
+        stored.unwrap();
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use midex_domain::error::Code;
+use midex_domain::error::{Code, Error};
 use midex_engine::store::{Store as _, contract::script::Script};
 use midex_postgres::LeaseOptions;
 use midex_test::long;
@@ -82,8 +82,13 @@ async fn a_server_that_falls_silent_amid_a_transaction_holds_nobody_up() {
     let place = place.behind(&proxy);
     let store = Arc::new(place.open_with("http://127.0.0.1:1", leases).await);
     let writing = tokio::spawn(async move {
-        let mut script = Script::new("e", 9_000);
-        while script.commit_step(&*store).await.is_ok() {}
+        let mut script = Script::new("e", 9);
+        let transition = script.build_transition("begun");
+        let start = script.build_commit(transition);
+        store.commit(start.clone()).await.unwrap();
+        // A transaction that finds another revision than it expects waits for the server in its middle.
+        let conflicts = |error: &Error| error.code() == Code::RevisionConflict;
+        while store.commit(start.clone()).await.is_err_and(|error| conflicts(&error)) {}
     });
     let fall_silent = async {
         loop {

@@ -1,4 +1,5 @@
-"""DBOS on SQLite, with the settings that it has by itself. Each client is a thread."""
+"""DBOS with the settings that it has by itself, on SQLite in the directory that the argument names, or on the PostgreSQL of
+that address. Each client is a thread."""
 
 import os
 import sys
@@ -7,7 +8,9 @@ from dbos import DBOS, SetWorkflowID
 
 from turns import STEPS, serve, threads, work
 
-DBOS(config={"name": "peers", "system_database_url": f"sqlite:///{sys.argv[1]}/dbos.sqlite", "log_level": "ERROR"})
+place = sys.argv[1]
+database = place if "://" in place else f"sqlite:///{place}/dbos.sqlite"
+DBOS(config={"name": "peers", "system_database_url": database, "log_level": "ERROR"})
 
 
 @DBOS.step()

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{super::listener::bind_listener, ClusterArgs};
 use midex_cluster::{AdvertisedAddress, Credentials, HttpPeers, TlsFiles, serve_peers};
-use midex_domain::{error::Result, operation::BoxFuture};
+use midex_domain::{error::Result, limits, operation::BoxFuture};
 use midex_engine::store::Store;
 use midex_postgres::{LeaseOptions, PostgresOptions, PostgresStore};
 use midex_server::app::{self, App, StoreOpener};
@@ -49,7 +49,7 @@ impl ClusterArgs {
                 schema: None,
                 address: advertised.as_str().to_owned(),
                 leases: self.cluster_lease.map_or_else(LeaseOptions::default, LeaseOptions::new),
-                snapshot_every: options.config.snapshot_every,
+                snapshot_every: options.config.snapshot_every.max(limits::DATABASE_SNAPSHOT_EVERY),
                 clock: options.clock.clone(),
                 ids: options.ids.clone(),
             },

@@ -17,6 +17,13 @@ pub const DATABASE_CONNECT_MAX: Duration = Duration::from_secs(5);
 pub const DATABASE_SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Commits of one batch.
 pub const DATABASE_BATCH_MAX: usize = 512;
+/// Batches that one server writes at once.
+pub const DATABASE_BATCHES_MAX: usize = 2;
+/// Commits that must wait before a batch runs beside another one: smaller ones cost the database more than they save.
+pub const DATABASE_OVERLAP_MIN: usize = 64;
+/// A snapshot of an execution is written at most every so many transitions: reading the rows after it is cheap, and a snapshot
+/// costs the database more than the row.
+pub const DATABASE_SNAPSHOT_EVERY: u32 = 8;
 /// Requests that wait for the next batch; further callers wait.
 pub const DATABASE_QUEUE_MAX: usize = 4_096;
 /// How long a transaction may take before its connection counts as lost.

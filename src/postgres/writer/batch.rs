@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures_util::future::{join_all, try_join_all};
-use tokio_postgres::{Client, Statement, types::ToSql};
+use tokio_postgres::{Client, Statement, error::SqlState, types::ToSql};
 
 use super::{QueuedCommit, WriteError, WriterConnection, WriterContext, shard_lost_error};
 use crate::{
@@ -20,8 +20,10 @@ use midex_engine::store::{Commit, PastChange, RefusedCall, encode, find_named_co
 pub(super) struct Statements {
     pub(super) lock_shards: Statement,
     pub(super) read_revisions: Statement,
+    check_expectation: Statement,
     insert_rows: Statement,
     store_executions: Statement,
+    pub(super) store_snapshots: Statement,
     store_contents: Statement,
     insert_forks: Statement,
     insert_refusals: Statement,
@@ -35,22 +37,25 @@ impl Statements {
             // Looks each id up in the primary key. With `id = ANY($1)`, a plan that was made while the table was small reads all of it.
             "SELECT wanted.id, stored.revision FROM unnest($1::text[]) AS wanted (id), \
              LATERAL (SELECT revision FROM executions WHERE id = wanted.id LIMIT 1) AS stored",
+            // Fails unless all epochs and revisions are as expected: the statements that were sent with it then change nothing.
+            "SELECT 1 / CASE WHEN (SELECT count(*) FROM unnest($1::int4[], $2::int8[]) AS expected (shard, epoch) \
+             JOIN shards USING (shard, epoch) WHERE owner = $3) < cardinality($1) \
+             OR EXISTS (SELECT FROM unnest($4::text[], $5::int8[]) AS expected (id, revision) LEFT JOIN \
+             LATERAL (SELECT revision FROM executions WHERE id = expected.id LIMIT 1) AS stored ON TRUE \
+             WHERE expected.revision <> coalesce(stored.revision, 0)) THEN 0 ELSE 1 END",
             "INSERT INTO journal (execution_id, revision, seq, record) \
              SELECT * FROM unnest($1::text[], $2::int8[], $3::int8[], $4::bytea[])",
             "INSERT INTO executions (id, shard, revision, seq, due, has_ended, state, workflow, project, is_child, labels, \
-             updated_at, snapshot_revision, snapshot) \
-             SELECT id, shard, revision, seq, due, has_ended, state, workflow, project, is_child, labels::jsonb, updated_at, \
-             snapshot_revision, coalesce(snapshot, '') \
+             updated_at) \
+             SELECT id, shard, revision, seq, due, has_ended, state, workflow, project, is_child, labels::jsonb, updated_at \
              FROM unnest($1::text[], $2::int4[], $3::int8[], $4::int8[], $5::int8[], $6::bool[], $7::text[], $8::text[], \
-             $9::text[], $10::bool[], $11::text[], $12::int8[], $13::int8[], $14::bytea[]) \
-             AS new (id, shard, revision, seq, due, has_ended, state, workflow, project, is_child, labels, updated_at, \
-             snapshot_revision, snapshot) \
+             $9::text[], $10::bool[], $11::text[], $12::int8[]) \
+             AS new (id, shard, revision, seq, due, has_ended, state, workflow, project, is_child, labels, updated_at) \
              ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, seq = excluded.seq, due = excluded.due, \
              has_ended = excluded.has_ended, state = excluded.state, updated_at = excluded.updated_at, \
-             labels = excluded.labels, \
-             snapshot = CASE WHEN excluded.snapshot = '' THEN executions.snapshot ELSE excluded.snapshot END, \
-             snapshot_revision = CASE WHEN excluded.snapshot = '' THEN executions.snapshot_revision \
-             ELSE excluded.snapshot_revision END",
+             labels = excluded.labels",
+            "INSERT INTO snapshots (execution_id, revision, bytes) SELECT * FROM unnest($1::text[], $2::int8[], $3::bytea[]) \
+             ON CONFLICT (execution_id) DO UPDATE SET revision = excluded.revision, bytes = excluded.bytes",
             // The update waits for a transaction that is about to free the content.
             "INSERT INTO contents (digest, bytes) SELECT * FROM unnest($1::bytea[], $2::bytea[]) \
              ON CONFLICT (digest) DO UPDATE SET digest = excluded.digest",
@@ -64,8 +69,10 @@ impl Statements {
         Ok(Self {
             lock_shards: next(),
             read_revisions: next(),
+            check_expectation: next(),
             insert_rows: next(),
             store_executions: next(),
+            store_snapshots: next(),
             store_contents: next(),
             insert_forks: next(),
             insert_refusals: next(),
@@ -130,7 +137,85 @@ impl BeganTransaction {
 /// Stores each commit whose revision follows the stored one. Returns the outcome of each commit.
 pub(super) async fn write(
     connection: &WriterConnection,
-    context: &mut WriterContext,
+    context: &WriterContext,
+    commits: &[QueuedCommit],
+    refusals: &[RefusedCall],
+) -> Result<Vec<Result<Sequence>>, WriteError> {
+    match write_expected(connection, context, commits, refusals).await? {
+        Some(keys) => Ok(keys.into_iter().map(Ok).collect()),
+        None => write_admitted(connection, context, commits, refusals).await,
+    }
+}
+
+/// What the database must hold for all commits of a batch to be stored.
+struct Expectation<'a> {
+    shards: BTreeMap<Shard, i64>,
+    revisions: BTreeMap<&'a str, i64>,
+}
+
+impl<'a> Expectation<'a> {
+    /// `None` for a batch in which an execution has several commits, or one that changes its past, or one of a shard that this
+    /// server does not own.
+    fn of_batch(context: &WriterContext, commits: &'a [QueuedCommit]) -> Option<Self> {
+        let mut expected = Self { shards: BTreeMap::new(), revisions: BTreeMap::new() };
+        for QueuedCommit { commit, shard, .. } in commits {
+            let (id, revision) = (commit.execution.id().as_str(), commit.row.revision);
+            let before = revision.checked_sub(1).filter(|_| commit.past.is_none())?;
+            commit.check(before).ok()?;
+            expected.shards.insert(*shard, context.leases.epoch(*shard)?);
+            if expected.revisions.insert(id, to_int8(before)).is_some() {
+                return None;
+            }
+        }
+        Some(expected)
+    }
+}
+
+/// Stores all commits in one round trip, if the database holds what they expect. Otherwise nothing is stored, and the result is
+/// `None`. Returns the keys of the rows.
+async fn write_expected(
+    connection: &WriterConnection,
+    context: &WriterContext,
+    commits: &[QueuedCommit],
+    refusals: &[RefusedCall],
+) -> Result<Option<Vec<Sequence>>, WriteError> {
+    let Some(expected) = Expectation::of_batch(context, commits) else {
+        return Ok(None);
+    };
+    let mut rows = NewRows::default();
+    rows.add_refusals(context, refusals)?;
+    let keys: Vec<_> = commits.iter().map(|queued| context.next_key(queued.shard)).collect();
+    for (queued, key) in commits.iter().zip(&keys) {
+        rows.add_commit(queued, *key);
+    }
+    let (client, statements) = (&connection.client, &connection.statements);
+    let owner = &context.leases.owner;
+    let shards: Vec<_> = expected.shards.keys().map(|shard| shard.number()).collect();
+    let epochs: Vec<_> = expected.shards.into_values().collect();
+    let (ids, revisions): (Vec<_>, Vec<_>) = expected.revisions.into_iter().unzip();
+    let lock: [&(dyn ToSql + Sync); 2] = [&shards, owner];
+    let check: [&(dyn ToSql + Sync); 5] = [&shards, &epochs, owner, &ids, &revisions];
+    // The check is a statement of its own: it must see what was committed before the locks were granted.
+    let (begun, locked, checked, written) = tokio::join!(
+        client.batch_execute("BEGIN"),
+        client.execute(&statements.lock_shards, &lock),
+        client.execute(&statements.check_expectation, &check),
+        rows.write_and_commit(connection),
+    );
+    begun?;
+    locked?;
+    match checked {
+        Err(error) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => return Ok(None),
+        checked => checked?,
+    };
+    written?;
+    Ok(Some(keys))
+}
+
+/// Stores those commits that the database admits, in two round trips.
+async fn write_admitted(
+    connection: &WriterConnection,
+    context: &WriterContext,
     commits: &[QueuedCommit],
     refusals: &[RefusedCall],
 ) -> Result<Vec<Result<Sequence>>, WriteError> {
@@ -218,6 +303,8 @@ pub(super) struct NewRows<'a> {
     row_keys: Vec<i64>,
     row_records: Vec<&'a [u8]>,
     executions: BTreeMap<&'a str, ExecutionColumns<'a>>,
+    /// By execution: the revision from which on the snapshot covers the rows, and the snapshot.
+    snapshots: BTreeMap<&'a str, (i64, &'a [u8])>,
     contents: BTreeMap<Digest, &'a [u8]>,
     forks: Vec<(&'a str, &'a str)>,
     refusal_keys: Vec<i64>,
@@ -231,8 +318,6 @@ pub(super) struct ExecutionColumns<'a> {
     pub(super) key: Sequence,
     pub(super) due: Option<Timestamp>,
     pub(super) snapshot: Option<&'a [u8]>,
-    /// The revision from which on the snapshot covers the rows.
-    pub(super) snapshot_revision: u64,
 }
 
 impl<'a> NewRows<'a> {
@@ -247,8 +332,7 @@ impl<'a> NewRows<'a> {
             shard: *shard,
             key,
             due: commit.due.filter(|_| !execution.is_over()),
-            snapshot: records.snapshot.as_deref(),
-            snapshot_revision: if is_first { 0 } else { commit.row.revision },
+            snapshot: records.snapshot.as_deref().filter(|_| !is_first),
         };
         self.add_execution(columns);
         for (digest, content) in &commit.contents {
@@ -273,7 +357,12 @@ impl<'a> NewRows<'a> {
     }
 
     pub(super) fn add_execution(&mut self, columns: ExecutionColumns<'a>) {
-        self.executions.insert(columns.execution.id().as_str(), columns);
+        let execution = columns.execution;
+        if let Some(snapshot) = columns.snapshot {
+            let revision = to_int8(execution.revision());
+            self.snapshots.insert(execution.id().as_str(), (revision, snapshot));
+        }
+        self.executions.insert(execution.id().as_str(), columns);
     }
 
     pub(super) fn add_content(&mut self, digest: Digest, content: &'a [u8]) {
@@ -287,7 +376,7 @@ impl<'a> NewRows<'a> {
     /// Adds refusals. Their keys are of the shard of their execution, if it is known.
     pub(super) fn add_refusals(
         &mut self,
-        context: &mut WriterContext,
+        context: &WriterContext,
         refusals: &[RefusedCall],
     ) -> Result<()> {
         for refusal in refusals {
@@ -338,14 +427,13 @@ impl<'a> NewRows<'a> {
             .collect::<Result<_>>()?;
         let updated: Vec<_> =
             executions().map(|execution| execution.updated_at().milliseconds()).collect();
-        let snapshot_revisions: Vec<_> =
-            changed.iter().map(|columns| to_int8(columns.snapshot_revision)).collect();
-        let snapshots: Vec<_> = changed.iter().map(|columns| columns.snapshot).collect();
+        let (snapshot_ids, snapshots): (Vec<_>, Vec<_>) = self.snapshots.into_iter().unzip();
+        let (snapshot_revisions, snapshots): (Vec<_>, Vec<_>) = snapshots.into_iter().unzip();
         let digests = digest_column(self.contents.keys());
         let contents: Vec<_> = self.contents.values().copied().collect();
         let (sources, forks): (Vec<_>, Vec<_>) = self.forks.into_iter().unzip();
         let kept = to_int8(limits::REFUSALS_KEPT_MAX);
-        let inserts: [(&Statement, bool, Vec<&(dyn ToSql + Sync)>); 6] = [
+        let inserts: [(&Statement, bool, Vec<&(dyn ToSql + Sync)>); 7] = [
             (&statements.store_contents, digests.is_empty(), vec![&digests, &contents]),
             (
                 &statements.insert_rows,
@@ -356,21 +444,14 @@ impl<'a> NewRows<'a> {
                 &statements.store_executions,
                 ids.is_empty(),
                 vec![
-                    &ids,
-                    &shards,
-                    &revisions,
-                    &keys,
-                    &due,
-                    &ended,
-                    &states,
-                    &workflows,
-                    &projects,
-                    &children,
-                    &labels,
-                    &updated,
-                    &snapshot_revisions,
-                    &snapshots,
+                    &ids, &shards, &revisions, &keys, &due, &ended, &states, &workflows, &projects,
+                    &children, &labels, &updated,
                 ],
+            ),
+            (
+                &statements.store_snapshots,
+                snapshot_ids.is_empty(),
+                vec![&snapshot_ids, &snapshot_revisions, &snapshots],
             ),
             (&statements.insert_forks, forks.is_empty(), vec![&sources, &forks]),
             (

@@ -38,7 +38,7 @@ pub(crate) enum MaintenanceRequest {
 
 pub(super) async fn maintain(
     connection: &WriterConnection,
-    context: &mut WriterContext,
+    context: &WriterContext,
     request: &MaintenanceRequest,
     refusals: &[RefusedCall],
 ) -> Result<(), WriteError> {
@@ -47,9 +47,10 @@ pub(super) async fn maintain(
         MaintenanceRequest::Checkpoint { execution, snapshot } => {
             begin_one(connection, context, execution.id(), execution.revision()).await?;
             let revision = to_int8(execution.revision());
-            let store = "UPDATE executions SET snapshot = $1, snapshot_revision = $2 WHERE id = $3";
-            let id = execution.id().as_str();
-            connection.client.execute(store, &[snapshot, &revision, &id]).await?;
+            let ids = vec![execution.id().as_str()];
+            let (revisions, snapshots) = (vec![revision], vec![snapshot]);
+            let store = &connection.statements.store_snapshots;
+            connection.client.execute(store, &[&ids, &revisions, &snapshots]).await?;
         }
         MaintenanceRequest::StoreRefusals => {
             begin(connection, context, &BTreeSet::new(), &[]).await?;
@@ -97,6 +98,7 @@ async fn delete(
     begin_one(connection, context, id, *revision).await?;
     let (client, id) = (&connection.client, id.as_str());
     client.execute("DELETE FROM journal WHERE execution_id = $1", &[&id]).await?;
+    client.execute("DELETE FROM snapshots WHERE execution_id = $1", &[&id]).await?;
     client.execute("DELETE FROM executions WHERE id = $1", &[&id]).await?;
     if let Some(source) = fork_of {
         let remove = "DELETE FROM forks WHERE source = $1 AND fork = $2";
@@ -113,7 +115,7 @@ async fn delete(
 
 async fn write_import(
     connection: &WriterConnection,
-    context: &mut WriterContext,
+    context: &WriterContext,
     import: &Import,
     refusals: &[RefusedCall],
 ) -> Result<(), WriteError> {
@@ -164,7 +166,6 @@ async fn write_import(
             key,
             due: None,
             snapshot: Some(snapshot),
-            snapshot_revision: execution.revision(),
         });
     }
     new.add_refusals(context, refusals)?;
