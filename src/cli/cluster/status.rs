@@ -112,7 +112,7 @@ pub(crate) fn describe_problem(status: &ClusterStatus) -> Option<(String, &'stat
     } else if latency > limits::DATABASE_LATENCY_WARNED {
         Some((
             format!("the database takes {latency:.0?} to answer"),
-            "run the servers near the database: each call needs two round trips",
+            "run the servers near the database: each call that changes an execution needs a round trip",
         ))
     } else {
         None
