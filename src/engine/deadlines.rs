@@ -193,7 +193,7 @@ pub(super) async fn schedule_stored_deadlines(shared: Arc<Shared>) {
             Ok(due_executions) => {
                 // A live execution has scheduled its own deadline, and may have moved since the store was read.
                 for (id, due) in due_executions {
-                    if shared.directory.last_durable_state(&id).is_none() {
+                    if shared.directory.last_durable_state(&id, &*shared.store).is_none() {
                         shared.deadlines.add_stored_deadline(&id, due);
                     }
                 }

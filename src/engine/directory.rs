@@ -76,21 +76,36 @@ impl ActorDirectory {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The live actor of an execution. Records the time of this use.
+    /// The live actor of an execution, unless another process may have owned the execution since it began. Records the time of
+    /// this use.
     pub(super) fn find_actor(
         &self,
         id: &ExecutionId,
         now: Timestamp,
+        store: &dyn Store,
     ) -> Option<ActorRef<ActorMessage>> {
         let entries = self.read();
-        let entry = entries.get(id)?;
+        let entry = entries.get(id).filter(|entry| entry.is_owned(store))?;
         entry.record_use(now);
         Some(entry.actor.clone())
     }
 
-    /// The state that the live actor of an execution last made durable.
-    pub(super) fn last_durable_state(&self, id: &ExecutionId) -> Option<DurableExecution> {
-        self.read().get(id)?.durable_receiver.borrow().clone()
+    /// The live actor of an execution that another process may have moved past what the actor knows.
+    pub(super) fn find_lost_actor(&self, id: &ExecutionId, store: &dyn Store) -> Option<ActorId> {
+        let entries = self.read();
+        let entry = entries.get(id).filter(|entry| !entry.is_owned(store))?;
+        Some(entry.actor.get_id())
+    }
+
+    /// The state that the live actor of an execution last made durable, with the exception of [`ActorDirectory::find_actor`].
+    pub(super) fn last_durable_state(
+        &self,
+        id: &ExecutionId,
+        store: &dyn Store,
+    ) -> Option<DurableExecution> {
+        let entries = self.read();
+        let entry = entries.get(id).filter(|entry| entry.is_owned(store))?;
+        entry.durable_receiver.borrow().clone()
     }
 
     /// How many actors are awake.

@@ -41,7 +41,6 @@ impl Shared {
         origin: MessageOrigin,
         message: impl Fn(ReplyPort) -> ActorMessage,
     ) -> Result<Answer> {
-        // Another server may have moved the execution past what a live actor knows.
         self.store.owner(id)?;
         let mut stale_actor = None;
         let mut last_error = None;
@@ -123,7 +122,7 @@ impl Shared {
         stale: Option<ActorId>,
     ) -> Result<ActorRef<ActorMessage>> {
         if stale.is_none()
-            && let Some(actor) = self.directory.find_actor(id, self.clock.now())
+            && let Some(actor) = self.directory.find_actor(id, self.clock.now(), &*self.store)
         {
             return Ok(actor);
         }

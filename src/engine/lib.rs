@@ -212,7 +212,7 @@ impl Shared {
 
     /// The execution as last made durable, without waiting for its beginning; `None` where the store does not hold it.
     async fn find_durable_execution(&self, id: &ExecutionId) -> Result<Option<Arc<Execution>>> {
-        if let Some(durable) = self.directory.last_durable_state(id) {
+        if let Some(durable) = self.directory.last_durable_state(id, &*self.store) {
             return Ok(Some(durable.execution));
         }
         let stored = self.store.load(id).await?;

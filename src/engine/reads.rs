@@ -448,7 +448,7 @@ impl Engine {
 
     /// The execution as last made durable, with its definition: from memory if it is live, else from the store.
     pub async fn read_execution(&self, id: &ExecutionId) -> Result<DurableExecution> {
-        if let Some(durable) = self.shared.directory.last_durable_state(id) {
+        if let Some(durable) = self.shared.directory.last_durable_state(id, &*self.shared.store) {
             return Ok(durable);
         }
         let execution = self.load_execution(id).await?;

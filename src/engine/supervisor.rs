@@ -135,9 +135,15 @@ impl SupervisorState {
         {
             self.stop_actor(&id, stale);
         }
+        // An execution can be lost and owned again before `StopLost` arrives.
+        let lost = self.shared.directory.find_lost_actor(&id, &*self.shared.store);
+        if let Some(lost) = lost {
+            self.stop_actor(&id, lost);
+        }
+        let Shared { directory, store, clock, .. } = &*self.shared;
         if let Some(waiters) = self.successor_waiters.get_mut(&id) {
             waiters.push(reply);
-        } else if let Some(actor) = self.shared.directory.find_actor(&id, self.shared.clock.now()) {
+        } else if let Some(actor) = directory.find_actor(&id, clock.now(), &**store) {
             send_reply(reply, Ok(actor));
         } else {
             let actor = self.spawn_actor(myself, &id).await;

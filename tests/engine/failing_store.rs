@@ -154,6 +154,21 @@ async fn two_engines_on_one_store_never_both_move_an_execution() {
     assert_eq!(third.revision, 3);
 }
 
+/// An actor whose process lost its execution and owns it again knows nothing of what happened between: a refusal or a read from
+/// its memory would be of the past.
+#[tokio::test(start_paused = true)]
+async fn an_execution_that_was_lost_and_is_owned_again_is_loaded_again() {
+    let memory = Arc::new(MemoryStore::new());
+    let clock = TokioClock::starting_at(EPOCH);
+    let store = Arc::new(FailingStore::new(memory.clone()));
+    let (one, two) = (engine(store.clone(), clock, 1).await, engine(memory, clock, 2).await);
+    let first = token(&start(&one, "e").await);
+    let second = two.finish(&first, "x").await;
+    store.later_openings.store(2, Ordering::SeqCst);
+    assert_eq!(one.status_now("e").await.revision, 2);
+    assert_eq!(one.finish(&token(&second), "y").await.revision, 3);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_execution_that_cannot_be_woken_says_so_and_harms_no_other() {
     let (store, engine) = failing_engine().await;
