@@ -14,7 +14,7 @@ use midex_domain::{
     error::{Code, Error, Result},
 };
 use midex_engine::store::{
-    FileHook, FileOperation, Options, OwnedDirectory, RedbStore, Restoration, Store,
+    FileHook, FileOperation, Options, OwnedDirectory, RedbStore, Restoration, Store, StoredRecord,
     contract::deletion::{build_deletion, sweep_store},
 };
 use midex_test::long::{Dice, rounds, seed};
@@ -256,12 +256,62 @@ async fn a_store_with_an_unknown_table_is_not_copied() {
     let error = owned.compact(&Options::default()).unwrap_err();
     assert_eq!(error.code(), Code::StoreTooNew, "{error:?}");
     assert!(error.message().contains("later.v1"), "{error:?}");
+    let owned = OwnedDirectory::take_ownership(directory.path()).unwrap();
+    let error = owned.open_records(&Options::default()).unwrap_err();
+    assert_eq!(error.code(), Code::StoreTooNew, "{error:?}");
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
     let target = directory.path().join("backup.redb");
     assert_eq!(store.back_up(target).await.unwrap_err().code(), Code::StoreTooNew);
     store.close().await.unwrap();
     assert_eq!(listed(directory.path()), STORE);
     check(directory.path(), &scripts).await;
+}
+
+/// The lines of the keys of all records of a table, in order.
+fn read_keys<'a>(records: &'a [StoredRecord], table: &str) -> Vec<Vec<&'a str>> {
+    let records = records.iter().filter(|record| record.table == table);
+    records.map(|record| record.key.lines().collect()).collect()
+}
+
+/// Everything is read, also what is in the log only, and what came after the snapshots where there is no room for fresh ones.
+#[tokio::test]
+async fn the_records_of_a_killed_store_are_read_in_order() {
+    for (redo_after, has_room) in [(0, true), (u64::MAX, false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options { snapshot_every: 16, redo_after, ..Options::default() };
+        let store = RedbStore::open(directory.path(), options).unwrap();
+        let scripts = filled(&store, 9).await;
+        let left = crash(directory.path());
+        store.close().await.unwrap();
+        let hook = FileHook::new(move |operation| match operation {
+            FileOperation::Reserve(_) if !has_room => Err(ErrorKind::StorageFull.into()),
+            _ => Ok(()),
+        });
+        let owned = OwnedDirectory::take_ownership(left.path()).unwrap();
+        let source =
+            owned.open_records(&Options { hook: Some(hook), ..Options::default() }).unwrap();
+        let records: Vec<_> = source.read().unwrap().collect::<Result<_>>().unwrap();
+        let mut tables: Vec<_> = records.iter().map(|record| record.table).collect();
+        tables.dedup();
+        assert_eq!(tables, ["contents", "journal", "executions", "snapshots"]);
+        let (mut rows, mut executions) = (Vec::new(), Vec::new());
+        for script in &scripts {
+            let keys = script.row_keys.iter().zip(&script.rows);
+            rows.extend(keys.map(|(key, row)| (key.0, script.id.as_str(), row.revision)));
+            let last = script.row_keys.last().unwrap().0.to_string();
+            executions.push([script.id.to_string(), last, script.rows.len().to_string()]);
+            let (_, loaded) = source.load(script.id.as_str()).unwrap();
+            assert_eq!(Some(&loaded.execution), script.execution.as_ref());
+        }
+        rows.sort_unstable();
+        executions.sort_unstable();
+        let expected = rows.iter().map(|(key, id, revision)| format!("{key} {id} {revision}"));
+        let read = read_keys(&records, "journal").into_iter().map(|lines| lines.join(" "));
+        assert!(expected.eq(read));
+        assert_eq!(read_keys(&records, "executions"), executions);
+        assert!(source.last_owner().0 > rows.last().unwrap().0);
+        assert_eq!(source.retire(NOW).unwrap(), left.path().join(KEPT).canonicalize().unwrap());
+    }
 }
 
 /// What is replaced, and how.

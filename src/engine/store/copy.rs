@@ -155,6 +155,19 @@ fn list_tables(transaction: &ReadTransaction) -> Result<Vec<UntypedTableHandle>>
     Ok(tables.filter(|table| !is_index(table)).collect())
 }
 
+/// Refuses a database with a table that this version does not know.
+pub(super) fn refuse_unknown_tables(transaction: &ReadTransaction) -> Result<()> {
+    let known = [
+        [EXECUTIONS_TABLE.name(), JOURNAL_TABLE.name(), OPEN_TABLE.name()],
+        [FORKS_TABLE.name(), TOMBSTONES_TABLE.name(), CANDIDATES_TABLE.name()],
+        [CONTENT_TABLE.name(), REFUSALS_TABLE.name(), META_TABLE.name()],
+    ];
+    let is_known = |table: &&UntypedTableHandle| known.as_flattened().contains(&table.name());
+    let tables = list_tables(transaction)?;
+    let unknown = tables.iter().find(|table| !is_known(table));
+    unknown.map_or(Ok(()), |table| Err(unknown_table_error(table.name())))
+}
+
 fn unknown_table_error(name: &str) -> Error {
     let message =
         format!("no copy is made of the table `{name}`, which a later version has written");

@@ -33,6 +33,7 @@ mod options;
 pub(crate) mod paths;
 mod reader;
 mod record;
+mod records;
 mod recovery;
 mod redb_store;
 mod redo;
@@ -63,6 +64,7 @@ pub use self::{
     offline::{Compaction, Restoration},
     options::Options,
     paths::{DAMAGED_SUFFIX, FILE_NAME},
+    records::{StoreRecords, StoredRecord},
     redb_store::{OwnedDirectory, RedbStore, StoreCounts},
     servers::{ClusterStatus, ServerStatus},
     sizes::{StoreSizes, TableSize},

@@ -19,6 +19,7 @@ use serde::Serialize;
 use super::{
     OwnedDirectory,
     backend::DataFile,
+    batch::WriterState,
     copy::{CopySize, Draft, copy_database, estimate_copy_bytes},
     fault::{file_unusable_error, redb_error, store_unavailable_error},
     file, identity, index,
@@ -71,7 +72,7 @@ impl OwnedDirectory {
         paths::remove_crash_leftovers(&name);
         let read_length = || fs::metadata(&path).map(|metadata| metadata.len()).map_err(to_error);
         let bytes_before = read_length()?;
-        let opened = open_without_log(&name, &self.lock, options)?;
+        let (opened, _) = open_without_log(&name, &self.lock, options)?;
         let draft = Draft::new(&path, &path).map_err(to_error)?;
         let copy = || -> Result<_> {
             let source = opened.database.begin_read().map_err(redb_error)?;
@@ -128,11 +129,11 @@ impl OwnedDirectory {
 }
 
 /// Opens the data file, which is then complete without its log.
-fn open_without_log(
+pub(super) fn open_without_log(
     name: &Path,
     lock: &Arc<DirectoryLock>,
     options: &Options,
-) -> Result<OpenDatabase> {
+) -> Result<(OpenDatabase, WriterState)> {
     let (opened, ledger) = file::open(name, lock, options)?;
     if let Some(bytes) = ledger.unfolded_log_bytes {
         let needed = bytes.div_ceil(1 << 20).max(1);
@@ -142,10 +143,10 @@ fn open_without_log(
             .with_context("needed_mib", needed));
     }
     redo::refuse_present_log(name)?;
-    Ok(opened)
+    Ok((opened, ledger))
 }
 
-fn close(opened: OpenDatabase, path: &Path) -> Result<()> {
+pub(super) fn close(opened: OpenDatabase, path: &Path) -> Result<()> {
     let released = opened.data_file.release_reserved_space();
     released.map_err(|error| file_unusable_error(path, &error))?;
     opened.database.close().map_err(redb_error)
@@ -199,7 +200,7 @@ fn keep_data_file(
 ) -> Result<PathBuf> {
     let to_error = |error: io::Error| file_unusable_error(path, &error);
     match open_without_log(name, lock, options) {
-        Ok(opened) => close(opened, path)?,
+        Ok((opened, _)) => close(opened, path)?,
         Err(error)
             if matches!(
                 error.code(),
