@@ -19,8 +19,11 @@ pub(crate) fn database_error(error: tokio_postgres::Error) -> Error {
         }
         _ => Code::StoreUnavailable,
     };
-    let message =
+    let mut message =
         format!("the database refused: {} ({})", refusal.message(), refusal.code().code());
+    if *refusal.code() == SqlState::LOCK_NOT_AVAILABLE {
+        message += "; a `midex migrate-store` is at work, or a server has been suspended";
+    }
     Error::new(code, message).with_source(error)
 }
 

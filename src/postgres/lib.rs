@@ -17,4 +17,5 @@ pub use self::{
     lease::LeaseOptions,
     shard::Shard,
     store::{PostgresOptions, PostgresStore},
+    writer::{MigrationReport, migrate_store},
 };

@@ -87,7 +87,8 @@ pub(crate) async fn prepare_tables(client: &mut Client) -> Result<()> {
         let message = format!(
             "the database has tables of version {version}, and this midex knows version {SCHEMA_VERSION}: use a later midex"
         );
-        return Err(Error::new(Code::StoreTooNew, message));
+        return Err(Error::new(Code::StoreTooNew, message)
+            .with_action("Install the midex that the other servers of the database have"));
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 
 mod batch;
 mod maintenance;
+mod migration;
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -18,6 +19,7 @@ use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::maintenance::MaintenanceRequest;
+pub use self::migration::{MigrationReport, migrate_store};
 use self::{batch::Statements, maintenance::maintain};
 use crate::{
     connection::Connector,
@@ -163,8 +165,7 @@ impl WriterContext {
                 {
                     repeats += 1;
                 }
-                WriteError::Database(error) => return Err(database_error(error)),
-                WriteError::Refused(error) => return Err(error),
+                error => return Err(error.into()),
             }
         }
     }
@@ -185,6 +186,15 @@ impl From<tokio_postgres::Error> for WriteError {
 impl From<Error> for WriteError {
     fn from(error: Error) -> Self {
         Self::Refused(error)
+    }
+}
+
+impl From<WriteError> for Error {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Database(error) => database_error(error),
+            WriteError::Refused(error) => error,
+        }
     }
 }
 
