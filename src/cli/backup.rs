@@ -82,6 +82,6 @@ pub(super) fn compact(config: &Config, mut out: Output<'_>) -> Result<u8> {
     out.print(|| json!(compaction), text).map(|()| EXIT_OK)
 }
 
-fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     replace_hidden_chars(&path.display().to_string())
 }

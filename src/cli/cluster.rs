@@ -1,15 +1,21 @@
-//! The flags of `midex serve` for several servers on one database.
+//! The flags of `midex serve` for several servers on one database, and the commands about it.
 
 #[cfg(not(feature = "postgres"))]
 mod absent;
 #[cfg(feature = "postgres")]
 mod member;
+#[cfg(feature = "postgres")]
+mod migrate;
 pub(super) mod status;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 
+#[cfg(not(feature = "postgres"))]
+pub(super) use self::absent::migrate_store;
+#[cfg(feature = "postgres")]
+pub(super) use self::migrate::migrate_store;
 use super::listener::parse_listen_address;
 use midex_domain::limits;
 use midex_server::config::parse_duration_within;
@@ -51,6 +57,22 @@ fn parse_lease(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// The data directory and the database of a migration.
+#[derive(Debug, Args)]
+pub(super) struct MigrateStoreArgs {
+    /// The data directory with the executions, as redb:DIR
+    #[arg(long, value_name = "DIR", value_parser = parse_source)]
+    from: PathBuf,
+    /// The database, `postgres://USER@HOST/DATABASE`, which has no executions
+    #[arg(long, value_name = "URL")]
+    to: String,
+}
+
+fn parse_source(text: &str) -> Result<PathBuf, &'static str> {
+    let directory = text.strip_prefix("redb:").filter(|directory| !directory.is_empty());
+    directory.map(PathBuf::from).ok_or("name a data directory in the form redb:DIR")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,5 +86,13 @@ mod tests {
         }
         let refused = parse_lease("1ms").expect_err("too short");
         assert_eq!(refused, "a lease may last from 400ms to 5m");
+    }
+
+    #[test]
+    fn a_data_directory_is_named_with_its_kind() {
+        assert_eq!(parse_source("redb:/var/lib/midex"), Ok(PathBuf::from("/var/lib/midex")));
+        for text in ["/var/lib/midex", "redb:", "postgres://db/midex"] {
+            parse_source(text).expect_err(text);
+        }
     }
 }

@@ -58,6 +58,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("cluster", &["midex cluster status"]),
     ("cluster status", &["midex cluster status", "midex cluster status --json"]),
+    (
+        "migrate-store",
+        &["midex migrate-store --from redb:/var/lib/midex --to postgres://midex@db.internal/midex"],
+    ),
     ("stats", &["midex stats", "midex stats --older-than 30d"]),
     (
         "export",

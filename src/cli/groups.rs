@@ -13,7 +13,10 @@ const COMMAND_GROUPS: &[(&str, &str)] = &[
     ("Keep records", "delete prune stats export import backup restore compact"),
     ("Write workflows and agents", "new validate graph cat schema"),
     ("Call services", "catalog call"),
-    ("Set up and maintain", "serve cluster install config doctor demo bench hook completions help"),
+    (
+        "Set up and maintain",
+        "serve cluster migrate-store install config doctor demo bench hook completions help",
+    ),
 ];
 
 /// The maximum width of the help, as on the help pages of single commands.

@@ -182,6 +182,11 @@ enum CliCommand {
     /// Show the servers that share a database; see docs/cluster.md
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Move all executions of a data directory into a PostgreSQL database; no midex may be running on either
+    ///
+    /// Every record is read back and compared. If the command is cut off, run it again: it begins anew. The file of the data
+    /// directory is kept under another name.
+    MigrateStore(cluster::MigrateStoreArgs),
     /// Check for problems that keep midex from working here, and suggest fixes; exit 1 if there are any
     ///
     /// Warnings do not count: the exit code is 1 if a line begins with `fail`.
@@ -420,6 +425,7 @@ fn dispatch(
         CliCommand::Restore(args) => backup::restore(&args, &config, out),
         CliCommand::Compact => backup::compact(&config, out),
         CliCommand::Cluster(command) => run_to_end(run_cluster(command, &config, out)),
+        CliCommand::MigrateStore(args) => run_to_end(cluster::migrate_store(args, out)),
         CliCommand::Doctor => run_to_end(doctor::run_doctor(&config, files, out)),
         #[cfg(feature = "bench")]
         CliCommand::Bench(args) => run_to_end(bench::run_bench(args, &config, out)),
@@ -434,12 +440,13 @@ fn dispatch(
         CliCommand::AgentGuard(args) => run_to_end(async { Ok(guard::run_guard(args).await) }),
         CliCommand::Completions(args) => completions::print_completion_script(&args, out),
         CliCommand::Help(args) => help::help(&args, out),
-        CliCommand::Version => {
-            let mut out = out;
-            let version = <Cli as clap::CommandFactory>::command().render_version();
-            out.write_unchanged(version).map(|()| EXIT_OK)
-        }
+        CliCommand::Version => print_version(out),
     }
+}
+
+fn print_version(mut out: Output<'_>) -> Result<u8> {
+    let version = <Cli as clap::CommandFactory>::command().render_version();
+    out.write_unchanged(version).map(|()| EXIT_OK)
 }
 
 /// Whether stdout takes color: it is a terminal, and the environment does not object (`NO_COLOR`, `CLICOLOR`, `TERM`).

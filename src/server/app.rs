@@ -41,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     author::{DefinitionSubject, ExecutionPlan, ResolvedInputs},
-    backup::{compact_store, restore_store},
+    backup::{compact_store, open_store_records, restore_store},
     exposed::{SessionAdvance, format_pace_token},
     flows::Flow,
     list::{ListRequest, parse_workflow},

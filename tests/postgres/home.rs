@@ -39,10 +39,14 @@ impl Home {
 
     /// Completes a command that runs the binary: it serves with these files, and with a data directory of this name in the home.
     pub(crate) fn add_serve_flags(&self, command: &mut Command, data: &str) {
+        self.add_serve_alone_flags(command, data);
+        command.arg("--cluster-token-file").arg(self.file("token"));
+    }
+
+    /// The same for a server without others.
+    pub(crate) fn add_serve_alone_flags(&self, command: &mut Command, data: &str) {
         command
             .args(["serve", "--http", "127.0.0.1:0"])
-            .arg("--cluster-token-file")
-            .arg(self.file("token"))
             .arg("--data-dir")
             .arg(self.file(data))
             .arg("--workflows")

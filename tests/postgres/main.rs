@@ -5,6 +5,7 @@
 mod fences;
 mod home;
 mod links;
+mod migration;
 mod network;
 mod partitions;
 mod place;

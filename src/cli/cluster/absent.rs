@@ -1,10 +1,11 @@
-//! The flags of a cluster in a midex that was built without the feature `postgres`: `--store` is refused.
+//! A cluster in a midex that was built without the feature `postgres`: `--store` and `migrate-store` are refused.
 
 use std::future::Ready;
 
 use tokio_util::sync::CancellationToken;
 
-use super::ClusterArgs;
+use super::{ClusterArgs, MigrateStoreArgs};
+use crate::Output;
 use midex_domain::error::{Code, Error, Result};
 use midex_server::app::{App, Options};
 
@@ -20,10 +21,22 @@ impl ClusterArgs {
         if self.store.is_none() {
             return Ok(None);
         }
-        let message = "this midex was built without PostgreSQL, so --store cannot be used";
-        Err(Error::new(Code::UsageInvalid, message)
-            .with_action("Install one with it: `cargo install midex --features postgres`"))
+        Err(absent_error("--store"))
     }
+}
+
+/// Is refused.
+///
+/// # Errors
+/// `USAGE_INVALID`.
+pub(crate) async fn migrate_store(_: MigrateStoreArgs, _: Output<'_>) -> Result<u8> {
+    Err(absent_error("migrate-store"))
+}
+
+fn absent_error(what: &str) -> Error {
+    let message = format!("this midex was built without PostgreSQL, so {what} cannot be used");
+    Error::new(Code::UsageInvalid, message)
+        .with_action("Install one with it: `cargo install midex --features postgres`")
 }
 
 impl ClusterMember {

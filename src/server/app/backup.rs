@@ -19,7 +19,7 @@ use midex_domain::{
 };
 use midex_engine::{
     Engine,
-    store::{BackupReport, Compaction, Options, Restoration},
+    store::{BackupReport, Compaction, Options, Restoration, StoreRecords},
 };
 
 /// The advice where another process owns the store.
@@ -40,11 +40,15 @@ impl App {
 /// # Errors
 /// `STORE_BUSY` while another process owns it, and those of [`OwnedDirectory::compact`].
 pub fn compact_store(config: &Config) -> Result<Compaction> {
-    let path = config.data_dir.join(super::STORE_FILE);
-    if let Err(error) = fs::symlink_metadata(&path) {
-        return Err(unusable_file_error(&path, &error));
-    }
-    own_directory(config)?.compact(&Options::default())
+    own_directory_with_store(&config.data_dir)?.compact(&Options::default())
+}
+
+/// Opens the store in a data directory to read its records. Owns the directory as long as the returned value lives. Blocks.
+///
+/// # Errors
+/// `STORE_BUSY` while another process owns it, and those of [`OwnedDirectory::open_records`].
+pub fn open_store_records(data_dir: &Path) -> Result<StoreRecords> {
+    own_directory_with_store(data_dir)?.open_records(&Options::default())
 }
 
 /// Puts a backup in the place of the data file of a configuration. Owns the data directory meanwhile. Blocks.
@@ -61,11 +65,20 @@ pub fn restore_store(
     if let Err(error) = fs::metadata(backup) {
         return Err(unusable_file_error(backup, &error));
     }
-    own_directory(config)?.restore(backup, replace, now, &Options::default())
+    own_directory(&config.data_dir)?.restore(backup, replace, now, &Options::default())
 }
 
-fn own_directory(config: &Config) -> Result<OwnedDirectory> {
-    let owned = OwnedDirectory::take_ownership(&config.data_dir);
+fn own_directory_with_store(data_dir: &Path) -> Result<OwnedDirectory> {
+    let path = data_dir.join(super::STORE_FILE);
+    // Taking ownership creates the directory.
+    match fs::symlink_metadata(&path) {
+        Ok(_) => own_directory(data_dir),
+        Err(error) => Err(unusable_file_error(&path, &error)),
+    }
+}
+
+fn own_directory(data_dir: &Path) -> Result<OwnedDirectory> {
+    let owned = OwnedDirectory::take_ownership(data_dir);
     owned.map_err(|error| match error.code() {
         Code::StoreBusy => error.with_action(STOP_ADVICE),
         _ => error,

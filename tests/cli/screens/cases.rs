@@ -138,6 +138,7 @@ pub(super) static CASES: &[Case] = &[
     case("compact --help"),
     case("cluster --help"),
     case("cluster status --help"),
+    case("migrate-store --help"),
     Case { is_long: true, ..case("bench --help") },
     Case {
         input: EVENT,
