@@ -33,6 +33,8 @@ const DOCUMENT_FILE: &str = "document.yaml";
 pub struct CatalogPaths {
     /// The catalogs, each in its own subdirectory. The directory need not exist.
     pub catalogs: PathBuf,
+    /// The published catalogs, which hide those of the same ids and are never changed.
+    pub published: Option<PathBuf>,
     /// The cache of compiled documents, which can be compiled again.
     pub cache: PathBuf,
 }
@@ -49,17 +51,38 @@ pub(super) struct SettingsFile {
 impl CatalogPaths {
     /// The path of a catalog's settings.
     pub fn settings_path(&self, id: &str) -> PathBuf {
-        self.catalogs.join(id).join(SETTINGS_FILE)
+        self.directory(id).join(SETTINGS_FILE)
+    }
+
+    /// The directory of a catalog.
+    fn directory(&self, id: &str) -> PathBuf {
+        let published = self.published.as_ref().map(|published| published.join(id));
+        let published = published.filter(|directory| directory.join(SETTINGS_FILE).exists());
+        published.unwrap_or_else(|| self.catalogs.join(id))
+    }
+
+    fn refuse_published(&self, id: &str) -> Result<()> {
+        let path = self.directory(id);
+        if path == self.catalogs.join(id) {
+            return Ok(());
+        }
+        let message =
+            format!("the catalog `{id}` is published to all servers, and is not changed here");
+        Err(Error::new(Code::FileUnusable, message)
+            .with_context("path", path.display().to_string())
+            .with_action("Change it where it was published from, and run `midex publish` there"))
     }
 
     /// The path of a catalog's document.
     pub fn document_path(&self, id: &str) -> PathBuf {
-        self.catalogs.join(id).join(DOCUMENT_FILE)
+        self.directory(id).join(DOCUMENT_FILE)
     }
 
     /// The stamps of the files of all catalogs. Opens no file.
     pub(super) fn read_stamps(&self) -> CatalogStamps {
-        let entries = fs::read_dir(&self.catalogs).into_iter().flatten().flatten();
+        let directories = [Some(&self.catalogs), self.published.as_ref()];
+        let directories = directories.into_iter().flatten();
+        let entries = directories.filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let ids = ids.filter(|id| is_catalog_id(id) && self.settings_path(id).exists());
         let stamp =
@@ -133,6 +156,7 @@ impl CatalogPaths {
 
     /// Replaces the settings of a catalog.
     pub(super) fn write_settings(&self, id: &str, text: &str) -> Result<()> {
+        self.refuse_published(id)?;
         let path = self.catalogs.join(id);
         let result = Folder::open(&path).and_then(|folder| {
             folder.write(
@@ -147,6 +171,7 @@ impl CatalogPaths {
 
     /// Writes a catalog with its document, and replaces an existing catalog with this id.
     pub(super) fn write_catalog(&self, id: &str, settings: &str, document: &[u8]) -> Result<()> {
+        self.refuse_published(id)?;
         let (temporary_path, path) = (self.temporary_path(id), self.catalogs.join(id));
         let result = fs::create_dir_all(&temporary_path).and_then(|()| {
             let folder = Folder::open(&temporary_path)?;
@@ -161,6 +186,7 @@ impl CatalogPaths {
 
     /// Removes a catalog. If the document is kept, so is the directory.
     pub(super) fn remove_catalog(&self, id: &str, should_remove_document: bool) -> Result<()> {
+        self.refuse_published(id)?;
         let path = self.catalogs.join(id);
         let result = if should_remove_document {
             // The rename makes the removal atomic.

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    call::{AddressPolicy, CallTarget, PreparedOperation},
+    call::{AddressPolicy, CallTarget, PreparedOperation, has_reference, is_secret_header},
     document::{DocumentReader, OperationEntry, SearchHit, SearchableCatalog, search_operations},
     files::CatalogStamps,
     operation::{Operation, OperationClass, ParameterLocation, SecurityScheme},
@@ -18,7 +18,7 @@ use super::{
 use midex_domain::{
     check::{Argument, OperationLookup, OperationLookupResult, OperationSignature},
     definition::CatalogRequirement,
-    error::Violation,
+    error::{Result, Violation},
     limits,
     nearest::{find_nearest, normalize_name},
 };
@@ -68,6 +68,14 @@ impl Catalog {
     fn usable_document(&self) -> Option<&DocumentReader> {
         let document = self.document.as_ref().ok();
         document.map(|book| &**book).filter(|_| self.settings.enabled)
+    }
+
+    /// The headers and credentials whose values are secrets that stand in the file of the settings itself.
+    pub fn literal_secrets(&self) -> impl Iterator<Item = &str> {
+        let Settings { headers, tool_headers, credentials, .. } = &self.settings;
+        let headers = headers.iter().chain(tool_headers.values().flatten());
+        let secrets = headers.filter(|(name, _)| is_secret_header(name)).chain(credentials);
+        secrets.filter(|(_, value)| !has_reference(value)).map(|(name, _)| name.as_str())
     }
 
     fn has_name(&self, name: &str) -> bool {
@@ -247,6 +255,15 @@ impl CatalogSet {
     /// Every catalog, including disabled and unusable ones.
     pub fn catalogs(&self) -> &[Arc<Catalog>] {
         &self.catalogs
+    }
+
+    /// The catalogs of these names alone.
+    ///
+    /// # Errors
+    /// `CATALOG_NOT_FOUND`.
+    pub fn select(&self, names: &[String]) -> Result<Self> {
+        let catalogs = names.iter().map(|name| self.require_catalog(name));
+        Ok(Self { catalogs: catalogs.collect::<Result<_>>()?, ..Self::default() })
     }
 
     /// The catalog with this id, or else with this title, ignoring case.

@@ -9,9 +9,7 @@ use std::{
 
 use tokio::sync::{Semaphore, watch};
 
-use super::{
-    DefinitionPlaces, Registry, WorkflowBuilder, difference, names, stamps::DefinitionStamps,
-};
+use super::{DefinitionPlaces, Registry, difference, names, stamps::DefinitionStamps};
 use midex_domain::{
     check::ServerCapabilities,
     definition::Definition,
@@ -66,9 +64,9 @@ impl LiveDefinitions {
         self.live.lock_abilities().clone()
     }
 
-    /// The workflows that the embedding program defines.
-    pub fn program_workflows(&self) -> Arc<[WorkflowBuilder]> {
-        self.live.places.program.clone()
+    /// The places that the definitions come from.
+    pub fn places(&self) -> &DefinitionPlaces {
+        &self.live.places
     }
 
     /// The registry, including all changes up to now. Looks at files, so do not call it on an async worker thread.
@@ -390,6 +388,7 @@ mod tests {
             registry: None,
             project_directories: midex_domain::ProjectDirectories::default(),
             project: project.to_owned(),
+            cluster: None,
             user: None,
         }
     }

@@ -28,6 +28,8 @@ pub enum Source {
     Registry,
     /// The project's directory.
     Project,
+    /// What `midex publish` has put into the database of a cluster.
+    Cluster,
     /// The user's directory.
     User,
     /// Definitions that are part of midex.
@@ -50,8 +52,17 @@ pub(super) fn is_host_agent_file(path: &Path) -> bool {
 
 impl Source {
     /// The names of the sources, nearest first.
-    pub const SOURCE_NAMES: &[&str] =
-        &["program", "flag", "registry", "project", "user", "shipped", "project_host", "user_host"];
+    pub const SOURCE_NAMES: &[&str] = &[
+        "program",
+        "flag",
+        "registry",
+        "project",
+        "cluster",
+        "user",
+        "shipped",
+        "project_host",
+        "user_host",
+    ];
 
     /// The name of the source.
     pub fn as_str(self) -> &'static str {
@@ -171,6 +182,8 @@ pub struct DefinitionPlaces {
     pub project_directories: ProjectDirectories,
     /// The project, with its `workflows/` and `agents/`.
     pub project: PathBuf,
+    /// Where the published definitions are, with `workflows/` and `agents/`.
+    pub cluster: Option<PathBuf>,
     /// The user's midex directory, with its `workflows/` and `agents/`.
     pub user: Option<PathBuf>,
     /// The user's home directory, where hosts keep agents.
@@ -187,9 +200,15 @@ impl DefinitionPlaces {
             registry: None,
             project_directories: ProjectDirectories::default(),
             project: project.to_owned(),
+            cluster: None,
             user: find_user_dir(),
             home: etcetera::home_dir().ok(),
         }
+    }
+
+    /// The places of the project alone.
+    pub fn of_project(project: &Path, project_directories: ProjectDirectories) -> Self {
+        Self { project_directories, user: None, home: None, ..Self::new(None, None, project) }
     }
 
     /// The directories that exist now, nearest first: see [`Sources::discover`].
@@ -232,9 +251,12 @@ impl DefinitionPlaces {
         let flag = flag.map(|path| (Source::Flag, path));
         let by_project = by_project.map(|path| (Source::Project, path));
         let project = Some((Source::Project, self.project.join(name)));
-        let user = self.user.as_ref();
-        let user = user.map(|user| (Source::User, user.join(name)));
-        let all = [flag, by_project, registry, project, user];
+        let directory_of = |place: &Option<PathBuf>, source| {
+            place.as_ref().map(|place| (source, place.join(name)))
+        };
+        let cluster = directory_of(&self.cluster, Source::Cluster);
+        let user = directory_of(&self.user, Source::User);
+        let all = [flag, by_project, registry, project, cluster, user];
         all.into_iter().flatten()
     }
 }

@@ -272,6 +272,10 @@ impl App {
 
     /// The definition that a new execution of this workflow would use.
     async fn definition(&self, name: &str) -> Result<Arc<Definition>> {
+        if self.config().published.is_some() {
+            // The published definitions are copied when the store opens.
+            self.engine().await?;
+        }
         self.definitions.find_definition(name).await
     }
 

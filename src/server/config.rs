@@ -67,6 +67,8 @@ pub struct Config {
     pub secret_hosts: BTreeMap<String, BTreeSet<String>>,
     /// A workflow directory that takes precedence over the project's.
     pub registry_dir: Option<RegistryDir>,
+    /// The directory of published definitions. `None` for a process that is no server of a cluster.
+    pub published: Option<PathBuf>,
     /// Which workflow directory the authoring tools write into.
     pub author_to: AuthorTarget,
     /// The directories of the user's catalogs. `None` if there is no home directory.
@@ -116,6 +118,7 @@ impl Config {
             secret_env: read_names_variable(SECRET_ENV_ENV),
             secret_hosts: BTreeMap::new(),
             registry_dir: RegistryDir::from_environment()?,
+            published: None,
             author_to: AuthorTarget::default(),
             #[cfg(feature = "catalog")]
             catalogs: authoring::find_catalog_paths()?,
@@ -198,6 +201,7 @@ impl Config {
         let (workflows, agents) = (self.workflows_dir.as_deref(), self.agents_dir.as_deref());
         DefinitionPlaces {
             registry: self.registry_dir.as_ref().map(|dir| dir.path.clone()),
+            cluster: self.published.clone(),
             project_directories: self.project_directories.clone(),
             ..DefinitionPlaces::new(workflows, agents, &self.project_dir)
         }

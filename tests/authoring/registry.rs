@@ -102,6 +102,7 @@ fn places_of(project: &Path) -> DefinitionPlaces {
         registry: None,
         project_directories: midex_domain::ProjectDirectories::default(),
         project: project.to_owned(),
+        cluster: None,
         user: None,
     }
 }

@@ -272,6 +272,7 @@ fn app(project: &Project, clock: &Arc<SetClock>) -> App {
     config.project_dir = project.root().to_path_buf();
     config.catalogs = Some(CatalogPaths {
         catalogs: project.path("home/.config/midex/catalogs"),
+        published: None,
         cache: project.path("cache"),
     });
     App::with_options(Options::new(config, clock.clone(), Arc::new(SeededIds::new(1))))

@@ -103,6 +103,7 @@ impl World {
         config.trust = TrustedProjects::Listed(Some(self.path("home/.config/midex/midex.toml")));
         config.catalogs = Some(catalog::CatalogPaths {
             catalogs: self.path("home/.config/midex/catalogs"),
+            published: None,
             cache: self.path("cache"),
         });
         config.secrets_file = Some(self.path("home/.config/midex/secrets"));

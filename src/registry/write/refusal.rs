@@ -36,6 +36,13 @@ const COPY_WORKFLOW_CALL: NextCall = call_tool(
     "workflow.save with its content, without overwrite and expected_version, makes a copy; else the user edits the file",
 );
 
+/// The next call if the workflow is published.
+const CHANGE_PUBLISHED_CALL: NextCall = call_tool(
+    "workflow.get",
+    &[("workflow_id", "{workflow_id}")],
+    "the user changes it in its project, and runs `midex publish` there; workflow.save with its content and another id makes a copy",
+);
+
 pub(super) fn invalid_id_error(id: &str) -> Error {
     let short_id: String = id.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
     let hint =
@@ -110,7 +117,8 @@ pub(super) fn not_writable_error(entry: &WorkflowEntry, directory: &Path) -> Err
         let message = format!(
             "the workflow `{name}` is {place}, and the tools write into `{directory}` alone"
         );
-        (message, COPY_WORKFLOW_CALL)
+        let is_published = entry.source == Source::Cluster;
+        (message, if is_published { CHANGE_PUBLISHED_CALL } else { COPY_WORKFLOW_CALL })
     };
     file_error(Code::WorkflowNotWritable, name, message, entry.path.as_deref())
         .with_context("source", entry.source.as_str())

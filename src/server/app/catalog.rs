@@ -176,20 +176,7 @@ impl App {
 
     /// Re-checks the definitions against the current catalogs, and wakes executions that wait for a catalog.
     async fn apply_catalog_changes(&self) {
-        let Ok(catalogs) = self.catalogs() else {
-            return;
-        };
-        let set = catalogs.last_loaded_catalogs();
-        let all = self.shared.definitions.all_definitions();
-        let check = move || {
-            for definitions in all {
-                let operations = OperationsSnapshot::capture(set.clone());
-                definitions.change_abilities(|abilities| abilities.operations = Some(operations));
-            }
-        };
-        if let Err(error) = tokio::task::spawn_blocking(check).await {
-            tracing::error!("checking the definitions against the catalogs panicked: {error}");
-        }
+        self.check_against_catalogs().await;
         let slot = self.shared.engine.lock().await;
         if let EngineSlot::Open(engine) = &*slot
             && let Err(error) = engine.look_for_catalogs().await
@@ -198,6 +185,24 @@ impl App {
                 code = error.code().as_str(),
                 "what waits for a catalog could not be looked for"
             );
+        }
+    }
+
+    /// Re-checks the definitions against the current catalogs.
+    pub(super) async fn check_against_catalogs(&self) {
+        let Ok(catalogs) = self.catalogs().cloned() else {
+            return;
+        };
+        let all = self.shared.definitions.all_definitions();
+        let check = move || {
+            let set = catalogs.current_catalogs();
+            for definitions in all {
+                let operations = OperationsSnapshot::capture(set.clone());
+                definitions.change_abilities(|abilities| abilities.operations = Some(operations));
+            }
+        };
+        if let Err(error) = tokio::task::spawn_blocking(check).await {
+            tracing::error!("checking the definitions against the catalogs panicked: {error}");
         }
     }
 

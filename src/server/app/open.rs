@@ -182,7 +182,13 @@ impl App {
         let activities = add_flow_activities(activities, self)?;
         let store = match (store, store_opener) {
             (Some(store), _) => store,
-            (None, Some(opener)) => opener.open().await?,
+            (None, Some(opener)) => {
+                let store = opener.open().await?;
+                // It may have copied published catalogs.
+                #[cfg(feature = "catalog")]
+                self.check_against_catalogs().await;
+                store
+            }
             (None, None) => open_redb_store(&config, store_options, owned).await?,
         };
         let rules = config.retention.clone();

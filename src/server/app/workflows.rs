@@ -63,7 +63,8 @@ impl DefinitionCache {
             || {
                 let process = &self.process_definitions;
                 let places = DefinitionPlaces {
-                    program: process.program_workflows(),
+                    program: process.places().program.clone(),
+                    cluster: process.places().cluster.clone(),
                     ..build_definition_places(directories)
                 };
                 let definitions = LiveDefinitions::with_abilities(places, process.abilities());

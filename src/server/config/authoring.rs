@@ -85,6 +85,7 @@ pub(super) fn find_catalog_paths() -> Result<Option<CatalogPaths>> {
     Ok(path.map(|catalogs| CatalogPaths {
         cache: cache.unwrap_or_else(|| catalogs.join(".cache")),
         catalogs,
+        published: None,
     }))
 }
 

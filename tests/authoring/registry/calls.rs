@@ -31,7 +31,8 @@ pub(super) static WITH_SHOP: LazyLock<Registry> = LazyLock::new(|| {
     fs::write(catalogs.join("shop/catalog.toml"), SETTINGS).unwrap();
     fs::write(catalogs.join("shop/document.yaml"), document().to_string()).unwrap();
     let cache = places.path().join("cache");
-    let catalogs = Catalogs::open(CatalogPaths { catalogs, cache }, Secrets::default());
+    let paths = CatalogPaths { catalogs, published: None, cache };
+    let catalogs = Catalogs::open(paths, Secrets::default());
     let abilities = ServerCapabilities {
         operations: Some(OperationsSnapshot::capture(catalogs.last_loaded_catalogs())),
         ..activities(&["build"])

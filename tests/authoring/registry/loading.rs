@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use midex_domain::{error::Code, finding::Rule};
-use midex_registry::validate_paths;
+use midex_registry::{LiveDefinitions, delete_workflow, validate_paths};
 
 use super::*;
 
@@ -22,6 +22,42 @@ fn what_is_shipped_is_clean() {
     let reports = validate_paths(&[], &registry).unwrap();
     assert_eq!(reports.len(), 27);
     assert!(reports.iter().all(|report| report.findings.is_empty()));
+}
+
+#[test]
+fn published_definitions_are_between_those_of_the_project_and_the_user() {
+    let flow = |description: &str| {
+        format!("workflow: w\ndescription: {description}\nsteps: [{{ id: a, guidance: g }}]\n")
+    };
+    let files = ["workflows", "published/workflows", "user/workflows"];
+    let files = files.map(|directory| (format!("{directory}/w.yaml"), flow(directory)));
+    let files: Vec<_> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+    let project = Project::new(&files);
+    let places = DefinitionPlaces {
+        cluster: Some(project.path("published")),
+        user: Some(project.path("user")),
+        ..places_of(project.0.path())
+    };
+    let definitions = LiveDefinitions::new(places);
+    let source = || {
+        let registry = definitions.current_registry();
+        let entry = registry.workflow("w").unwrap();
+        // What a project contributes to needs trust. What is published is as the user's own.
+        let is_of_project = entry.value.as_ref().unwrap().is_from_project();
+        assert_eq!(is_of_project, entry.source == Source::Project);
+        entry.source
+    };
+    assert_eq!(source(), Source::Project);
+    fs::remove_file(project.path("workflows/w.yaml")).unwrap();
+    assert_eq!(source(), Source::Cluster);
+
+    let own = DefinitionDirectory { source: Source::User, path: project.path("own") };
+    let refused = delete_workflow(&definitions, &own, "w", None).unwrap_err();
+    assert_eq!(refused.code(), Code::WorkflowNotWritable);
+    assert!(refused.suggested_action().contains("runs `midex publish` there"), "{refused:?}");
+    assert!(project.path("published/workflows/w.yaml").exists());
+    fs::remove_file(project.path("published/workflows/w.yaml")).unwrap();
+    assert_eq!(source(), Source::User);
 }
 
 #[test]
