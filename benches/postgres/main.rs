@@ -139,6 +139,7 @@ async fn open_store(url: &str, schema: &str) -> PostgresStore {
         schema: Some(schema.to_owned()),
         address: "https://127.0.0.1:1".to_owned(),
         leases: LeaseOptions::default(),
+        definitions: None,
         snapshot_every: limits::DATABASE_SNAPSHOT_EVERY,
         clock: Arc::new(SystemClock),
         ids: Arc::new(SystemIds),

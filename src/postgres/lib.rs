@@ -5,6 +5,7 @@ mod error;
 mod keeper;
 mod lease;
 mod password;
+mod publication;
 mod query;
 mod schema;
 mod shard;
@@ -15,6 +16,7 @@ mod writer;
 
 pub use self::{
     lease::LeaseOptions,
+    publication::{PublishedFiles, publish_files},
     shard::Shard,
     store::{PostgresOptions, PostgresStore},
     writer::{MigrationReport, migrate_store},

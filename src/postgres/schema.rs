@@ -28,6 +28,12 @@ CREATE TABLE shards (
     address text NOT NULL DEFAULT ''
 );
 CREATE TABLE servers (name text PRIMARY KEY, address text NOT NULL, expires_at timestamptz NOT NULL);
+CREATE TABLE publications (
+    version int8 PRIMARY KEY,
+    digest bytea NOT NULL,
+    published_at timestamptz NOT NULL DEFAULT now(),
+    files bytea NOT NULL
+);
 CREATE TABLE executions (
     id text PRIMARY KEY,
     shard int4 NOT NULL,

@@ -34,7 +34,8 @@ pub(crate) async fn read_status(
         shards: from_int8(row.get(3)),
     });
     let statement = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8, \
-                     (SELECT count(*) FROM shards WHERE expires_at < now())";
+                     (SELECT count(*) FROM shards WHERE expires_at < now()), \
+                     (SELECT coalesce(max(version), 0) FROM publications)";
     let begin = now();
     let row = client.query_typed_one(statement, &[]).await.map_err(database_error)?;
     let latency = begin.elapsed();
@@ -44,6 +45,8 @@ pub(crate) async fn read_status(
         servers: servers.collect(),
         shards: u64::from(SHARD_COUNT),
         free_shards: from_int8(row.get(1)),
+        definitions: from_int8(row.get(2)),
+        used_definitions: 0,
         latency_us: u64::try_from(latency.as_micros()).unwrap_or(u64::MAX),
         clock_ahead_ms: clock.now().milliseconds() - database_time.milliseconds(),
     })

@@ -20,6 +20,7 @@ use crate::{
     error::database_error,
     keeper::LeaseKeeper,
     lease::{LeaseOptions, Leases},
+    publication::{DefinitionFollower, read_used_version},
     query::{ALL_EXECUTIONS, EXECUTION_COLUMNS, JOIN_SNAPSHOTS, ListStatement, read_execution},
     schema::prepare_tables,
     shard::{KEYS_BETWEEN_CLOCKS, Shard},
@@ -55,6 +56,8 @@ pub struct PostgresOptions {
     pub address: String,
     /// How long shards are owned.
     pub leases: LeaseOptions,
+    /// Where the published definitions are copied to; `None` if this server does not use them.
+    pub definitions: Option<PathBuf>,
     /// A snapshot is written at most every so many transitions.
     pub snapshot_every: u32,
     /// The clock, for the keys of rows.
@@ -89,6 +92,8 @@ pub struct PostgresStore {
     leases: Arc<Leases>,
     clock: Arc<dyn Clock>,
     snapshot_every: u32,
+    /// Where the published definitions are copied to.
+    definitions: Option<PathBuf>,
     is_closed: AtomicBool,
     /// Ends the writer, after all accepted requests, and then the keeper of the leases, which gives the shards back.
     stop: CancellationToken,
@@ -131,6 +136,11 @@ impl PostgresStore {
         );
         let writer = CommitWriter::new(context, queue);
         let pool = connector.build_pool()?;
+        if let Some(directory) = &options.definitions {
+            let mut follower = DefinitionFollower::new(pool.clone(), directory.clone());
+            follower.look().await;
+            tokio::spawn(follower.run(stop.clone()));
+        }
         let writer = tokio::spawn(writer.run(stop.clone()));
         tokio::spawn(keeper.run(writer, stop.clone(), stopped.clone()));
         Ok(Self {
@@ -140,6 +150,7 @@ impl PostgresStore {
             leases,
             clock: options.clock,
             snapshot_every: options.snapshot_every,
+            definitions: options.definitions,
             is_closed: AtomicBool::new(false),
             stop,
             stopped,
@@ -332,7 +343,10 @@ impl Store for PostgresStore {
     fn cluster_status(&self) -> BoxFuture<'_, Result<Option<ClusterStatus>>> {
         Box::pin(async {
             let client = reader(&self.pool).await?;
-            read_status(&client, &self.leases, &*self.clock).await.map(Some)
+            let mut status = read_status(&client, &self.leases, &*self.clock).await?;
+            let directory = self.definitions.as_deref();
+            status.used_definitions = directory.map_or(0, read_used_version);
+            Ok(Some(status))
         })
     }
 

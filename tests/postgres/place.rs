@@ -96,6 +96,7 @@ impl Place {
             schema: Some(self.schema.clone()),
             address: address.to_owned(),
             leases,
+            definitions: None,
             snapshot_every: 1,
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds),

@@ -43,12 +43,18 @@ impl ClusterArgs {
         let credentials = Credentials::load(token_file, tls.as_ref())?;
         credentials.check_address(&advertised)?;
         let listen = self.cluster_listen.unwrap_or_else(|| advertised.listen_address());
+        let directory = options.config.data_dir.join("published");
+        if let Some(catalogs) = &mut options.config.catalogs {
+            catalogs.published = Some(directory.join("catalogs"));
+        }
+        options.config.published = Some(directory.clone());
         let opener = DatabaseOpener {
             options: PostgresOptions {
                 url: url.clone(),
                 schema: None,
                 address: advertised.as_str().to_owned(),
                 leases: self.cluster_lease.map_or_else(LeaseOptions::default, LeaseOptions::new),
+                definitions: Some(directory),
                 snapshot_every: options.config.snapshot_every.max(limits::DATABASE_SNAPSHOT_EVERY),
                 clock: options.clock.clone(),
                 ids: options.ids.clone(),

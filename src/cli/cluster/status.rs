@@ -70,7 +70,13 @@ fn status_text(status: &ClusterStatus) -> String {
     }
     let problem = describe_problem(status)
         .map_or_else(String::new, |(says, mend)| format!("\n\n{says}: {mend}"));
-    format!("{}\n\n{table}{problem}", describe_cluster(status))
+    let definitions = match (status.definitions, status.used_definitions) {
+        (0, _) => String::new(),
+        (newest, used) => format!(
+            "\nversion {newest} of the definitions is published; this server uses version {used}"
+        ),
+    };
+    format!("{}{definitions}\n\n{table}{problem}", describe_cluster(status))
 }
 
 fn describe_lease(server: &ServerStatus) -> String {

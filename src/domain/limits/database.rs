@@ -36,6 +36,14 @@ pub const DATABASE_REPEATS_MAX: u32 = 5;
 pub const DATABASE_ROWS_TOGETHER_MAX: usize = 1_000;
 /// How often the tables are looked for while another server creates them.
 pub const DATABASE_LOOKS_MAX: u32 = 5;
+/// How often a server looks for a new version of the published definitions.
+pub const PUBLICATIONS_FOLLOWED_EVERY: Duration = Duration::from_secs(5);
+/// Versions of the published definitions that the database keeps.
+pub const PUBLICATIONS_KEPT: u64 = 10;
+/// Size of the published definitions of one version.
+pub const PUBLICATION_BYTES_MAX: usize = 64 << 20;
+/// Files of the published definitions of one version.
+pub const PUBLICATION_FILES_MAX: usize = 5_000;
 /// How far the clocks of servers may be apart: lists are ordered by them, and waits on other servers rely on them.
 pub const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_secs(5);
 /// Latency of the database from which on midex warns.

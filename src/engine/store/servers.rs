@@ -12,6 +12,12 @@ pub struct ClusterStatus {
     pub shards: u64,
     /// The shards that no server owns at the moment. Their executions wait.
     pub free_shards: u64,
+    /// The newest version of the published definitions; 0 if there is none.
+    #[serde(default)]
+    pub definitions: u64,
+    /// The version of them that this server uses; 0 if it uses none.
+    #[serde(default)]
+    pub used_definitions: u64,
     /// How long the database took to answer, in microseconds.
     pub latency_us: u64,
     /// By how many milliseconds the clock of this server is ahead of that of the database.
