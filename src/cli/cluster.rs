@@ -8,6 +8,10 @@ mod member;
 mod migrate;
 pub(super) mod status;
 
+#[cfg(not(feature = "postgres"))]
+pub(super) use self::absent::publish_files;
+#[cfg(feature = "postgres")]
+pub(super) use midex_postgres::publish_files;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;

@@ -58,6 +58,20 @@ const COMMANDS_WITH_SERVE_FLAGS: [&str; 2] = ["serve", "config"];
 #[derive(Debug)]
 pub(super) struct ConfigFiles(Vec<ConfigFile>);
 
+/// The definition directories that the `midex.toml` of a project names.
+///
+/// # Errors
+/// `USAGE_INVALID` for an invalid file.
+pub(super) fn read_project_directories(project: &Path) -> Result<ProjectDirectories> {
+    let file = ConfigFile::read(FileOwner::Project, project.join(CONFIG_FILE_NAME), None);
+    if has_errors(&file.findings) {
+        return Err(unusable_file_error(&file));
+    }
+    let settings = |key| file.settings.iter().filter(move |setting| setting.key == key);
+    let directory = |key| settings(key).flat_map(|one| &one.values).map(PathBuf::from).next();
+    Ok(ProjectDirectories { workflows: directory("workflows"), agents: directory("agents") })
+}
+
 impl ConfigFiles {
     /// Reads the files of the project and of the current user. Never fails: errors become findings.
     pub(super) fn read() -> Self {

@@ -56,6 +56,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "midex prune --state failed --older-than 7d --keep-last 10",
         ],
     ),
+    ("publish", &["midex publish --to postgres://midex@db.internal/midex --catalog shop"]),
     ("cluster", &["midex cluster status"]),
     ("cluster status", &["midex cluster status", "midex cluster status --json"]),
     (

@@ -11,7 +11,7 @@ const COMMAND_GROUPS: &[(&str, &str)] = &[
     ("Run workflows", "run show dashboard list tail pause resume abandon retry rewind fork diff"),
     ("Unblock workflows", "approve signal resolve trust"),
     ("Keep records", "delete prune stats export import backup restore compact"),
-    ("Write workflows and agents", "new validate graph cat schema"),
+    ("Write workflows and agents", "new validate graph cat schema publish"),
     ("Call services", "catalog call"),
     (
         "Set up and maintain",

@@ -40,6 +40,7 @@ mod picker;
 mod picture;
 mod profile;
 mod prompt;
+mod publish;
 mod question;
 mod records;
 mod refusal;
@@ -179,6 +180,8 @@ enum CliCommand {
     Call(call::CallArgs),
     /// Print a JSON Schema of definition files, outputs or errors
     Schema(schema::SchemaArgs),
+    /// Share the definitions of a project with all servers of a cluster, in place of those published before
+    Publish(publish::PublishArgs),
     /// Show the servers that share a database; see docs/cluster.md
     #[command(subcommand)]
     Cluster(ClusterCommand),
@@ -426,6 +429,7 @@ fn dispatch(
         CliCommand::Compact => backup::compact(&config, out),
         CliCommand::Cluster(command) => run_to_end(run_cluster(command, &config, out)),
         CliCommand::MigrateStore(args) => run_to_end(cluster::migrate_store(args, out)),
+        CliCommand::Publish(args) => run_to_end(publish::publish(args, &config, out)),
         CliCommand::Doctor => run_to_end(doctor::run_doctor(&config, files, out)),
         #[cfg(feature = "bench")]
         CliCommand::Bench(args) => run_to_end(bench::run_bench(args, &config, out)),

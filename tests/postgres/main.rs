@@ -11,6 +11,7 @@ mod partitions;
 mod place;
 mod processes;
 mod proxy;
+mod publishing;
 mod servers;
 
 use std::{mem, path::Path, sync::Arc, time::Duration};

@@ -54,7 +54,17 @@ impl Drop for Proxy {
 impl Proxy {
     /// A proxy in front of the database at this address.
     pub(crate) async fn start(database: SocketAddr, slowness: Slowness, seed: u64) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at(([127, 0, 0, 1], 0).into(), database, slowness, seed).await
+    }
+
+    /// The same, where clients expect it.
+    pub(crate) async fn start_at(
+        listen: SocketAddr,
+        database: SocketAddr,
+        slowness: Slowness,
+        seed: u64,
+    ) -> Self {
+        let listener = TcpListener::bind(listen).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (is_frozen, frozen) = watch::channel(false);
         let cuts = Arc::<Cuts>::default();

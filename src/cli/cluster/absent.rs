@@ -1,11 +1,11 @@
-//! A cluster in a midex that was built without the feature `postgres`: `--store` and `migrate-store` are refused.
+//! A cluster in a midex that was built without the feature `postgres`: `--store`, `migrate-store` and `publish` are refused.
 
-use std::future::Ready;
+use std::future::{Ready, ready};
 
 use tokio_util::sync::CancellationToken;
 
 use super::{ClusterArgs, MigrateStoreArgs};
-use crate::Output;
+use crate::{Output, publish::Files};
 use midex_domain::error::{Code, Error, Result};
 use midex_server::app::{App, Options};
 
@@ -31,6 +31,14 @@ impl ClusterArgs {
 /// `USAGE_INVALID`.
 pub(crate) async fn migrate_store(_: MigrateStoreArgs, _: Output<'_>) -> Result<u8> {
     Err(absent_error("migrate-store"))
+}
+
+/// Refuses `midex publish`.
+///
+/// # Errors
+/// `USAGE_INVALID`.
+pub(crate) fn publish_files(_: &str, _: &Files) -> Ready<Result<(u64, Files)>> {
+    ready(Err(absent_error("publish")))
 }
 
 fn absent_error(what: &str) -> Error {

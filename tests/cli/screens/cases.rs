@@ -136,6 +136,8 @@ pub(super) static CASES: &[Case] = &[
     writing("backup ."),
     writing("restore monday.redb"),
     case("compact --help"),
+    case("publish --help"),
+    case("publish --to postgres://midex@127.0.0.1/midex"),
     case("cluster --help"),
     case("cluster status --help"),
     case("migrate-store --help"),
