@@ -26,7 +26,7 @@ use midex_registry::{
 };
 use midex_server::config::Config;
 
-/// What is published, and where.
+/// The project and the catalogs to publish, and the database.
 #[derive(Debug, clap::Args)]
 pub(super) struct PublishArgs {
     /// The database of the cluster, `postgres://USER@HOST/DATABASE`
@@ -79,7 +79,7 @@ pub(super) async fn publish(args: PublishArgs, config: &Config, mut out: Output<
     Ok(EXIT_OK)
 }
 
-/// Reads the catalogs of these names: their files, and what they offer.
+/// Reads the files of the catalogs of these names, and the catalogs themselves.
 fn read_catalogs(config: &Config, names: &[String]) -> Result<(Files, CatalogSet)> {
     let mut files = Files::new();
     let Some(paths) = config.catalogs.as_ref().filter(|_| !names.is_empty()) else {

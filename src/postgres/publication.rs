@@ -1,5 +1,5 @@
 //! The definitions that `midex publish` shares with all servers of a cluster: versions in the database, and the copy of the newest
-//! one in a directory of each server. What comes from the database is checked before it is written to a disk.
+//! one in a directory of each server. Paths and sizes from the database are checked before a file is written.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -173,8 +173,8 @@ fn is_definition_path(path: &str) -> bool {
         && path.split('/').count() <= limits::DEFINITION_DIRECTORY_DEPTH_MAX + 2
 }
 
-/// Replaces the directory by one with these files, in one step. The one before stays beside it until the next time, because somebody
-/// may be reading it.
+/// Replaces the directory by one with these files, in one step. The previous one stays beside it until the next version,
+/// because the registry may be reading it.
 fn install_files(directory: &Path, version: u64, files: &PublishedFiles) -> io::Result<()> {
     let (parent, next) =
         (directory.parent().unwrap_or(directory), directory.with_extension("other"));

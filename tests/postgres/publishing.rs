@@ -207,7 +207,7 @@ fn check_following(team: &Team) {
         stocks.push(start(server, "stock", &format!("stock-{at}")));
         until_published(server, FIRST);
     }
-    // A server's own catalogs stay its own: the published one is nobody's to change.
+    // No tool changes a published catalog.
     let settings = json!({ "catalog_id": "shop", "base_url": "https://shop.example" });
     let refused = ask(&servers[0], "catalog.set_base_url", &settings);
     refused.to_string().shows("`shop` is published to all servers");
@@ -235,7 +235,7 @@ fn check_following(team: &Team) {
         until_published(server, &[("base", "Two steps"), ("review", "The new review")]);
         let gone = ask(server, "workflow.start", &json!({ "workflow_name": "stock" }));
         assert_eq!(gone["error_code"], "WORKFLOW_NOT_FOUND");
-        // What was started keeps its definition, and goes on.
+        // An execution keeps the definition that it started with, also if that was removed.
         let next = |task: &Value| {
             let output = json!({ "token": task["new_token"], "output": { "summary": "read" } });
             call(server, "workflow.next_step", &output).to_string()

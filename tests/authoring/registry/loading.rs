@@ -42,7 +42,7 @@ fn published_definitions_are_between_those_of_the_project_and_the_user() {
     let source = || {
         let registry = definitions.current_registry();
         let entry = registry.workflow("w").unwrap();
-        // What a project contributes to needs trust. What is published is as the user's own.
+        // Only definitions that a project contributes to need trust.
         let is_of_project = entry.value.as_ref().unwrap().is_from_project();
         assert_eq!(is_of_project, entry.source == Source::Project);
         entry.source
