@@ -179,7 +179,7 @@ mod tests {
         actor.stop(None);
         ended.await.expect("its end");
         let number = actor.get_id();
-        let (owner, now) = (OwnerEpoch::default(), shared.clock.now());
+        let (owner, now) = (shared.store.owner(&id).expect("an owner"), shared.clock.now());
         let entry = LiveActor::new(id.clone(), actor, owner, watch, now);
         shared.directory.insert(entry);
         let change = LifecycleChange { action: LifecycleAction::Pause, reason: None };

@@ -222,7 +222,7 @@ impl Work<'_> {
 }
 
 /// Requests that run in one transaction.
-enum Batch {
+enum WriterBatch {
     Commits(Vec<QueuedCommit>),
     Maintain(MaintenanceRequest, oneshot::Sender<Result<()>>),
 }
@@ -238,11 +238,11 @@ struct FinishedBatch {
 async fn run_batch(
     context: Arc<WriterContext>,
     mut connection: Option<WriterConnection>,
-    batch: Batch,
+    batch: WriterBatch,
 ) -> FinishedBatch {
     let mut ids = Vec::new();
     match batch {
-        Batch::Commits(commits) => {
+        WriterBatch::Commits(commits) => {
             let written = context.run_transaction(&mut connection, Work::Commits(&commits)).await;
             let outcomes = written.unwrap_or_else(|error| vec![Err(error); commits.len()]);
             for (queued, outcome) in commits.into_iter().zip(outcomes) {
@@ -251,7 +251,7 @@ async fn run_batch(
                 let _ = queued.reply.send(outcome);
             }
         }
-        Batch::Maintain(request, reply) => {
+        WriterBatch::Maintain(request, reply) => {
             let done = context.run_transaction(&mut connection, Work::Maintain(&request)).await;
             let _ = reply.send(done.map(drop));
         }
@@ -310,7 +310,7 @@ impl CommitWriter {
     }
 
     /// The next batch, unless it should wait for those that run.
-    fn take_batch(&mut self, running: usize) -> Option<Batch> {
+    fn take_batch(&mut self, running: usize) -> Option<WriterBatch> {
         let commits = self.queue.iter().map_while(|request| match request {
             WriterRequest::Commit(queued) => Some(queued.commit.execution.id()),
             WriterRequest::Maintain(..) => None,
@@ -330,11 +330,11 @@ impl CommitWriter {
                 WriterRequest::Commit(queued) => commits.push(*queued),
                 WriterRequest::Maintain(request, reply) => {
                     self.is_maintaining = true;
-                    return Some(Batch::Maintain(request, reply));
+                    return Some(WriterBatch::Maintain(request, reply));
                 }
             }
         }
-        (!commits.is_empty()).then_some(Batch::Commits(commits))
+        (!commits.is_empty()).then_some(WriterBatch::Commits(commits))
     }
 }
 

@@ -111,7 +111,7 @@ impl Removal {
         command
     }
 
-    /// Moves the data directory. Returns what was said as JSON.
+    /// Moves the data directory. Returns the JSON that the command prints.
     fn migrate(&self) -> Value {
         let output = self.migration("data").arg("--json").output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -190,7 +190,7 @@ fn list(server: &HttpServer) -> Vec<Value> {
 
 const IDS: [&str; 5] = ["open", "failing", "failing~2", "parent", "done"];
 
-/// What a reader sees of the executions that nothing moves by itself.
+/// The list and the histories of the executions that only calls move.
 fn look(server: &HttpServer) -> Vec<Value> {
     let rows = list(server).into_iter().filter(|row| row["execution_id"] != "timer");
     let histories = IDS.map(|id| read(server, &format!("step_history/{id}")));
@@ -368,7 +368,7 @@ async fn a_migration_that_is_killed_leaves_nothing_and_completes_when_it_is_run_
     removal.make_tables().await;
     client.batch_execute(HOLD).await.unwrap();
     let mut child = start_held(&removal, &client).await;
-    // Nobody can come between.
+    // The migration holds the locks of all shards, so no server can take one.
     let mut command = removal.database_server();
     command.args(["--cluster-lease", "400ms"]);
     let server = HttpServer::run(command);

@@ -273,7 +273,7 @@ fn read_keys<'a>(records: &'a [StoredRecord], table: &str) -> Vec<Vec<&'a str>> 
     records.map(|record| record.key.lines().collect()).collect()
 }
 
-/// Everything is read, also what is in the log only, and what came after the snapshots where there is no room for fresh ones.
+/// Records that only the log has are read too, and rows after the snapshots, also without room for new snapshots.
 #[tokio::test]
 async fn the_records_of_a_killed_store_are_read_in_order() {
     for (redo_after, has_room) in [(0, true), (u64::MAX, false)] {

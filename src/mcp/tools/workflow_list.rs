@@ -26,7 +26,7 @@ pub(super) struct Arguments {
         extend("default" = limits::LIST_LIMIT_DEFAULT)
     )]
     limit: Option<usize>,
-    #[schemars(length(max = 300), description = "next_cursor of the page before")]
+    #[schemars(length(max = 300), description = "The last next_cursor")]
     cursor: Option<String>,
 }
 
