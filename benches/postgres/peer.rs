@@ -1,4 +1,4 @@
-//! DBOS on the same database, in a process of its own.
+//! DBOS on the same PostgreSQL server, in a separate process.
 
 use std::{
     io::{BufRead as _, BufReader, Lines, Write as _},
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Steps of each of its workflows, as in `benches/peers/python/turns.py`.
 const STEPS: f64 = 5.0;
 
-/// A process that answers each turn with what it measured.
+/// A DBOS process that runs workflows on request, and reports how many it finished.
 pub(crate) struct Dbos {
     process: Child,
     input: ChildStdin,
@@ -19,7 +19,7 @@ pub(crate) struct Dbos {
 }
 
 impl Dbos {
-    /// Starts it on a database of its own beside this one.
+    /// Starts it with a new database on the server of this one.
     pub(crate) fn start(url: &str) -> Self {
         let python =
             std::env::var_os("MIDEX_DBOS_PYTHON").expect("`tests/postgres/run` installs it");

@@ -4,13 +4,10 @@
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
-    fs::{self, File},
-    io,
+    fs, io,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
-
-use rustix::fs::{CWD, RenameFlags};
 
 use super::{
     document::{self, DocumentReader, Inspection},
@@ -21,7 +18,9 @@ use midex_domain::{
     error::{Code, Error, Result, describe_io_error},
     limits,
 };
-use midex_folder::{ExistingFilePolicy, FileStamp, Folder, WriteLock, open_regular, read_regular};
+use midex_folder::{
+    ExistingFilePolicy, FileStamp, Folder, WriteLock, open_regular, put_in_place, read_regular,
+};
 
 /// The settings of a catalog.
 const SETTINGS_FILE: &str = "catalog.toml";
@@ -178,7 +177,7 @@ impl CatalogPaths {
             folder.write(OsStr::new(DOCUMENT_FILE), document, None, ExistingFilePolicy::Replace)?;
             let settings = settings.as_bytes();
             folder.write(OsStr::new(SETTINGS_FILE), settings, None, ExistingFilePolicy::Replace)?;
-            rename_atomically(&temporary_path, &path)
+            put_in_place(&temporary_path, &path)
         });
         let _ = fs::remove_dir_all(&temporary_path);
         result.map_err(|error| unusable_file_error(&path, error))
@@ -217,16 +216,6 @@ impl CatalogPaths {
 
 /// The prefix of the name of an incomplete directory.
 const UNFINISHED_PREFIX: &str = ".midex-new-";
-
-/// Renames `temporary_path` to `path` atomically. If `path` exists, the two are exchanged.
-fn rename_atomically(temporary_path: &Path, path: &Path) -> io::Result<()> {
-    let flags = if path.exists() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
-    rustix::fs::renameat_with(CWD, temporary_path, CWD, path, flags)?;
-    if let Some(parent) = path.parent() {
-        let _ = File::open(parent).and_then(|above| above.sync_all());
-    }
-    Ok(())
-}
 
 fn open_document(path: &Path) -> io::Result<DocumentReader> {
     let (file, metadata) = open_regular(path)?;

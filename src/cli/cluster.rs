@@ -8,20 +8,18 @@ mod member;
 mod migrate;
 pub(super) mod status;
 
-#[cfg(not(feature = "postgres"))]
-pub(super) use self::absent::publish_files;
-#[cfg(feature = "postgres")]
-pub(super) use midex_postgres::publish_files;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 
 #[cfg(not(feature = "postgres"))]
-pub(super) use self::absent::migrate_store;
+pub(super) use self::absent::{migrate_store, publish_files};
 #[cfg(feature = "postgres")]
 pub(super) use self::migrate::migrate_store;
 use super::listener::parse_listen_address;
 use midex_domain::limits;
+#[cfg(feature = "postgres")]
+pub(super) use midex_postgres::publish_files;
 use midex_server::config::parse_duration_within;
 
 /// How the server shares its executions with other servers.

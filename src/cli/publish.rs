@@ -1,7 +1,7 @@
 //! `midex publish`: shares the definitions of a project, and catalogs of the user, with all servers of a cluster.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -108,7 +108,7 @@ fn read_catalogs(config: &Config, names: &[String]) -> Result<(Files, CatalogSet
 
 /// Adds the definitions of the project among the files that were checked. Of several with a name, only the one in effect.
 fn add_definitions(files: &mut Files, registry: &Registry, reports: &[FileReport]) -> Result<()> {
-    let mut names = Vec::new();
+    let mut names = BTreeSet::new();
     for report in reports {
         let (kind, directories) = match report.kind {
             DefinitionKind::Workflow => ("workflows", &registry.sources().workflows),
@@ -116,10 +116,9 @@ fn add_definitions(files: &mut Files, registry: &Registry, reports: &[FileReport
         };
         let path = Path::new(&report.path);
         let relative = directories.iter().find_map(|one| path.strip_prefix(&one.path).ok());
-        let Some(relative) = relative.filter(|_| !names.contains(&(kind, &report.name))) else {
+        let Some(relative) = relative.filter(|_| names.insert((kind, &report.name))) else {
             continue;
         };
-        names.push((kind, &report.name));
         let path = format!("{kind}/{}", relative.display());
         if files.insert(path.clone(), report.text.clone()).is_some() {
             let message = format!("two files of the project would be published as `{path}`");

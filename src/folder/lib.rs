@@ -26,7 +26,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags},
+    fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags},
     io::Errno,
     process::Pid,
 };
@@ -321,6 +321,17 @@ impl Folder {
     fn sync(&self) {
         let _ = rustix::fs::fsync(self.0.as_fd());
     }
+}
+
+/// Gives the complete directory `new` the name `path`, in one step. A directory that has this name is exchanged with it, and
+/// keeps the name `new`.
+pub fn put_in_place(new: &Path, path: &Path) -> io::Result<()> {
+    let flags = if path.exists() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+    rustix::fs::renameat_with(CWD, new, CWD, path, flags)?;
+    if let Some(parent) = path.parent().and_then(|parent| Folder::open(parent).ok()) {
+        parent.sync();
+    }
+    Ok(())
 }
 
 /// Whether it is the temporary file of a process that no longer exists.

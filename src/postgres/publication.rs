@@ -10,7 +10,6 @@ use std::{
 };
 
 use deadpool_postgres::Pool;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +25,7 @@ use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
+use midex_folder::put_in_place;
 
 /// Published files: their texts by relative path, such as `workflows/review.yaml` and `catalogs/shop/catalog.toml`.
 pub type PublishedFiles = BTreeMap<String, String>;
@@ -176,8 +176,7 @@ fn is_definition_path(path: &str) -> bool {
 /// Replaces the directory by one with these files, in one step. The previous one stays beside it until the next version,
 /// because the registry may be reading it.
 fn install_files(directory: &Path, version: u64, files: &PublishedFiles) -> io::Result<()> {
-    let (parent, next) =
-        (directory.parent().unwrap_or(directory), directory.with_extension("other"));
+    let next = directory.with_extension("other");
     if next.exists() {
         fs::remove_dir_all(&next)?;
     }
@@ -195,7 +194,5 @@ fn install_files(directory: &Path, version: u64, files: &PublishedFiles) -> io::
     for directory in directories {
         File::open(directory)?.sync_all()?;
     }
-    let flags = if directory.exists() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
-    renameat_with(CWD, &next, CWD, directory, flags)?;
-    File::open(parent)?.sync_all()
+    put_in_place(&next, directory)
 }

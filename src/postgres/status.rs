@@ -14,7 +14,8 @@ use midex_domain::{
 };
 use midex_engine::store::{ClusterStatus, ServerStatus};
 
-/// Reads the servers and their shards, and compares the clocks.
+/// Reads the servers, their shards and the newest definitions, and compares the clocks. This server uses the version
+/// `used_definitions`.
 ///
 /// # Errors
 /// Those of the database.
@@ -22,6 +23,7 @@ pub(crate) async fn read_status(
     client: &Client,
     leases: &Leases,
     clock: &dyn Clock,
+    used_definitions: u64,
 ) -> Result<ClusterStatus> {
     let statement = "SELECT name, address, (extract(epoch FROM expires_at - now()) * 1000)::int8, \
                      (SELECT count(*) FROM shards WHERE owner = name AND expires_at > now()) \
@@ -46,7 +48,7 @@ pub(crate) async fn read_status(
         shards: u64::from(SHARD_COUNT),
         free_shards: from_int8(row.get(1)),
         definitions: from_int8(row.get(2)),
-        used_definitions: 0,
+        used_definitions,
         latency_us: u64::try_from(latency.as_micros()).unwrap_or(u64::MAX),
         clock_ahead_ms: clock.now().milliseconds() - database_time.milliseconds(),
     })

@@ -343,10 +343,9 @@ impl Store for PostgresStore {
     fn cluster_status(&self) -> BoxFuture<'_, Result<Option<ClusterStatus>>> {
         Box::pin(async {
             let client = reader(&self.pool).await?;
-            let mut status = read_status(&client, &self.leases, &*self.clock).await?;
-            let directory = self.definitions.as_deref();
-            status.used_definitions = directory.map_or(0, read_used_version);
-            Ok(Some(status))
+            let used_definitions = self.definitions.as_deref().map_or(0, read_used_version);
+            let status = read_status(&client, &self.leases, &*self.clock, used_definitions);
+            status.await.map(Some)
         })
     }
 

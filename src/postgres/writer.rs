@@ -115,15 +115,15 @@ impl WriterContext {
         Ok(WriterConnection { client, statements })
     }
 
-    /// Does the work in a transaction, again if it was refused only because others ran beside it. After any other failure
+    /// Writes a batch in a transaction, again if it was refused only because others ran beside it. After any other failure
     /// `connection` is empty, unless it is in order. Returns the outcome of each commit.
     async fn run_transaction(
         &self,
         connection: &mut Option<WriterConnection>,
-        work: Work<'_>,
+        batch: &WriterBatch,
     ) -> Result<Vec<Result<Sequence>>> {
         let refusals = self.refusals.take();
-        let written = self.repeat_transaction(connection, work, &refusals).await;
+        let written = self.repeat_transaction(connection, batch, &refusals).await;
         if written.is_err() {
             self.refusals.put_back(refusals);
         }
@@ -133,7 +133,7 @@ impl WriterContext {
     async fn repeat_transaction(
         &self,
         idle: &mut Option<WriterConnection>,
-        work: Work<'_>,
+        batch: &WriterBatch,
         refusals: &[RefusedCall],
     ) -> Result<Vec<Result<Sequence>>> {
         let mut repeats = 0;
@@ -142,7 +142,7 @@ impl WriterContext {
                 Some(connection) if !connection.client.is_closed() => connection,
                 _ => self.connect().await?,
             };
-            let run = work.run(&connection, self, refusals);
+            let run = batch.write(&connection, self, refusals);
             let error = match tokio::time::timeout(limits::DATABASE_TRANSACTION_MAX, run).await {
                 Ok(Ok(written)) => {
                     *idle = Some(connection);
@@ -198,33 +198,27 @@ impl From<WriteError> for Error {
     }
 }
 
-/// The content of one transaction.
-#[derive(Clone, Copy)]
-enum Work<'a> {
-    Commits(&'a [QueuedCommit]),
-    Maintain(&'a MaintenanceRequest),
+/// Requests that run in one transaction.
+enum WriterBatch {
+    Commits(Vec<QueuedCommit>),
+    Maintain(MaintenanceRequest, oneshot::Sender<Result<()>>),
 }
 
-impl Work<'_> {
-    async fn run(
-        self,
+impl WriterBatch {
+    /// Writes it in a transaction. Returns the outcome of each commit.
+    async fn write(
+        &self,
         connection: &WriterConnection,
         context: &WriterContext,
         refusals: &[RefusedCall],
     ) -> Result<Vec<Result<Sequence>>, WriteError> {
         match self {
             Self::Commits(commits) => batch::write(connection, context, commits, refusals).await,
-            Self::Maintain(request) => {
+            Self::Maintain(request, _) => {
                 maintain(connection, context, request, refusals).await.map(|()| Vec::new())
             }
         }
     }
-}
-
-/// Requests that run in one transaction.
-enum WriterBatch {
-    Commits(Vec<QueuedCommit>),
-    Maintain(MaintenanceRequest, oneshot::Sender<Result<()>>),
 }
 
 /// What a batch leaves behind when its callers have been answered.
@@ -240,10 +234,10 @@ async fn run_batch(
     mut connection: Option<WriterConnection>,
     batch: WriterBatch,
 ) -> FinishedBatch {
+    let written = context.run_transaction(&mut connection, &batch).await;
     let mut ids = Vec::new();
     match batch {
         WriterBatch::Commits(commits) => {
-            let written = context.run_transaction(&mut connection, Work::Commits(&commits)).await;
             let outcomes = written.unwrap_or_else(|error| vec![Err(error); commits.len()]);
             for (queued, outcome) in commits.into_iter().zip(outcomes) {
                 ids.push(queued.commit.execution.id().clone());
@@ -251,9 +245,8 @@ async fn run_batch(
                 let _ = queued.reply.send(outcome);
             }
         }
-        WriterBatch::Maintain(request, reply) => {
-            let done = context.run_transaction(&mut connection, Work::Maintain(&request)).await;
-            let _ = reply.send(done.map(drop));
+        WriterBatch::Maintain(_, reply) => {
+            let _ = reply.send(written.map(drop));
         }
     }
     FinishedBatch { connection, ids }
@@ -311,14 +304,15 @@ impl CommitWriter {
 
     /// The next batch, unless it should wait for those that run.
     fn take_batch(&mut self, running: usize) -> Option<WriterBatch> {
+        if self.is_maintaining || running >= limits::DATABASE_BATCHES_MAX {
+            return None;
+        }
         let commits = self.queue.iter().map_while(|request| match request {
             WriterRequest::Commit(queued) => Some(queued.commit.execution.id()),
             WriterRequest::Maintain(..) => None,
         });
         let count = commits.clone().count();
-        let may_overlap = running < limits::DATABASE_BATCHES_MAX
-            && !self.is_maintaining
-            && count >= limits::DATABASE_OVERLAP_MIN
+        let may_overlap = count >= limits::DATABASE_OVERLAP_MIN
             && !commits.clone().any(|id| self.busy.contains(id));
         if running > 0 && !may_overlap {
             return None;

@@ -105,7 +105,7 @@ fn every_command_is_one_that_midex_takes() {
     assert!(known > 30, "{known} commands");
 }
 
-/// What is not run here: it does not end, takes long, needs a database, or asks a person or somebody else's service.
+/// Commands that are not run here: they do not end, take long, need a database, ask a person, or call a public service.
 const NOT_RUN: [&str; 12] = [
     "serve",
     "migrate-store",

@@ -95,7 +95,7 @@ impl Team {
         fs::write(path, text).unwrap();
     }
 
-    /// Runs `midex publish` in the project. Returns the exit code, and what it prints.
+    /// Runs `midex publish` in the project. Returns the exit code and the output.
     fn publish(&self, flags: &[&str]) -> (i32, String) {
         self.publish_in(self.person.path(), flags)
     }

@@ -25,7 +25,7 @@ impl ClusterArgs {
     }
 }
 
-/// Is refused.
+/// Refuses `midex migrate-store`.
 ///
 /// # Errors
 /// `USAGE_INVALID`.

@@ -32,7 +32,7 @@ pub const DATABASE_TRANSACTION_MAX: Duration = Duration::from_secs(10);
 pub const MIGRATION_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How often a transaction is repeated that was refused only because others ran beside it.
 pub const DATABASE_REPEATS_MAX: u32 = 5;
-/// Rows that are read at once when all rows are searched, and records that a migration stores in one transaction.
+/// Rows that are read at once when all rows are searched, and records that a migration stores with one statement.
 pub const DATABASE_ROWS_TOGETHER_MAX: usize = 1_000;
 /// How often the tables are looked for while another server creates them.
 pub const DATABASE_LOOKS_MAX: u32 = 5;

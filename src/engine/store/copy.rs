@@ -12,8 +12,8 @@ use std::{
 };
 
 use redb::{
-    Database, Key, MultimapTableHandle, ReadTransaction, ReadableDatabase, ReadableTableMetadata,
-    TableDefinition, TableHandle, UntypedTableHandle, Value,
+    Database, Key, MultimapTableHandle, ReadTransaction, ReadableTableMetadata, TableDefinition,
+    TableHandle, UntypedTableHandle, Value,
 };
 
 use super::{
@@ -90,11 +90,7 @@ fn write_copy(
     copy_table(source, target, REFUSALS_TABLE)?;
     copy_table(source, target, META_TABLE)?;
     // A copy would lack any other table.
-    let copied = list_tables(&target.begin_read().map_err(redb_error)?)?;
-    let is_copied = |name: &str| copied.iter().any(|table| table.name() == name);
-    if let Some(table) = list_tables(source)?.iter().find(|table| !is_copied(table.name())) {
-        return Err(unknown_table_error(table.name()));
-    }
+    refuse_unknown_tables(source)?;
     // A draft that is not complete has no format, so it is never mistaken for a database.
     let mut transaction = opened.database.begin_write().map_err(redb_error)?;
     transaction.set_two_phase_commit(true);

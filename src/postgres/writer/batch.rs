@@ -195,7 +195,7 @@ async fn write_expected(
     let (ids, revisions): (Vec<_>, Vec<_>) = expected.revisions.into_iter().unzip();
     let lock: [&(dyn ToSql + Sync); 2] = [&shards, owner];
     let check: [&(dyn ToSql + Sync); 5] = [&shards, &epochs, owner, &ids, &revisions];
-    // The check is a statement of its own: it must see what was committed before the locks were granted.
+    // The check is a separate statement, so that it sees all that was committed before the locks were granted.
     let (begun, locked, checked, written) = tokio::join!(
         client.batch_execute("BEGIN"),
         client.execute(&statements.lock_shards, &lock),
