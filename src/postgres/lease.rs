@@ -12,10 +12,7 @@ use std::{
 };
 
 use tokio::{sync::watch, time::Instant};
-use tokio_postgres::{
-    Client, Row,
-    types::{ToSql, Type},
-};
+use tokio_postgres::{Client, Row, types::Type};
 
 use crate::{
     error::database_error,
@@ -174,21 +171,18 @@ impl Leases {
         let begin = now();
         let milliseconds = self.options.milliseconds();
         // With the types of its parameters, a statement takes one round trip.
-        let owner = (&self.owner as &(dyn ToSql + Sync), Type::TEXT);
-        client
-            .execute_typed(
-                "INSERT INTO servers (name, address, expires_at) \
-                 VALUES ($1, $2, now() + $3::float8 * interval '1 millisecond') \
-                 ON CONFLICT (name) DO UPDATE SET expires_at = excluded.expires_at",
-                &[owner.clone(), (&self.address, Type::TEXT), (&milliseconds, Type::FLOAT8)],
-            )
-            .await
-            .map_err(database_error)?;
         let renewed = client
             .query_typed(
-                "UPDATE shards SET expires_at = now() + $2::float8 * interval '1 millisecond' \
+                "WITH server AS (INSERT INTO servers (name, address, expires_at) \
+                 VALUES ($1, $2, now() + $3::float8 * interval '1 millisecond') \
+                 ON CONFLICT (name) DO UPDATE SET expires_at = excluded.expires_at) \
+                 UPDATE shards SET expires_at = now() + $3::float8 * interval '1 millisecond' \
                  WHERE owner = $1 RETURNING shard, epoch",
-                &[owner, (&milliseconds, Type::FLOAT8)],
+                &[
+                    (&self.owner, Type::TEXT),
+                    (&self.address, Type::TEXT),
+                    (&milliseconds, Type::FLOAT8),
+                ],
             )
             .await
             .map_err(database_error)?;
