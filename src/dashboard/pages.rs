@@ -13,7 +13,7 @@ mod waits;
 mod workflow;
 mod workflows;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, fmt::Display};
 
 use crate::{page::PageContent, viewer::Viewer};
 use midex_domain::{
@@ -32,22 +32,38 @@ impl PageQuery {
     }
 }
 
-/// Draws the graph of an execution or of a workflow as an SVG file.
+/// Draws the picture at an address as an SVG file: `/graph` or `/timeline`, then the path of a page.
 ///
 /// # Errors
-/// `RESOURCE_NOT_FOUND` if there is none; the errors of the tools that find it.
-pub(crate) async fn draw_graph(viewer: &Viewer, list: &str, name: &str) -> Result<String> {
-    let graph = match list {
-        "executions" => execution::find_graph(viewer, name).await?,
-        "workflows" => Some(workflow::find_graph(viewer, name).await?),
+/// `RESOURCE_NOT_FOUND` if there is none; the errors of the tools that find what it shows.
+pub(crate) async fn draw(viewer: &Viewer, uri: &Uri) -> Result<String> {
+    let (segments, query) = parse_address(uri)?;
+    let segments: Vec<_> = segments.iter().map(String::as_str).collect();
+    let graph = match segments.as_slice() {
+        ["timeline", "executions", id] => {
+            let view = execution::load_execution(viewer, id, &query).await?;
+            return Ok(execution::draw_whole_timeline(viewer, id, &view));
+        }
+        ["graph", "executions", id] => execution::load_execution(viewer, id, &query).await?.graph,
+        ["graph", "workflows", name] => Some(workflow::find_graph(viewer, name).await?),
         _ => None,
     };
-    let graph = graph.ok_or_else(|| {
-        Error::new(Code::ResourceNotFound, format!("{name} in {list} has no graph"))
-    })?;
+    let graph = graph.ok_or_else(|| not_found_error(uri))?;
     // A large graph takes a good part of a second.
     let drawn = tokio::task::spawn_blocking(move || midex_picture::svg(&graph)).await;
     drawn.map_err(|error| Error::internal("the graph was not drawn").with_source(error))
+}
+
+/// The decoded segments of a path, and the query.
+fn parse_address(uri: &Uri) -> Result<(Vec<String>, PageQuery)> {
+    let query = Query::try_from_uri(uri).map_err(|_| not_found_error(uri))?;
+    let segments: Option<_> = uri.path().split('/').skip(1).map(decode_segment).collect();
+    Ok((segments.ok_or_else(|| not_found_error(uri))?, PageQuery(query.0)))
+}
+
+fn not_found_error(address: impl Display) -> Error {
+    let address: String = address.to_string().chars().take(100).collect();
+    Error::new(Code::ResourceNotFound, format!("there is no page {address}"))
 }
 
 /// Renders the page at an address: a path, with a query if there is one.
@@ -55,15 +71,8 @@ pub(crate) async fn draw_graph(viewer: &Viewer, list: &str, name: &str) -> Resul
 /// # Errors
 /// `RESOURCE_NOT_FOUND` for an address of no page; the errors of the tools that the page calls.
 pub(crate) async fn render(viewer: &Viewer, address: &str) -> Result<PageContent> {
-    let not_found = || {
-        let message = format!("there is no page {}", address.chars().take(100).collect::<String>());
-        Error::new(Code::ResourceNotFound, message)
-    };
-    let uri: Uri = address.parse().map_err(|_| not_found())?;
-    let query = Query::try_from_uri(&uri).map_err(|_| not_found())?;
-    let query = PageQuery(query.0);
-    let segments: Option<Vec<_>> = uri.path().split('/').skip(1).map(decode_segment).collect();
-    let segments = segments.ok_or_else(not_found)?;
+    let uri: Uri = address.parse().map_err(|_| not_found_error(address))?;
+    let (segments, query) = parse_address(&uri)?;
     let segments: Vec<_> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
         [""] => now::render(viewer).await,
@@ -80,6 +89,6 @@ pub(crate) async fn render(viewer: &Viewer, address: &str) -> Result<PageContent
         ["agents", name] => agents::render_agent(viewer, name).await,
         ["catalogs"] => catalogs::render(viewer).await,
         ["server"] => server::render(viewer).await,
-        _ => Err(not_found()),
+        _ => Err(not_found_error(address)),
     }
 }

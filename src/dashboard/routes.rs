@@ -18,7 +18,7 @@ use midex_http::{
     Router,
     access::AccessRules,
     web::{
-        DefaultBodyLimit, HeaderValue, Html, IntoResponse, Next, Path, Query, Redirect, Request,
+        DefaultBodyLimit, HeaderValue, Html, IntoResponse, Next, Query, Redirect, Request,
         Response, State, StatusCode, Uri, from_fn_with_state, get, header, post,
     },
 };
@@ -36,7 +36,8 @@ pub(crate) fn router(dashboard: Dashboard, address: &Address) -> Result<Router> 
         .route("/live", get(live::stream))
         .route("/link", post(add_link))
         .route("/act/{action}", post(act::act))
-        .route("/graph/{list}/{name}", get(show_graph))
+        .route("/graph/{list}/{name}", get(show_picture))
+        .route("/timeline/{list}/{name}", get(show_picture))
         .route("/", get(show_page))
         .route("/{*path}", get(show_page))
         .layer(DefaultBodyLimit::max(limits::DASHBOARD_FORM_BYTES_MAX))
@@ -124,13 +125,10 @@ async fn show_page(State(dashboard): State<Dashboard>, uri: Uri) -> Response {
     }
 }
 
-/// The picture of a graph. Its styles stand in the file, and it can load and run nothing.
-async fn show_graph(
-    State(dashboard): State<Dashboard>,
-    Path((list, name)): Path<(String, String)>,
-) -> Response {
+/// A picture beside a page. Its styles stand in the file, and it can load and run nothing.
+async fn show_picture(State(dashboard): State<Dashboard>, uri: Uri) -> Response {
     const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
-    match pages::draw_graph(&dashboard.viewer, &list, &name).await {
+    match pages::draw(&dashboard.viewer, &uri).await {
         Ok(picture) => {
             let policy = [(header::CONTENT_SECURITY_POLICY, POLICY)];
             (content_type("image/svg+xml"), policy, picture).into_response()

@@ -16,7 +16,7 @@ mod words;
 pub use self::{
     inline::{INLINE_STYLE, inline_svg},
     svg::svg,
-    timeline::{timeline, visit_anchor},
+    timeline::{timeline, timeline_file, visit_anchor},
     words::{condition_lines, edge_label, is_error, repeat_lines},
 };
 use midex_domain::view::{GraphNode, GraphView};

@@ -9,7 +9,7 @@ use std::{collections::HashMap, fmt::Write};
 use self::scale::{PLOT_WIDTH, TimeScale, format_duration};
 use crate::{
     boxes::SMALL_LETTER_WIDTH,
-    inline,
+    inline::{self, INLINE_STYLE},
     lines::{clip_text, count_columns, to_i64},
     svg::{escape_xml, format_rectangle},
 };
@@ -68,8 +68,11 @@ struct Lane<'a> {
 /// A bar with the x coordinates of its sides.
 type PlacedBar<'a> = (Bar<'a>, i64, i64);
 
-/// The id of the element of a page that describes the row, to which its bar links: `visit-STEP-VISIT-ATTEMPT`, then
-/// `-iITEM` with the index of the item from 0, and `-BODY` for a hook. The step and the body are percent-encoded.
+/// The address to which the bar of a row leads. It is escaped, but not checked.
+type BarLink<'a> = &'a dyn Fn(&HistoryRow) -> String;
+
+/// The id of the element of a page that describes the row: `visit-STEP-VISIT-ATTEMPT`, then `-iITEM` with the index of the
+/// item from 0, and `-BODY` for a hook. The step and the body are percent-encoded.
 pub fn visit_anchor(row: &HistoryRow) -> String {
     let item = row.item.map_or_else(String::new, |item| format!("-i{item}"));
     let body =
@@ -79,13 +82,36 @@ pub fn visit_anchor(row: &HistoryRow) -> String {
 }
 
 /// The visits of an execution over time, as an SVG element for an HTML page that serves
-/// [`INLINE_STYLE`](crate::INLINE_STYLE): `<svg class="timeline">` without ids and inline style.
+/// [`INLINE_STYLE`]: `<svg class="timeline">` without ids and inline style.
 ///
-/// Steps have lanes in the order in which `rows` first enters them, and bars link to [`visit_anchor`]. An open visit ends at
-/// `now`. A row whose `visit` is 0 or whose times cannot be read has no bar. Time in which nothing ran is folded if it is
-/// longer than a tenth of the busy time. There are at most [`limits::TIMELINE_BARS_MAX`] bars: the oldest of the longest
-/// lanes are merged. Texts are cut to [`limits::TIMELINE_TEXT_CHARS_MAX`] characters.
-pub fn timeline(rows: &[HistoryRow], now: Timestamp) -> String {
+/// Steps have lanes in the order in which `rows` first enters them, and bars lead to `link`. An open visit ends at `now`. A row
+/// whose `visit` is 0 or whose times cannot be read has no bar. Time in which nothing ran is folded if it is longer than a
+/// tenth of the busy time. There are at most [`limits::TIMELINE_BARS_MAX`] bars: the oldest of the longest lanes are
+/// merged. Texts are cut to [`limits::TIMELINE_TEXT_CHARS_MAX`] characters.
+pub fn timeline(
+    rows: &[HistoryRow],
+    now: Timestamp,
+    link: &dyn Fn(&HistoryRow) -> String,
+) -> String {
+    let (size, content) = draw_content(rows, now, link);
+    inline::format_head("timeline", "timeline", size) + &content
+}
+
+/// The picture of [`timeline`] as a self-contained SVG file.
+pub fn timeline_file(
+    rows: &[HistoryRow],
+    now: Timestamp,
+    link: &dyn Fn(&HistoryRow) -> String,
+) -> String {
+    let ((width, height), content) = draw_content(rows, now, link);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"timeline\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+         height=\"{height}\">\n<title>timeline</title>\n<style>{INLINE_STYLE}</style>\n{content}"
+    )
+}
+
+/// The width and height of the picture, and everything after its head.
+fn draw_content(rows: &[HistoryRow], now: Timestamp, link: BarLink<'_>) -> ((i64, i64), String) {
     let mut lanes = build_lanes(rows, now);
     let bars = lanes.iter().flat_map(|lane| lane.visits.iter().flatten());
     let spans = bars.map(|bar| (bar.from, bar.to)).collect();
@@ -110,13 +136,13 @@ pub fn timeline(rows: &[HistoryRow], now: Timestamp) -> String {
         y += LANE_GAP / 2;
         for track in tracks {
             for bar in track {
-                draw_bar(&bar, y, &scale, &mut lane_text);
+                draw_bar(&bar, y, (&scale, link), &mut lane_text);
             }
             y += TRACK_HEIGHT;
         }
     }
     let size = (left + PLOT_WIDTH + MARGIN, y + MARGIN);
-    let mut text = inline::format_head("timeline", "timeline", size);
+    let mut text = String::new();
     if lane_text.is_empty() {
         let _ = writeln!(
             text,
@@ -125,7 +151,7 @@ pub fn timeline(rows: &[HistoryRow], now: Timestamp) -> String {
         );
     }
     scale.draw((AXIS_HEIGHT, y), &mut text);
-    text + &lane_text + "</svg>\n"
+    (size, text + &lane_text + "</svg>\n")
 }
 
 /// The bars of the rows by step and visit, without a limit.
@@ -307,7 +333,12 @@ impl<'a> Bar<'a> {
     }
 }
 
-fn draw_bar((bar, left, right): &PlacedBar<'_>, top: i64, scale: &TimeScale, text: &mut String) {
+fn draw_bar(
+    (bar, left, right): &PlacedBar<'_>,
+    top: i64,
+    (scale, link): (&TimeScale, BarLink<'_>),
+    text: &mut String,
+) {
     let known_status = STATUSES.iter().find(|status| **status == bar.status);
     let inherited = if bar.row.inherited { " inherited" } else { "" };
     let class = format!("n {}{inherited}", known_status.unwrap_or(&""));
@@ -322,8 +353,8 @@ fn draw_bar((bar, left, right): &PlacedBar<'_>, top: i64, scale: &TimeScale, tex
     let (x, y) = (left + BAR_PADDING, top + BAR_HEIGHT - BAR_PADDING - 1);
     let _ = writeln!(
         text,
-        "<a href=\"#{}\"><title>{}</title>{rectangle}<text class=\"t\" x=\"{x}\" y=\"{y}\">{sign}{}</text></a>",
-        visit_anchor(bar.row),
+        "<a href=\"{}\"><title>{}</title>{rectangle}<text class=\"t\" x=\"{x}\" y=\"{y}\">{sign}{}</text></a>",
+        escape_xml(&link(bar.row)),
         escape_xml(&bar.tooltip_text(scale)),
         escape_xml(&label)
     );

@@ -78,6 +78,20 @@ impl Dashboard {
         text
     }
 
+    /// A picture beside a page, as a file that can load and run nothing.
+    fn picture(&self, address: &str) -> String {
+        let mut http = Http::connect(self.address);
+        let headers = [("Host", &*self.host), ("Cookie", &*self.cookie)];
+        http.send("GET", address, &headers, b"").unwrap();
+        let picture = http.answer().unwrap();
+        assert_eq!(picture.header("content-type"), Some("image/svg+xml"), "{picture:?}");
+        let policy = picture.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'"), "{policy}");
+        let picture = String::from_utf8(picture.body).unwrap();
+        assert!(picture.starts_with("<svg"), "{address}: {picture}");
+        picture
+    }
+
     /// Sends a form of this page; the answer.
     fn send_form(&self, action: &str, fields: &[(&str, &str)]) -> Answer {
         let token = form_token(&self.page("/workflows/gated"));
@@ -332,7 +346,7 @@ fn a_large_graph_is_a_picture_of_its_own() {
         ("workflows/longest.yaml", &workflow("longest", 300)),
     ]);
     let (mut server, dashboard) = serve(&project);
-    server.begin_with(json!({ "workflow_name": "long", "execution_id": "a b" }));
+    let begun = server.begin_with(json!({ "workflow_name": "long", "execution_id": "a b" }));
     for (path, is_shown) in
         [("/workflows/long", true), ("/executions/a%20b", true), ("/workflows/longest", false)]
     {
@@ -340,23 +354,56 @@ fn a_large_graph_is_a_picture_of_its_own() {
         assert_eq!(page.contains(&format!("<img src=\"/graph{path}")), is_shown, "{page}");
         let (_, rest) = page.split_once(&format!("<a href=\"/graph{path}")).expect("a link");
         let query = rest.split_once('"').unwrap().0;
-        let address = format!("/graph{path}{query}");
-        let mut http = Http::connect(dashboard.address);
-        let headers = [("Host", &*dashboard.host), ("Cookie", &*dashboard.cookie)];
-        http.send("GET", &address, &headers, b"").unwrap();
-        let picture = http.answer().unwrap();
-        assert_eq!(picture.header("content-type"), Some("image/svg+xml"), "{picture:?}");
-        let policy = picture.header("content-security-policy").unwrap();
-        assert!(policy.starts_with("default-src 'none'"), "{policy}");
-        let picture = String::from_utf8(picture.body).unwrap();
-        assert!(picture.starts_with("<svg") && picture.contains("s149"), "{address}");
+        let picture = dashboard.picture(&format!("/graph{path}{query}"));
+        assert!(picture.contains("s149"), "{picture}");
     }
+    // The picture beside a page of the past shows the past too.
+    server.finish(&begun["new_token"], "done");
+    let page = dashboard.page("/executions/a%20b?at=1");
+    let (_, rest) = page.split_once("<img src=\"").expect("a picture");
+    let past = dashboard.picture(rest.split_once('"').unwrap().0);
+    assert!(past.contains("● s0") && !past.contains("✓ s0"), "{past}");
     assert!(dashboard.page("/workflows/gated").contains("<svg class=\"graph\""));
     assert_eq!(
         dashboard.ask("GET", "/graph/agents/x", &[("Cookie", &dashboard.cookie)], "").status,
         404
     );
     assert_eq!(dashboard.ask("GET", "/graph/workflows/long", &[], "").status, 401);
+}
+
+/// The page shows the latest visits, and the picture all of them; every bar leads to its visit.
+#[test]
+fn a_long_timeline_leads_to_every_visit() {
+    const ROUNDS: usize = 65;
+    let workflow = "workflow: round\ndescription: Goes round\nsteps:\n  - { id: a, guidance: Do it, max_visits: 500 }\n  - { id: route, branch: [{ if: 'run.visits.a < 500', next: a }], max_visits: 500 }\n";
+    let project =
+        Project::new(&[("workflows/gated.yaml", GATED), ("workflows/round.yaml", workflow)]);
+    let (mut server, dashboard) = serve(&project);
+    let mut reply = server.begin_with(json!({ "workflow_name": "round", "execution_id": "r" }));
+    for _ in 0..ROUNDS {
+        reply = server.finish(&reply["new_token"], "done");
+    }
+    let page = dashboard.page("/executions/r");
+    let bars = bar_links(&page);
+    assert_eq!(bars.len(), limits::DASHBOARD_TIMELINE_VISITS_MAX);
+    assert!(page.contains("The latest 100 of 131 visits"), "{page}");
+    let (_, rest) = page.split_once("<a href=\"/timeline/").expect("a link");
+    let picture = dashboard.picture(&format!("/timeline/{}", rest.split_once('"').unwrap().0));
+    let all = bar_links(&picture);
+    assert_eq!(all.len(), ROUNDS * 2 + 1);
+    for link in bars.iter().chain(&all) {
+        let (path, anchor) = link.split_once('#').unwrap();
+        let target = if path.is_empty() { "/executions/r" } else { path };
+        assert!(dashboard.page(target).contains(&format!("id=\"{anchor}\"")), "{link}");
+    }
+}
+
+/// Where the bars of a timeline lead.
+fn bar_links(page: &str) -> Vec<String> {
+    let (_, timeline) = page.split_once("class=\"timeline\"").expect("a timeline");
+    let (timeline, _) = timeline.split_once("</svg>").unwrap();
+    let links = timeline.split("<a href=\"").skip(1);
+    links.map(|part| part.split_once('"').unwrap().0.to_owned()).collect()
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! The page of an execution: its state and waits, graph, timeline, steps, inputs, result, artifacts and events.
 
+use std::collections::HashSet;
+
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
 use super::{
     PageQuery, forms,
-    visits::{failure, visit_list},
+    visits::{failure, visit_links, visit_list},
     waits::{reason_sentence, wait_list},
 };
 use crate::{
@@ -24,21 +26,35 @@ use midex_domain::{
     uri::encode_segment,
     view::{
         ArtifactContent, ArtifactView, CurrentStep, ExecutionView, GraphNode, GraphView,
-        TelemetryEvent,
+        HistoryRow, TelemetryEvent,
     },
 };
 use midex_mcp::client::remove_nulls;
 
+/// The execution as it is, or as it was at the revision or time that the query names.
+pub(super) async fn load_execution(
+    viewer: &Viewer,
+    id: &str,
+    query: &PageQuery,
+) -> Result<ExecutionView> {
+    let arguments = remove_nulls(json!({ "execution_id": id, "at": query.get("at") }));
+    viewer.source.query("execution.show", arguments).await
+}
+
 pub(super) async fn render(viewer: &Viewer, id: &str, query: &PageQuery) -> Result<PageContent> {
     let at = query.get("at");
-    let arguments = remove_nulls(json!({ "execution_id": id, "at": at }));
-    let view: ExecutionView = viewer.source.query("execution.show", arguments).await?;
+    let view = load_execution(viewer, id, query).await?;
     let status = &view.status;
     let back = execution_path(&status.execution_id);
     // Nothing can be done in the past.
     let is_past = at.is_some();
     let steps: Vec<String> =
         view.graph.iter().flat_map(|graph| &graph.nodes).map(|node| node.id.clone()).collect();
+    // The query of pictures beside the page: a past state, or the present one, which has another address after each change.
+    let moment = match at {
+        Some(_) => format!("?at={}", status.revision),
+        None => format!("?revision={}", status.revision),
+    };
     // Inputs that are shortened or purged cannot be edited.
     let current = &view.current_step;
     let is_whole = current.inputs_uri.is_none() && current.purged.is_empty();
@@ -55,9 +71,9 @@ pub(super) async fn render(viewer: &Viewer, id: &str, query: &PageQuery) -> Resu
         ),
         Fragment::new(
             "graph",
-            &html! { @if let Some(graph) = &view.graph { (draw_graph(graph, id, status.revision)) } },
+            &html! { @if let Some(graph) = &view.graph { (draw_graph(graph, id, &moment)) } },
         ),
-        Fragment::new("timeline", &draw_timeline(viewer, &view)),
+        Fragment::new("timeline", &draw_timeline(viewer, &view, (id, &moment))),
         Fragment::new("steps", &visit_list(id, &view.history)),
         Fragment::new("values", &values(&view)),
         Fragment::new("artifacts", &artifact_list(id, &view.artifacts)),
@@ -136,12 +152,12 @@ fn people_steps(viewer: &Viewer, current: &CurrentStep, back: &str) -> Markup {
     }
 }
 
-fn draw_graph(graph: &GraphView, id: &str, revision: u64) -> Markup {
+fn draw_graph(graph: &GraphView, id: &str, moment: &str) -> Markup {
     let link = |node: &GraphNode| {
         let is_entered = node.standing.as_ref().is_some_and(|standing| standing.visits > 0);
         is_entered.then(|| step_path(id, &node.id))
     };
-    let picture = format!("/graph{}?revision={revision}", execution_path(id));
+    let picture = format!("/graph{}{moment}", execution_path(id));
     graph_figure(graph, &link, &picture)
 }
 
@@ -154,7 +170,7 @@ pub(super) fn graph_figure(
     let count = graph.nodes.len();
     let is_shown = count <= limits::DASHBOARD_GRAPH_NODES_MAX;
     let drawing = is_shown.then(|| midex_picture::inline_svg(graph, link));
-    let drawing = drawing.filter(|drawing| drawing.len() <= limits::DASHBOARD_GRAPH_BYTES_MAX);
+    let drawing = drawing.filter(|drawing| drawing.len() <= limits::DASHBOARD_PICTURE_BYTES_MAX);
     html! {
         h2 { "Graph" }
         @if let Some(drawing) = &drawing {
@@ -168,20 +184,40 @@ pub(super) fn graph_figure(
     }
 }
 
-/// The graph of an execution as it stands.
-pub(super) async fn find_graph(viewer: &Viewer, id: &str) -> Result<Option<GraphView>> {
-    let arguments = json!({ "execution_id": id });
-    let view: ExecutionView = viewer.source.query("execution.show", arguments).await?;
-    Ok(view.graph)
-}
-
-fn draw_timeline(viewer: &Viewer, view: &ExecutionView) -> Markup {
+/// The timeline of the latest visits, with a link to the picture of all if there are more. An open page gets it anew after
+/// each change, so it has few bytes.
+fn draw_timeline(viewer: &Viewer, view: &ExecutionView, (id, moment): (&str, &str)) -> Markup {
+    let history = &view.history;
+    let listed = &history[history.len().saturating_sub(limits::DASHBOARD_VISITS_MAX)..];
+    let listed: HashSet<_> = listed.iter().map(midex_picture::visit_anchor).collect();
+    let links = visit_links(id, history);
+    let link = |row: &HistoryRow| {
+        let anchor = midex_picture::visit_anchor(row);
+        if listed.contains(&anchor) { format!("#{anchor}") } else { links(row) }
+    };
+    let mut shown = history.len().min(limits::DASHBOARD_TIMELINE_VISITS_MAX);
+    let drawing = loop {
+        let rows = &history[history.len() - shown..];
+        let drawing = midex_picture::timeline(rows, viewer.now(), &link);
+        if drawing.len() <= limits::DASHBOARD_PICTURE_BYTES_MAX || shown <= 1 {
+            break drawing;
+        }
+        shown /= 2;
+    };
     html! {
-        @if !view.history.is_empty() {
+        @if !history.is_empty() {
             h2 { "Timeline" }
-            div.scroll tabindex="0" role="region" aria-label="Timeline of the steps" { (PreEscaped(midex_picture::timeline(&view.history, viewer.now()))) }
+            @if shown < history.len() {
+                p.note { "The latest " (shown) " of " (history.len()) " visits. " a href={ "/timeline" (execution_path(id)) (moment) } { "Timeline of all visits" } }
+            }
+            div.scroll tabindex="0" role="region" aria-label="Timeline of the steps" { (PreEscaped(drawing)) }
         }
     }
+}
+
+/// The picture of all visits, whose bars lead to the pages of their steps.
+pub(super) fn draw_whole_timeline(viewer: &Viewer, id: &str, view: &ExecutionView) -> String {
+    midex_picture::timeline_file(&view.history, viewer.now(), &visit_links(id, &view.history))
 }
 
 fn values(view: &ExecutionView) -> Markup {

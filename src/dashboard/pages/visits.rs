@@ -1,5 +1,7 @@
 //! What the steps of an execution did: every visit and attempt, with its output or its error.
 
+use std::collections::HashMap;
+
 use maud::{Markup, html};
 
 use super::PageQuery;
@@ -65,6 +67,22 @@ fn visit(id: &str, row: &HistoryRow, chars_max: usize) -> Markup {
             }
         }
     }
+}
+
+/// The addresses of visits on the pages of their steps, for rows of `history`.
+pub(super) fn visit_links(id: &str, history: &[HistoryRow]) -> impl Fn(&HistoryRow) -> String {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let mut links = HashMap::new();
+    for row in history {
+        let count = counts.entry(&row.step_name).or_default();
+        let page = *count / limits::DASHBOARD_ROWS_MAX * limits::DASHBOARD_ROWS_MAX;
+        *count += 1;
+        let query = if page == 0 { String::new() } else { format!("?after={page}") };
+        let anchor = midex_picture::visit_anchor(row);
+        let link = format!("{}{query}#{anchor}", step_path(id, &row.step_name));
+        links.insert(anchor, link);
+    }
+    move |row| links.get(&midex_picture::visit_anchor(row)).cloned().unwrap_or_default()
 }
 
 /// Why something failed.

@@ -37,8 +37,11 @@ pub const DASHBOARD_TEXT_CHARS_MAX: usize = 4_000;
 pub const DASHBOARD_VISIT_VALUES_CHARS_MAX: usize = 20_000;
 /// Characters of a file, a definition or an artifact on a page.
 pub const DASHBOARD_VALUES_CHARS_MAX: usize = 40_000;
-/// Bytes of a graph that stands in the text of a page; a larger one is a picture beside it.
-pub const DASHBOARD_GRAPH_BYTES_MAX: usize = 40_000;
+/// Visits in the timeline on the page of an execution, the latest ones.
+pub const DASHBOARD_TIMELINE_VISITS_MAX: usize = 100;
+/// Bytes of a picture that stands in the text of a page. A larger graph is a picture beside it, and a larger timeline has fewer
+/// visits.
+pub const DASHBOARD_PICTURE_BYTES_MAX: usize = 40_000;
 /// Nodes of a graph that a page shows; of a larger one it has a link to the picture.
 pub const DASHBOARD_GRAPH_NODES_MAX: usize = 200;
 /// How long an execution that a model works on may stand still before the dashboard calls it stalled.

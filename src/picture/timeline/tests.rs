@@ -3,7 +3,7 @@
 use midex_domain::{clock::Timestamp, limits, view::HistoryRow};
 use serde_json::json;
 
-use super::{timeline, visit_anchor};
+use super::{timeline, timeline_file, visit_anchor};
 use crate::inline::tests::FORBIDDEN;
 
 const START_MS: i64 = 1_750_000_000_000;
@@ -20,8 +20,13 @@ fn row(step: &str, visit: u32, from: i64, to: Option<i64>) -> HistoryRow {
     .unwrap()
 }
 
+fn link_to_anchor(row: &HistoryRow) -> String {
+    format!("#{}", visit_anchor(row))
+}
+
 fn draw(rows: &[HistoryRow], now: i64) -> String {
-    let picture = timeline(rows, Timestamp::from_milliseconds(START_MS + now));
+    let now = Timestamp::from_milliseconds(START_MS + now);
+    let picture = timeline(rows, now, &link_to_anchor);
     for part in FORBIDDEN {
         assert!(!picture.contains(part), "{part}: {picture}");
     }
@@ -100,6 +105,18 @@ fn an_anchor_names_one_row() {
     let picture = draw(std::slice::from_ref(&row), 5);
     assert_eq!(bars(&picture)[0].href, format!("#{}", visit_anchor(&row)));
     assert!(picture.contains("do/it &quot;now&quot;[5]/on_success"), "{picture}");
+}
+
+#[test]
+fn a_file_has_the_same_picture_and_its_style() {
+    let rows = [row("plan", 1, 0, Some(5_000)), row("build", 1, 5_000, None)];
+    let now = Timestamp::from_milliseconds(START_MS + 9_000);
+    let link = |row: &HistoryRow| format!("/\"{}", visit_anchor(row));
+    let (file, inline) = (timeline_file(&rows, now, &link), timeline(&rows, now, &link));
+    assert!(file.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"timeline\" "));
+    assert!(file.contains("<style>.graph,.timeline{"), "{file}");
+    assert!(file.ends_with(inline.split_once('\n').unwrap().1), "{file}");
+    assert_eq!(bars(&file)[1].href, "/&quot;visit-build-1-1");
 }
 
 #[test]
