@@ -267,10 +267,7 @@ fn read_file_text(path: &Path, max: usize) -> Result<String, String> {
 }
 
 fn unusable_file_error(path: &Path, error: io::Error) -> Error {
-    let message = format!("{} cannot be used: {}", path.display(), describe_io_error(&error));
-    Error::new(Code::FileUnusable, message)
-        .with_context("path", path.display().to_string())
-        .with_source(error)
+    Error::file_unusable(path, describe_io_error(&error)).with_source(error)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::{
 };
 use midex_domain::{
     clock::{Clock as _, SystemClock},
-    error::{Code, Error, Result, describe_io_error, format_count},
+    error::{Error, Result, describe_io_error, format_count},
     span::HumanDuration,
 };
 use midex_server::config::Config;
@@ -104,11 +104,7 @@ pub(super) async fn import(
 
 /// The absolute path, because the process that owns the store may have another working directory.
 pub(super) fn absolute_path(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).map_err(|error| {
-        let name = path.display().to_string();
-        let message = format!("`{name}` cannot be used: {}", describe_io_error(&error));
-        Error::new(Code::FileUnusable, message).with_context("path", name)
-    })
+    std::path::absolute(path).map_err(|error| Error::file_unusable(path, describe_io_error(&error)))
 }
 
 fn describe_import(reply: &Value, flags: &str) -> String {

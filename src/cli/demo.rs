@@ -113,7 +113,7 @@ impl DemoRun<'_> {
             "at": killed_at, "signal": "SIGKILL", "started_at": SystemClock.now(), "during": second.step_name
         });
         let current: CurrentStep =
-            parse_reply(client.read_resource(&resource_address("current_step", &id)).await?)?;
+            parse_reply(client.read_resource(&uri::execution_uri("current_step", &id)).await?)?;
         self.check_resumed_step(&second, &current)?;
         let mut step = second;
         while step.workflow_state == State::Running.as_str() {
@@ -171,10 +171,10 @@ impl DemoRun<'_> {
         id: &str,
         last: &AdvanceReply,
     ) -> Result<Value> {
-        let reply = client.read_resource(&resource_address("workflow_status", id)).await?;
+        let reply = client.read_resource(&uri::execution_uri("workflow_status", id)).await?;
         let status: StatusView = parse_reply(reply.clone())?;
-        let history = client.read_resource(&resource_address("step_history", id)).await?;
-        let telemetry = client.read_resource(&resource_address("telemetry", id)).await?;
+        let history = client.read_resource(&uri::execution_uri("step_history", id)).await?;
+        let telemetry = client.read_resource(&uri::execution_uri("telemetry", id)).await?;
         self.print_text(&format!("{}\n", last.message))?;
         self.print_timeline(&parse_reply::<Vec<TelemetryEvent>>(telemetry.clone())?)?;
         self.print_text(&format!(
@@ -272,8 +272,4 @@ impl DemoRun<'_> {
         }
         self.out.write_unchanged(format!("{text}\n"))
     }
-}
-
-fn resource_address(resource: &str, id: &str) -> String {
-    format!("midex://workflow/{resource}/{}", uri::encode_segment(id))
 }

@@ -182,8 +182,7 @@ impl<'a> ServerLink<'a> {
 
     /// Reads a resource of an execution.
     async fn read_execution_resource(&mut self, resource: &str, id: &str) -> Result<Value> {
-        let address = format!("midex://workflow/{resource}/{}", uri::encode_segment(id));
-        self.read_resource(&address).await
+        self.read_resource(&uri::execution_uri(resource, id)).await
     }
 
     /// Reads a resource.

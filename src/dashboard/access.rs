@@ -7,7 +7,7 @@ use std::{
     fs::{self, OpenOptions},
     io::{self, Write as _},
     net::SocketAddr,
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -21,7 +21,7 @@ use midex_domain::{
     error::{Code, Error, Result, describe_io_error},
     limits,
 };
-use midex_folder::read_regular;
+use midex_folder::{is_accessible_to_others, read_regular};
 use midex_http::{
     BearerToken, Host,
     access::get_header_text,
@@ -61,8 +61,7 @@ impl Address {
     /// read the file.
     pub fn read(data_dir: &Path) -> Option<Self> {
         let (bytes, metadata) = read_regular(&data_dir.join(FILE_NAME), FILE_BYTES_MAX).ok()?;
-        let is_open_to_others = metadata.permissions().mode() & 0o077 != 0;
-        serde_json::from_slice(&bytes).ok().filter(|_| !is_open_to_others)
+        serde_json::from_slice(&bytes).ok().filter(|_| !is_accessible_to_others(&metadata))
     }
 
     /// The address of a dashboard that listens on `listen`, with the secrets of the last one, and writes it down.

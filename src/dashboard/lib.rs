@@ -14,16 +14,11 @@ mod viewer;
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 
 pub use self::access::Address;
-use self::{
-    access::Access,
-    source::ServerConnection,
-    state::{Dashboard, StreamSlots},
-    viewer::Viewer,
-};
+use self::{access::Access, source::ServerConnection, state::Dashboard, viewer::Viewer};
 use midex_domain::{
     clock::{Clock, IdSource},
     error::{Error, Result},
@@ -102,7 +97,7 @@ impl Listening {
             clock: options.clock,
             ids: options.ids,
         };
-        let streams = StreamSlots::default();
+        let streams = Arc::new(Semaphore::new(limits::DASHBOARD_STREAMS_MAX));
         let dashboard = Dashboard { access, viewer, streams, stop: stop.clone() };
         let router = routes::router(dashboard, &address)?;
         midex_http::serve(listener, router, limits::DASHBOARD_CONNECTIONS_MAX, stop).await;

@@ -36,7 +36,7 @@ pub(crate) async fn stream(
     Query(query): Query<StreamQuery>,
     headers: HeaderMap,
 ) -> Response {
-    let streams = dashboard.streams.0;
+    let streams = dashboard.streams;
     let Ok(slot) = streams.clone().try_acquire_owned() else {
         let message = format!("{} pages are open already", limits::DASHBOARD_STREAMS_MAX);
         return error_response(&dashboard.viewer, &Error::new(Code::ServerBusy, message), "/");

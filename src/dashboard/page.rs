@@ -35,6 +35,16 @@ impl Fragment {
 }
 
 impl PageContent {
+    /// A page with one fragment.
+    pub(crate) fn with_fragment(
+        title: impl Into<String>,
+        id: &'static str,
+        content: &Markup,
+        topics: Vec<String>,
+    ) -> Self {
+        Self { title: title.into(), fragments: vec![Fragment::new(id, content)], topics }
+    }
+
     /// The versions of the fragments, by which the stream finds those that a browser has not.
     pub(crate) fn version(&self) -> String {
         let versions = self.fragments.iter().map(|fragment| fragment.version.as_str());

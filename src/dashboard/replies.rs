@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::{
     html::line,
-    page::{Fragment, PageContent, document_head},
+    page::{PageContent, document_head},
     viewer::Viewer,
 };
 use midex_domain::error::Error;
@@ -15,11 +15,12 @@ use midex_http::{
 
 /// A page that says what went wrong, with a link back.
 pub(crate) fn error_response(viewer: &Viewer, error: &Error, back: &str) -> Response {
-    let page = PageContent {
-        title: error.code().as_str().to_owned(),
-        fragments: vec![Fragment::new("error", &error_details(error, back))],
-        topics: Vec::new(),
-    };
+    let page = PageContent::with_fragment(
+        error.code().as_str(),
+        "error",
+        &error_details(error, back),
+        Vec::new(),
+    );
     let html = page.render(viewer, "").into_string();
     (http_status(error.code()), Html(html)).into_response()
 }

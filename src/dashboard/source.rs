@@ -237,11 +237,5 @@ impl Drop for Watch {
     }
 }
 
-/// The address of a resource of an execution.
-pub(crate) fn execution_uri(resource: &str, id: &str) -> String {
-    let id = midex_domain::uri::encode_segment(id);
-    format!("midex://workflow/{resource}/{id}")
-}
-
 /// The address of the list of executions, which changes when any execution does.
 pub(crate) const EXECUTIONS_URI: &str = "midex://workflow/executions";

@@ -1,4 +1,4 @@
-//! What the replies of a dashboard have in common.
+//! The state that the handlers of a dashboard share.
 
 use std::sync::Arc;
 
@@ -6,23 +6,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::{access::Access, viewer::Viewer};
-use midex_domain::limits;
 
-/// What every reply needs.
-#[derive(Clone, Debug)]
+/// The state that each handler gets.
+#[derive(Clone)]
 pub(crate) struct Dashboard {
     pub(crate) access: Arc<Access>,
     pub(crate) viewer: Viewer,
-    pub(crate) streams: StreamSlots,
+    /// A permit for each stream that may be open.
+    pub(crate) streams: Arc<Semaphore>,
     pub(crate) stop: CancellationToken,
-}
-
-/// Limits the number of open streams.
-#[derive(Clone, Debug)]
-pub(crate) struct StreamSlots(pub(crate) Arc<Semaphore>);
-
-impl Default for StreamSlots {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(limits::DASHBOARD_STREAMS_MAX)))
-    }
 }

@@ -1,6 +1,6 @@
 //! Who looks at a page, and what the rendering of pages needs.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use midex_domain::clock::{Clock, IdSource, Timestamp};
 
@@ -23,11 +23,5 @@ pub(crate) struct Viewer {
 impl Viewer {
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
-    }
-}
-
-impl fmt::Debug for Viewer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Viewer").field("is_read_only", &self.is_read_only).finish_non_exhaustive()
     }
 }

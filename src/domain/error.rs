@@ -1,7 +1,11 @@
 //! The one error type and its table. Category, retryability and the next call are functions of the [`Code`]; the only wire
 //! form is [`Error::to_payload`].
 
-use std::{error::Error as StdError, fmt};
+use std::{
+    error::Error as StdError,
+    fmt::{self, Display},
+    path::Path,
+};
 
 use serde_json::{Map, Value, json};
 
@@ -145,6 +149,13 @@ impl Error {
     pub fn argument_rule(path: &str, rule: &str, message: &str) -> Self {
         let violation = Violation::new(path, rule, message);
         Self::new(Code::ArgumentsInvalid, message).with_violations(vec![violation])
+    }
+
+    /// A file or directory cannot be used, because of what `why` says.
+    pub fn file_unusable(path: &Path, why: impl Display) -> Self {
+        let path = path.display().to_string();
+        let message = format!("`{path}` cannot be used: {why}");
+        Self::new(Code::FileUnusable, message).with_context("path", path)
     }
 
     /// A value exceeds a limit; `limit` describes which one.
@@ -378,7 +389,7 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
+impl Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)
     }

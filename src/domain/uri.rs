@@ -12,6 +12,11 @@ pub fn encode_segment(text: &str) -> String {
     utf8_percent_encode(text, ESCAPED_CHARS).to_string()
 }
 
+/// The address of a resource of an execution, such as `midex://workflow/workflow_status/ID`.
+pub fn execution_uri(resource: &str, execution_id: &str) -> String {
+    format!("midex://workflow/{resource}/{}", encode_segment(execution_id))
+}
+
 /// Decodes one path segment; `None` if it is not UTF-8.
 pub fn decode_segment(segment: &str) -> Option<String> {
     percent_decode_str(segment).decode_utf8().ok().map(Into::into)

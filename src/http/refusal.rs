@@ -1,6 +1,6 @@
 //! Refusals of HTTP requests, before their content is processed.
 
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use http::{HeaderValue, StatusCode, header};
 
 use midex_domain::error::{Code, Error};
@@ -64,9 +64,5 @@ pub fn http_status(code: Code) -> StatusCode {
 
 /// A response with a JSON body.
 pub fn json_response(status: StatusCode, body: Vec<u8>) -> Response {
-    let mut response = Response::new(body.into());
-    *response.status_mut() = status;
-    let content_type = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
-    response
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }

@@ -8,7 +8,7 @@ use std::{
 use tokio_postgres::{Config, config::Host};
 
 use midex_domain::{
-    error::{Code, Error, Result},
+    error::{Error, Result},
     limits,
 };
 use midex_folder::{is_accessible_to_others, open_regular, read_up_to};
@@ -31,10 +31,7 @@ pub(crate) fn find_password(config: &Config) -> Result<Option<String>> {
     else {
         return Ok(None);
     };
-    let unusable = |why: &dyn fmt::Display| {
-        let message = format!("`{}` cannot be used: {why}", path.display());
-        Error::new(Code::FileUnusable, message).with_context("path", path.display().to_string())
-    };
+    let unusable = |why: &dyn fmt::Display| Error::file_unusable(&path, why);
     let (file, metadata) = match open_regular(&path) {
         Ok(opened) => opened,
         Err(error) if !is_named && error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -8,12 +8,13 @@ use serde_json::Value;
 use super::findings::finding_block;
 use crate::{
     html::{block_of, line, workflow_link},
-    page::{Fragment, PageContent},
+    page::PageContent,
     viewer::Viewer,
 };
 use midex_domain::{error::Result, limits, uri::encode_segment};
 
-const WORKFLOWS_URI: &str = "midex://workflow/available_workflows";
+/// The address of the list of workflows, which changes when any of them does.
+pub(super) const WORKFLOWS_URI: &str = "midex://workflow/available_workflows";
 
 /// The workflows in which each agent acts.
 async fn fetch_workflows_by_agent(viewer: &Viewer) -> Result<BTreeMap<String, Vec<String>>> {
@@ -43,11 +44,7 @@ pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
             }
         }
     };
-    Ok(PageContent {
-        title: "Agents".into(),
-        fragments: vec![Fragment::new("agents", &list)],
-        topics: vec![WORKFLOWS_URI.into()],
-    })
+    Ok(PageContent::with_fragment("Agents", "agents", &list, vec![WORKFLOWS_URI.into()]))
 }
 
 pub(super) async fn render_agent(viewer: &Viewer, name: &str) -> Result<PageContent> {
@@ -63,9 +60,5 @@ pub(super) async fn render_agent(viewer: &Viewer, name: &str) -> Result<PageCont
         p { "Acts in " @for workflow in &workflows { (workflow_link(workflow)) " " } @if workflows.is_empty() { "no workflow" } }
         @if let Some(persona) = agent["content"].as_str() { (block_of(persona, limits::DASHBOARD_VALUES_CHARS_MAX)) }
     };
-    Ok(PageContent {
-        title: name.to_owned(),
-        fragments: vec![Fragment::new("agent", &content)],
-        topics: vec![uri],
-    })
+    Ok(PageContent::with_fragment(name, "agent", &content, vec![uri]))
 }

@@ -3,11 +3,7 @@
 use maud::html;
 use serde_json::{Value, json};
 
-use crate::{
-    html::{line, state},
-    page::{Fragment, PageContent},
-    viewer::Viewer,
-};
+use crate::{html::line, page::PageContent, viewer::Viewer};
 use midex_domain::error::Result;
 
 pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
@@ -19,7 +15,7 @@ pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
         @if catalogs.is_empty() { p.note { "No catalog was imported. " code { "midex catalog add" } " imports an OpenAPI document." } }
         @for catalog in &catalogs {
             article.card {
-                h2 { (line(&text(catalog, "title"))) " " (state(if catalog["enabled"] == false { "paused" } else { "completed" })) }
+                h2 { (line(&text(catalog, "title"))) " " span.note { (if catalog["enabled"] == false { "disabled" } else { "enabled" }) } }
                 p.note { code { (line(&text(catalog, "catalog_id"))) } " " (line(&text(catalog, "base_url"))) }
                 @if let Some(count) = catalog["operations"].as_u64() { p { (count) " commands" } }
                 @for finding in catalog["findings"].as_array().into_iter().flatten() {
@@ -28,9 +24,5 @@ pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
             }
         }
     };
-    Ok(PageContent {
-        title: "Catalogs".into(),
-        fragments: vec![Fragment::new("catalogs", &list)],
-        topics: Vec::new(),
-    })
+    Ok(PageContent::with_fragment("Catalogs", "catalogs", &list, Vec::new()))
 }

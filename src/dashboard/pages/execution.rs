@@ -16,14 +16,13 @@ use crate::{
         step_path, time, value, value_of, workflow_link,
     },
     page::{Fragment, PageContent},
-    source::execution_uri,
     viewer::Viewer,
 };
 use midex_domain::{
     error::Result,
     format::format_bytes,
     limits,
-    uri::encode_segment,
+    uri::{encode_segment, execution_uri},
     view::{
         ArtifactContent, ArtifactView, CurrentStep, ExecutionView, GraphNode, GraphView,
         HistoryRow, TelemetryEvent,
@@ -145,7 +144,7 @@ fn people_steps(viewer: &Viewer, current: &CurrentStep, back: &str) -> Markup {
                     (state("running")) " " strong { (line(&step.step_name)) } " "
                     span.note { @if is_for_user { "only you may answer" } @else { "an agent works on it" @if let Some(agent) = &step.agent_name { " as " (line(agent)) } } }
                 }
-                (block_of(&step.instructions, limits::DASHBOARD_TEXT_CHARS_MAX))
+                (block(&step.instructions))
                 @if is_for_user { (forms::answer_form(viewer, &step, back)) }
             }
         }
@@ -283,11 +282,7 @@ pub(super) async fn render_definition(viewer: &Viewer, id: &str) -> Result<PageC
             @if let Some(content) = persona["content"].as_str() { (block(content)) }
         }
     };
-    Ok(PageContent {
-        title: format!("Definition of {id}"),
-        fragments: vec![Fragment::new("definition", &html)],
-        topics: Vec::new(),
-    })
+    Ok(PageContent::with_fragment(format!("Definition of {id}"), "definition", &html, Vec::new()))
 }
 
 /// The page of an artifact: its content, as text.
@@ -315,9 +310,5 @@ pub(super) async fn render_artifact(
         }
         @if content.next_offset.is_some() { p.note { "This is its beginning." } }
     };
-    Ok(PageContent {
-        title: artifact.name.clone(),
-        fragments: vec![Fragment::new("artifact", &html)],
-        topics: Vec::new(),
-    })
+    Ok(PageContent::with_fragment(artifact.name.clone(), "artifact", &html, Vec::new()))
 }

@@ -10,12 +10,13 @@ use super::{
 use crate::{
     html::{execution_link, state, time, workflow_link},
     page::{Fragment, PageContent},
-    source::{EXECUTIONS_URI, execution_uri},
+    source::EXECUTIONS_URI,
     viewer::Viewer,
 };
 use midex_domain::{
     error::Result,
     limits,
+    uri::execution_uri,
     view::{ExecutionPage, ExecutionRow, StatusView},
 };
 

@@ -7,15 +7,14 @@ use maud::{Markup, html};
 use super::PageQuery;
 use crate::{
     html::{block, duration, execution_link, facts, line, state, step_path, time, value, value_of},
-    page::{Fragment, PageContent},
-    source::execution_uri,
+    page::PageContent,
     viewer::Viewer,
 };
 use midex_domain::{
     error::Result,
     format::format_bytes,
     limits,
-    uri::encode_segment,
+    uri::{encode_segment, execution_uri},
     view::{FailureView, HistoryRow},
 };
 
@@ -130,11 +129,12 @@ pub(super) async fn render_step(
             p { a href={ "?after=" (skipped + limits::DASHBOARD_ROWS_MAX) } { "Next visits" } }
         }
     };
-    Ok(PageContent {
-        title: format!("{step} of {id}"),
-        fragments: vec![Fragment::new("visits", &content)],
-        topics: vec![execution_uri("workflow_status", id)],
-    })
+    Ok(PageContent::with_fragment(
+        format!("{step} of {id}"),
+        "visits",
+        &content,
+        vec![execution_uri("workflow_status", id)],
+    ))
 }
 
 /// The fields in which an output differs from that of the visit before.

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::PageQuery;
+use super::{PageQuery, agents::WORKFLOWS_URI};
 use crate::{
     html::{line, workflow_link},
     page::{Fragment, PageContent},
@@ -38,7 +38,7 @@ pub(super) async fn render(viewer: &Viewer, query: &PageQuery) -> Result<PageCon
         ),
         Fragment::new("list", &list(&page, query)),
     ];
-    let topics = vec!["midex://workflow/available_workflows".to_owned()];
+    let topics = vec![WORKFLOWS_URI.to_owned()];
     Ok(PageContent { title: "Workflows".into(), fragments, topics })
 }
 

@@ -86,9 +86,7 @@ fn own_directory(data_dir: &Path) -> Result<OwnedDirectory> {
 }
 
 fn unusable_file_error(path: &Path, error: &io::Error) -> Error {
-    let path = path.display().to_string();
-    let message = format!("`{path}` cannot be used: {}", describe_io_error(error));
-    Error::new(Code::FileUnusable, message).with_context("path", path)
+    Error::file_unusable(path, describe_io_error(error))
 }
 
 /// Makes backups as the schedule says, until the engine stops. After a failure it tries again at the next look.

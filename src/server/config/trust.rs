@@ -9,7 +9,7 @@ use std::{
 use toml_edit::{Array, DocumentMut, value};
 
 use midex_domain::{
-    error::{Code, Error, Result, describe_io_error},
+    error::{Error, Result, describe_io_error},
     limits,
 };
 use midex_folder::{ExistingFilePolicy, Folder};
@@ -58,18 +58,18 @@ impl TrustedProjects {
     /// # Errors
     /// `FILE_UNUSABLE` if a directory to add does not exist, or the file cannot be changed.
     pub fn set_trusted(&self, project: &Path, is_trusted: bool) -> Result<bool> {
-        let to_error = |error: io::Error| unusable_file_error(project, &describe_io_error(&error));
+        let to_error = |error: io::Error| Error::file_unusable(project, describe_io_error(&error));
         let real = match fs::canonicalize(project) {
             Err(_) if !is_trusted => std::path::absolute(project).map_err(to_error)?,
             real => real.map_err(to_error)?,
         };
         let Self::Listed(Some(path)) = self else {
-            return Err(unusable_file_error(project, "there is no file of the user's for it"));
+            return Err(Error::file_unusable(project, "there is no file of the user's for it"));
         };
         // If the path is a symbolic link, change the file that it points to.
         let file = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         let directory = file.parent().unwrap_or(Path::new("/"));
-        let to_error = |error: io::Error| unusable_file_error(path, &describe_io_error(&error));
+        let to_error = |error: io::Error| Error::file_unusable(path, describe_io_error(&error));
         fs::create_dir_all(directory).map_err(to_error)?;
         let folder = Folder::open(directory).map_err(to_error)?;
         let _lock = folder.lock().map_err(to_error)?;
@@ -80,7 +80,7 @@ impl TrustedProjects {
         listed.retain(|one| *one != real);
         listed.extend(is_trusted.then_some(real));
         let names: Option<Array> = listed.iter().map(|one| one.to_str()).collect();
-        let names = names.ok_or_else(|| unusable_file_error(project, "its name is no Unicode"))?;
+        let names = names.ok_or_else(|| Error::file_unusable(project, "its name is no Unicode"))?;
         document[TRUST_KEY] = value(names);
         let (name, text) = (file.file_name().unwrap_or_default(), document.to_string());
         let before = fs::metadata(&file).ok();
@@ -96,13 +96,13 @@ fn read_trust_file(path: &Path) -> Result<(DocumentMut, Vec<PathBuf>)> {
     let contents = (!is_new).then(|| read_file(path, limits::CONFIG_BYTES_MAX));
     let text = match &contents {
         Some(read) => match &read.read_finding {
-            Some(trouble) => return Err(unusable_file_error(path, &trouble.message)),
+            Some(trouble) => return Err(Error::file_unusable(path, &trouble.message)),
             None => &*read.text,
         },
         None => "",
     };
     let parse_result = text.parse::<DocumentMut>();
-    let document = parse_result.map_err(|error| unusable_file_error(path, error.message()))?;
+    let document = parse_result.map_err(|error| Error::file_unusable(path, error.message()))?;
     let Some(item) = document.get(TRUST_KEY) else {
         return Ok((document, Vec::new()));
     };
@@ -110,12 +110,6 @@ fn read_trust_file(path: &Path) -> Result<(DocumentMut, Vec<PathBuf>)> {
     let listed: Option<_> = items.map(|item| item.as_str().map(PathBuf::from)).collect();
     let listed = listed.filter(|_| item.is_array());
     let listed =
-        listed.ok_or_else(|| unusable_file_error(path, "its `trust` is no list of texts"))?;
+        listed.ok_or_else(|| Error::file_unusable(path, "its `trust` is no list of texts"))?;
     Ok((document, listed))
-}
-
-fn unusable_file_error(path: &Path, reason: &str) -> Error {
-    let path = path.display().to_string();
-    let message = format!("`{path}` cannot be used: {reason}");
-    Error::new(Code::FileUnusable, message).with_context("path", path)
 }
