@@ -240,7 +240,7 @@ impl Engine {
         announcement.end_announcement();
         let mut durable = self.read_execution(&id).await?;
         while !durable.execution.has_ended() {
-            listener.wait_for_change().await;
+            self.shared.wait_for_change(&listener).await;
             listener.take_marked_name();
             durable = self.read_execution(&id).await?;
         }

@@ -69,7 +69,7 @@ impl ExecutionEvents {
                 return Ok(None);
             }
             tokio::select! {
-                () = self.listener.wait_for_change() => {}
+                () = self.engine.shared.wait_for_change(&self.listener) => {}
                 () = self.engine.shared.stopping.cancelled() => return Ok(None),
             }
         }

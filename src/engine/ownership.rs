@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{Shared, deadlines, supervisor::SupervisorMessage};
+use super::{Shared, deadlines, notifier::Listener, supervisor::SupervisorMessage};
 use midex_domain::{ExecutionId, Sequence, limits};
 
 /// Stops the work on executions that another server may own now, and schedules the deadlines of those that this process has
@@ -28,7 +28,26 @@ pub(super) async fn follow_ownership(shared: Arc<Shared>) {
             // Fails only where the supervisor has ended.
             let _ = supervisor.cast(SupervisorMessage::StopLost);
         }
-        deadlines::schedule_stored_deadlines(shared.clone()).await;
+        // The database may not answer for long. A change meanwhile is handled at once, and schedules the deadlines anew.
+        tokio::select! {
+            () = deadlines::schedule_stored_deadlines(shared.clone()) => {}
+            changed = changes.changed() => if changed.is_ok() {
+                changes.mark_changed();
+            },
+        }
+    }
+}
+
+impl Shared {
+    /// Waits until something that the listener follows has changed. Where several servers share the store, it returns after
+    /// [`limits::OTHER_SERVERS_READ_EVERY`] in any case: a change may have been missed while its shard went from one server to another.
+    pub(super) async fn wait_for_change(&self, listener: &Listener) {
+        let changed = listener.wait_for_change();
+        if self.peers.is_some() {
+            let _ = tokio::time::timeout(limits::OTHER_SERVERS_READ_EVERY, changed).await;
+        } else {
+            changed.await;
+        }
     }
 }
 

@@ -6,6 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::Value;
+
 use super::{
     Engine,
     message::{ActorMessage, PreparedPurge},
@@ -13,7 +15,7 @@ use super::{
 use crate::store::{ContentHolders, ListQuery, PastChange, find_named_contents};
 use midex_domain::{
     Digest, Execution, ExecutionId, Sequence, WorkflowName,
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, format_count},
     execution::{InputPurge, PurgeDecision, Values},
     limits,
 };
@@ -64,7 +66,8 @@ impl Engine {
     /// executions are left as they are, and so are the contents that they name.
     ///
     /// # Errors
-    /// Those of the store, and `SERVER_STOPPING`. What was purged before the error stays purged.
+    /// `SHARD_LOST` if other servers own some of the executions, after all others were purged; those of the store; `SERVER_STOPPING`.
+    /// What was purged before the error stays purged.
     pub async fn purge_inputs(&self, request: &PurgeRequest) -> Result<PurgeReport> {
         // Two purges at once could both take the other for the last holder of a content.
         let _turn = self.shared.lock_removals().await;
@@ -81,12 +84,27 @@ impl Engine {
             return Ok(report);
         }
         let mut holders = self.shared.store.find_holders(released).await?;
+        let (mut elsewhere, mut elsewhere_count) = (None, 0_usize);
         for id in ids {
-            if let Some(purge) = self.purge_execution(&id, request, &mut holders).await? {
-                report.add(&purge);
+            match self.purge_execution(&id, request, &mut holders).await {
+                Ok(purge) => purge.iter().for_each(|purge| report.add(purge)),
+                Err(error) if error.code() == Code::ShardLost => {
+                    elsewhere_count += 1;
+                    elsewhere = Some(error);
+                }
+                Err(error) => return Err(error),
             }
         }
-        Ok(report)
+        let Some(error) = elsewhere else {
+            return Ok(report);
+        };
+        let owner = error.context("owner").and_then(Value::as_str).unwrap_or("another server");
+        let message = format!(
+            "{} purged; {} on other servers, such as {owner}, where the same call purges them",
+            format_count(report.executions, "execution"),
+            format_count(elsewhere_count, "execution"),
+        );
+        Err(error.with_message(message))
     }
 
     /// The executions that have ended, in the order in which they moved last: a purge moves them, and keeps their order.

@@ -214,8 +214,13 @@ impl Runner {
             shared.descendants.announce(child)
         });
         let cancelled = runner.shutdown.child_token();
-        let attempts = &mut runner.lock_tasks();
-        let attempts = &mut attempts.entry(id.clone()).or_default().attempts;
+        let mut all_tasks = runner.lock_tasks();
+        // The execution may have been given to another server while the transition was stored, which treats the attempt as cut
+        // off. `cancel_attempts_of` finds those that are inserted here before that.
+        if shared.store.owner(id).is_err() {
+            return;
+        }
+        let attempts = &mut all_tasks.entry(id.clone()).or_default().attempts;
         let waits_for_child = announcement.is_some();
         let in_flight =
             InFlightAttempt { cancelled: cancelled.clone(), waits_for_child, progress: None };
