@@ -207,7 +207,7 @@ fn code_advice(code: Code) -> &'static [&'static str] {
         AddressRefused => &["Add `--import-from {host}` if that address is right, or save the document into a file of the project", "Save the document into a file of the project, and name that"];
         FetchFailed => &["Run the same command again later, or save the document into a file of the project and name that"];
         FileUnusable => &["Make the file or directory[ {path}] readable and writable for this user, or choose another one"];
-        AddressUnusable => &["End the process that listens on the address[ {address}], or choose another address with --http"];
+        AddressUnusable => &["End the process that listens on the address[ {address}], or choose another address"];
         FileExists => &["Add --force to replace the file[ {path}], or choose another name"];
         HostFileInvalid => &["Correct the file[ {path}] by hand: midex has not changed it"];
         UsageInvalid => &["Run `midex --help`"];

@@ -32,7 +32,7 @@ pub(super) struct ClusterArgs {
     /// Where the other servers reach this one: https://HOST:PORT
     #[arg(long, value_name = "URL", requires = "store")]
     advertise: Option<String>,
-    /// Listen here for the other servers [default: the host and port of --advertise]
+    /// Listen here for the other servers [default: the IP address of --advertise, or all interfaces if it has a name]
     #[arg(long, value_name = "ADDRESS:PORT", requires = "store", value_parser = parse_listen_address)]
     cluster_listen: Option<SocketAddr>,
     /// The token that all servers of the cluster share; others must not be able to read the file

@@ -366,8 +366,10 @@ async fn take_directory_ownership(
                 return Err(error);
             }
             Some(Err(error)) => {
-                if last_warning.replace(error.code()) != Some(error.code()) {
+                let warning = error.to_string();
+                if last_warning.as_ref() != Some(&warning) {
                     log_error_warning(&error);
+                    last_warning = Some(warning);
                 }
                 app.record_ownership_error(error).await;
                 let retry_delay = tokio::time::sleep(limits::STORE_RETRY_EVERY);

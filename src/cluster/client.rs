@@ -1,6 +1,6 @@
 //! Passes calls on to other servers.
 
-use std::error::Error as _;
+use std::{error::Error as _, iter::successors};
 
 use reqwest::{
     Client, StatusCode,
@@ -15,6 +15,8 @@ use midex_domain::{
     operation::BoxFuture,
 };
 use midex_engine::{PeerAnswer, PeerCall, Peers};
+
+const CHECK_CONNECTION_ACTION: &str = "Try again in a few seconds. If it stays so, check on this machine that {address} can be reached, and that its certificate has that host and is signed by the authority of --cluster-ca";
 
 /// The other servers of the cluster, over HTTP.
 #[derive(Debug)]
@@ -66,6 +68,12 @@ impl HttpPeers {
                     "a call to the server at {address} is larger than it accepts"
                 )));
             }
+            StatusCode::UNAUTHORIZED => {
+                let error = unreachable("has another token".to_owned());
+                return Err(error.with_retryable(false).with_action(
+                    "Give all servers the same --cluster-token-file, and start them again",
+                ));
+            }
             status => return Err(unreachable(format!("refused the call ({status})"))),
         }
         let body = response.bytes().await;
@@ -84,13 +92,18 @@ impl HttpPeers {
 /// Without a connection nothing was done; after that, only the database knows.
 fn describe_failure(address: &str, error: reqwest::Error) -> Error {
     let error = error.without_url();
-    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-    let (code, what) = if error.is_connect() {
-        (Code::ShardLost, "cannot be reached")
+    let causes = successors(error.source(), |&cause| cause.source());
+    let causes = causes.map(|cause| format!(": {cause}")).collect::<String>();
+    if error.is_connect() {
+        let message = format!("the server at {address} cannot be reached{causes}");
+        Error::new(Code::ShardLost, message)
+            .with_context("address", address)
+            .with_action(CHECK_CONNECTION_ACTION)
+            .with_source(error)
     } else {
-        (Code::StoreUnavailable, "did not answer")
-    };
-    Error::new(code, format!("the server at {address} {what}{cause}")).with_source(error)
+        let message = format!("the server at {address} did not answer{causes}");
+        Error::new(Code::StoreUnavailable, message).with_source(error)
+    }
 }
 
 impl Peers for HttpPeers {

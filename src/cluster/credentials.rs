@@ -18,6 +18,8 @@ use crate::address::AdvertisedAddress;
 use midex_domain::error::{Code, Error, Result};
 use midex_http::BearerToken;
 
+const COPY_TOKEN_ACTION: &str = "Copy the token file of the other servers to {path}. For the first server, write a token into it: `(umask 077; openssl rand -hex 32 > {path})`";
+
 /// The files of a server's certificate, all in PEM.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
@@ -55,7 +57,9 @@ impl Credentials {
     /// # Errors
     /// `FILE_UNUSABLE` for a file that cannot be read, or that others may read; `USAGE_INVALID` for a file without a token.
     pub fn load(token_file: &Path, tls: Option<&TlsFiles>) -> Result<Self> {
-        let token = BearerToken::read_text(token_file)?;
+        let token = BearerToken::read_text(token_file).map_err(|error| {
+            if token_file.exists() { error } else { error.with_action(COPY_TOKEN_ACTION) }
+        })?;
         let (tls_client, tls_server) = match tls {
             Some(files) => load_tls(files).map(|(client, server)| (client, Some(server)))?,
             None => (trust(RootCertStore::empty())?.with_no_client_auth(), None),
@@ -95,24 +99,24 @@ impl Credentials {
 fn load_tls(files: &TlsFiles) -> Result<(ClientConfig, Arc<ServerConfig>)> {
     let mut roots = RootCertStore::empty();
     for certificate in read_certificates(&files.authority)? {
-        roots.add(certificate).map_err(|error| unusable_error(&files.authority, error))?;
+        roots.add(certificate).map_err(|error| Error::file_unusable(&files.authority, error))?;
     }
     let chain = read_certificates(&files.certificate)?;
     let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|error| unusable_error(&files.key, error))?;
+        .map_err(|error| Error::file_unusable(&files.key, error))?;
     let client = trust(roots.clone())?
         .with_client_auth_cert(chain.clone(), key.clone_key())
-        .map_err(|error| unusable_error(&files.key, error))?;
+        .map_err(|error| Error::file_unusable(&files.key, error))?;
     let provider = Arc::new(ring::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()
-        .map_err(|error| unusable_error(&files.authority, error))?;
+        .map_err(|error| Error::file_unusable(&files.authority, error))?;
     let server = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::internal("no version of TLS").with_source(error))?
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key)
-        .map_err(|error| unusable_error(&files.key, error))?;
+        .map_err(|error| Error::file_unusable(&files.key, error))?;
     Ok((client, Arc::new(server)))
 }
 
@@ -127,14 +131,9 @@ fn trust(roots: RootCertStore) -> Result<ConfigBuilder<ClientConfig, WantsClient
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let certificates = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
-        .map_err(|error| unusable_error(path, error))?;
+        .map_err(|error| Error::file_unusable(path, error))?;
     if certificates.is_empty() {
-        return Err(unusable_error(path, "it has no certificate"));
+        return Err(Error::file_unusable(path, "it has no certificate"));
     }
     Ok(certificates)
-}
-
-fn unusable_error(path: &Path, why: impl fmt::Display) -> Error {
-    let message = format!("`{}` cannot be used: {why}", path.display());
-    Error::new(Code::FileUnusable, message).with_context("path", path.display().to_string())
 }

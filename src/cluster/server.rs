@@ -10,9 +10,12 @@ use crate::{CALLS_PATH, Credentials, PeerReply};
 use midex_domain::{error::Result, limits, operation::BoxFuture};
 use midex_engine::{PeerAnswer, PeerCall};
 use midex_http::{
-    Bytes, Router, serve, serve_with_handshake,
+    Bytes, Router,
+    refusal::json_response,
+    serve, serve_with_handshake,
     web::{
-        DefaultBodyLimit, HeaderMap, IntoResponse as _, Response, State, StatusCode, header, post,
+        DefaultBodyLimit, IntoResponse as _, Next, Request, Response, State, StatusCode,
+        from_fn_with_state, header, post,
     },
 };
 
@@ -37,6 +40,7 @@ pub async fn serve_peers(
     let router = Router::new()
         .route(CALLS_PATH, post(answer_call))
         .layer(DefaultBodyLimit::disable())
+        .layer(from_fn_with_state(endpoint.clone(), admit))
         .with_state(endpoint);
     let connections_max = limits::PEER_CONNECTIONS_MAX;
     match tls {
@@ -44,22 +48,38 @@ pub async fn serve_peers(
         Some(tls) => {
             let handshake = move |stream| {
                 let accepting = tls.accept(stream);
-                async { accepting.await.ok() }
+                async {
+                    match tokio::time::timeout(limits::PEER_CONNECT_MAX, accepting).await {
+                        Ok(Ok(stream)) => Some(stream),
+                        Ok(Err(error)) => {
+                            tracing::warn!(%error, "a connection to the port for other servers was refused: it does not use TLS, or its certificate is not signed by the authority of --cluster-ca");
+                            None
+                        }
+                        Err(_) => None,
+                    }
+                }
             };
             serve_with_handshake(listener, router, connections_max, stop, handshake).await;
         }
     }
 }
 
-async fn answer_call(
+/// Refuses callers without the token of the cluster before their body is read: a call may be large.
+async fn admit(
     State(endpoint): State<Arc<PeerEndpoint>>,
-    headers: HeaderMap,
-    body: Bytes,
+    request: Request,
+    next: Next,
 ) -> Response {
-    let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    if !endpoint.credentials.token.is_authorized(authorization) {
-        return StatusCode::UNAUTHORIZED.into_response();
+    let authorization = request.headers().get(header::AUTHORIZATION);
+    let authorization = authorization.and_then(|value| value.to_str().ok());
+    if endpoint.credentials.token.is_authorized(authorization) {
+        next.run(request).await
+    } else {
+        StatusCode::UNAUTHORIZED.into_response()
     }
+}
+
+async fn answer_call(State(endpoint): State<Arc<PeerEndpoint>>, body: Bytes) -> Response {
     let Ok(call) = serde_json::from_slice(&body) else {
         return StatusCode::BAD_REQUEST.into_response();
     };
@@ -68,7 +88,7 @@ async fn answer_call(
         Err(error) => PeerReply::Error(error.to_payload("")),
     };
     match serde_json::to_vec(&reply) {
-        Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Ok(body) => json_response(StatusCode::OK, body),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

@@ -44,7 +44,7 @@ pub(crate) async fn act(
 /// Refuses a form that no page of this dashboard made.
 fn check_form(dashboard: &Dashboard, form: &ActionForm, proof: Proof) -> Result<()> {
     if dashboard.viewer.is_read_only {
-        let message = "the dashboard is read-only: it was started with --dashboard-read-only";
+        let message = "the dashboard is read-only: it was started with --read-only, or --dashboard-read-only of `midex serve`";
         return Err(Error::new(Code::Forbidden, message));
     }
     let form_token = form.text("form_token").unwrap_or_default();

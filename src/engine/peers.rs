@@ -20,6 +20,8 @@ use midex_domain::{
     operation::BoxFuture,
 };
 
+const DO_AT_OWNER_ACTION: &str = "Do it on the machine of {owner}: run the same command there, with the data directory of that server, or use its dashboard";
+
 /// The other servers on the same store.
 pub trait Peers: fmt::Debug + Send + Sync {
     /// Sends a call to the server at this address, and returns its answer.
@@ -256,7 +258,11 @@ impl Shared {
                 let message = format!(
                     "the server at {address} owns execution '{id}', and only there can this be done"
                 );
-                refusal.with_message(message).with_context("owner", address)
+                refusal
+                    .with_message(message)
+                    .with_context("owner", address)
+                    .with_retryable(false)
+                    .with_action(DO_AT_OWNER_ACTION)
             }
             Ok(None) => refusal,
             Err(error) => error,

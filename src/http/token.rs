@@ -1,6 +1,9 @@
 //! The bearer token that clients must present.
 
-use std::{io::Read, path::Path};
+use std::{
+    io::{ErrorKind, Read},
+    path::Path,
+};
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -10,6 +13,9 @@ use midex_domain::{
     limits,
 };
 use midex_folder::{is_accessible_to_others, open_regular};
+
+const WRITE_TOKEN_ACTION: &str =
+    "Write a token into it: `(umask 077; openssl rand -hex 32 > {path})`";
 
 /// A bearer token. Only its SHA-256 digest is kept.
 #[derive(Clone)]
@@ -61,9 +67,9 @@ impl BearerToken {
                 .with_context("path", path_text.clone())
         };
         let (file, metadata) = open_regular(path).map_err(|error| {
-            unusable("cannot be read")
-                .with_action("Write a token into it: `(umask 077; openssl rand -hex 32 > {path})`")
-                .with_source(error)
+            let is_missing = error.kind() == ErrorKind::NotFound;
+            let error = unusable(&format!("cannot be read: {error}")).with_source(error);
+            if is_missing { error.with_action(WRITE_TOKEN_ACTION) } else { error }
         })?;
         let unreadable = |error| unusable("cannot be read").with_source(error);
         // The metadata is that of the open file, so replacing the path in the meantime has no effect.

@@ -3,6 +3,7 @@
 use std::{
     env,
     fmt::{self, Write as _},
+    path::Path,
     sync::Arc,
 };
 
@@ -13,11 +14,11 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject as _},
 };
 use rustls_platform_verifier::BuilderVerifierExt as _;
-use tokio_postgres::{Client, Config, NoTls, config::SslMode};
+use tokio_postgres::{Client, Config, config::SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
-    error::{database_error, pool_error},
+    error::{database_error, describe_causes, pool_error},
     lease::LeaseOptions,
     password::{find_password, is_local},
 };
@@ -30,8 +31,7 @@ use midex_domain::{
 #[derive(Clone)]
 pub(crate) struct Connector {
     config: Arc<Config>,
-    /// `None` for a database on this machine: its connections are not encrypted.
-    tls: Option<MakeRustlsConnect>,
+    tls: MakeRustlsConnect,
 }
 
 impl Connector {
@@ -41,10 +41,13 @@ impl Connector {
     /// `USAGE_INVALID` for other texts, and for a URL with a password. The error does not repeat the URL. `FILE_UNUSABLE` for a file
     /// of passwords or certificates that cannot be used.
     pub(crate) fn new(url: &str, schema: Option<&str>, leases: LeaseOptions) -> Result<Self> {
-        let mut config: Config = url.parse().map_err(|_| {
+        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+            // The causes name an option, and never its value.
             let message =
-                "the address of the database is not of the form `postgres://USER@HOST/DATABASE`";
-            Error::new(Code::UsageInvalid, message)
+                format!("the address of the database cannot be used: {}", describe_causes(&error));
+            Error::new(Code::UsageInvalid, message).with_action(
+                "Use the form `postgres://USER@HOST:PORT/DATABASE`. Encryption is on and certificates are checked, except with `?sslmode=disable`; PGSSLROOTCERT names the authority",
+            )
         })?;
         if config.get_password().is_some() {
             let message = "the address of the database has a password, which every list of processes would show";
@@ -75,13 +78,9 @@ impl Connector {
             SslMode::Prefer => is_local(&config),
             _ => false,
         };
-        let tls = if is_plain {
-            None
-        } else {
-            // The server's certificate is always checked.
-            config.ssl_mode(SslMode::Require);
-            Some(MakeRustlsConnect::new(build_tls_config()?))
-        };
+        // Either no connection is encrypted, or all are, and the certificate of the database is checked.
+        config.ssl_mode(if is_plain { SslMode::Disable } else { SslMode::Require });
+        let tls = MakeRustlsConnect::new(build_tls_config(is_plain)?);
         Ok(Self { config: Arc::new(config), tls })
     }
 
@@ -90,30 +89,16 @@ impl Connector {
     /// # Errors
     /// `STORE_UNAVAILABLE` if the database cannot be reached.
     pub(crate) async fn connect(&self) -> Result<Client> {
-        match &self.tls {
-            None => {
-                let (client, connection) =
-                    self.config.connect(NoTls).await.map_err(database_error)?;
-                tokio::spawn(drive(connection));
-                Ok(client)
-            }
-            Some(tls) => {
-                let (client, connection) =
-                    self.config.connect(tls.clone()).await.map_err(database_error)?;
-                tokio::spawn(drive(connection));
-                Ok(client)
-            }
-        }
+        let (client, connection) =
+            self.config.connect(self.tls.clone()).await.map_err(database_error)?;
+        tokio::spawn(drive(connection));
+        Ok(client)
     }
 
     /// A pool of connections for reads.
     pub(crate) fn build_pool(&self) -> Result<Pool> {
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let config = (*self.config).clone();
-        let manager = match &self.tls {
-            None => Manager::from_config(config, NoTls, recycling),
-            Some(tls) => Manager::from_config(config, tls.clone(), recycling),
-        };
+        let manager = Manager::from_config((*self.config).clone(), self.tls.clone(), recycling);
         let pool = Pool::builder(manager).max_size(limits::DATABASE_READERS_MAX).build();
         pool.map_err(|error| Error::internal("no pool of connections").with_source(error))
     }
@@ -126,25 +111,36 @@ async fn drive(connection: impl Future<Output = Result<(), tokio_postgres::Error
     }
 }
 
-/// Trusts the authorities in the file that `PGSSLROOTCERT` names, else those of the system.
-fn build_tls_config() -> Result<ClientConfig> {
-    let unusable = |error: &dyn fmt::Display| {
-        let message = format!("no database can be called by TLS: {error}");
-        Error::new(Code::FileUnusable, message)
-            .with_action("Let PGSSLROOTCERT name a file with the certificate of its authority")
-    };
+/// Trusts the authorities in the file that `PGSSLROOTCERT` names, else those of the system. Where connections are not encrypted, the
+/// settings are never used.
+fn build_tls_config(is_plain: bool) -> Result<ClientConfig> {
+    const ACTION: &str = "Let PGSSLROOTCERT name a PEM file with the certificate of the authority that signed the database's";
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::internal("no version of TLS").with_source(error))?;
+    let mut roots = RootCertStore::empty();
+    if is_plain {
+        return Ok(builder.with_root_certificates(roots).with_no_client_auth());
+    }
     let Some(path) = env::var_os("PGSSLROOTCERT") else {
-        let builder = builder.with_platform_verifier().map_err(|error| unusable(&error))?;
+        let builder = builder.with_platform_verifier().map_err(|error| {
+            let message = format!("the certificates of this system cannot be used: {error}");
+            Error::new(Code::FileUnusable, message).with_action(ACTION)
+        })?;
         return Ok(builder.with_no_client_auth());
     };
-    let mut roots = RootCertStore::empty();
+    let unusable = |error: &dyn fmt::Display| {
+        let path = Path::new(&path).display().to_string();
+        let message = format!("`{path}` of PGSSLROOTCERT cannot be used: {error}");
+        Error::new(Code::FileUnusable, message).with_context("path", path).with_action(ACTION)
+    };
     let certificates = CertificateDer::pem_file_iter(&path).map_err(|error| unusable(&error))?;
     for certificate in certificates {
         let certificate = certificate.map_err(|error| unusable(&error))?;
         roots.add(certificate).map_err(|error| unusable(&error))?;
+    }
+    if roots.is_empty() {
+        return Err(unusable(&"it has no certificate"));
     }
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }

@@ -7,24 +7,56 @@ use tokio_postgres::error::SqlState;
 
 use midex_domain::error::{Code, Error};
 
+const SET_PASSWORD_ACTION: &str = "Set PGPASSWORD, or write HOST:PORT:DATABASE:USER:PASSWORD into the file of PGPASSFILE or into ~/.pgpass (mode 0600)";
+const TRUST_CERTIFICATE_ACTION: &str = "Let PGSSLROOTCERT name a file with the certificate of the authority that signed the database's; `?sslmode=disable` in its address turns encryption off";
+
 /// An error of the database. The message has no values of rows.
 pub(crate) fn database_error(error: tokio_postgres::Error) -> Error {
     let Some(refusal) = error.as_db_error() else {
-        return unavailable_error("the connection to the database failed", error);
+        let causes = describe_causes(&error);
+        let action = if causes.contains("password missing") {
+            Some(SET_PASSWORD_ACTION)
+        } else {
+            causes.contains("TLS").then_some(TRUST_CERTIFICATE_ACTION)
+        };
+        let error = unavailable_error("the connection to the database failed", error);
+        return match action {
+            Some(action) => error.with_retryable(false).with_action(action),
+            None => error,
+        };
     };
-    let code = match refusal.code() {
-        state if *state == SqlState::DISK_FULL => Code::StoreFull,
-        state if *state == SqlState::DATA_CORRUPTED || *state == SqlState::INDEX_CORRUPTED => {
-            Code::StoreCorrupt
-        }
+    let state = refusal.code().clone();
+    let mut message = format!("the database refused: {} ({})", refusal.message(), state.code());
+    let code = match state {
+        SqlState::DISK_FULL => Code::StoreFull,
+        SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => Code::StoreCorrupt,
         _ => Code::StoreUnavailable,
     };
-    let mut message =
-        format!("the database refused: {} ({})", refusal.message(), refusal.code().code());
-    if *refusal.code() == SqlState::LOCK_NOT_AVAILABLE {
+    if state == SqlState::LOCK_NOT_AVAILABLE {
         message += "; a `midex migrate-store` is at work, or a server has been suspended";
     }
-    Error::new(code, message).with_source(error)
+    let error = Error::new(code, message).with_source(error);
+    match state {
+        SqlState::DISK_FULL => error.with_action(
+            "Free space on the machine of the database: nothing that was acknowledged is lost",
+        ),
+        SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => {
+            error.with_action("Stop all servers, and restore the database from a backup")
+        }
+        SqlState::TOO_MANY_CONNECTIONS => {
+            error.with_action("Raise max_connections of the database: each server opens up to 11")
+        }
+        SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            error.with_retryable(false).with_action(SET_PASSWORD_ACTION)
+        }
+        SqlState::INVALID_CATALOG_NAME => error
+            .with_retryable(false)
+            .with_action("Create the database: `createdb --owner=USER DATABASE`"),
+        SqlState::INSUFFICIENT_PRIVILEGE => error
+            .with_retryable(false)
+            .with_action("Make the user of the address the owner of the database: `ALTER DATABASE NAME OWNER TO USER`"),
+        _ => error,
+    }
 }
 
 /// An error of getting a connection.
@@ -41,7 +73,7 @@ fn unavailable_error(message: &str, error: impl StdError + Send + Sync + 'static
 }
 
 /// An error with its causes, in one line.
-fn describe_causes(error: &(dyn StdError + 'static)) -> String {
+pub(crate) fn describe_causes(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

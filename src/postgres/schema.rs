@@ -91,7 +91,7 @@ pub(crate) async fn prepare_tables(client: &mut Client) -> Result<()> {
     };
     if version > SCHEMA_VERSION {
         let message = format!(
-            "the database has tables of version {version}, and this midex knows version {SCHEMA_VERSION}: use a later midex"
+            "the database has tables of version {version}, and this midex knows version {SCHEMA_VERSION}"
         );
         return Err(Error::new(Code::StoreTooNew, message)
             .with_action("Install the midex that the other servers of the database have"));

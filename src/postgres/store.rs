@@ -558,7 +558,8 @@ impl Store for PostgresStore {
             target.display()
         );
         let error = Error::new(Code::FileUnusable, message)
-            .with_context("path", target.display().to_string());
+            .with_context("path", target.display().to_string())
+            .with_action("Back up the database: `pg_dump --format=custom --file=FILE DATABASE`");
         Box::pin(async { Err(error) })
     }
 

@@ -44,7 +44,7 @@ pub(crate) fn publish_files(_: &str, _: &Files) -> Ready<Result<(u64, Files)>> {
 fn absent_error(what: &str) -> Error {
     let message = format!("this midex was built without PostgreSQL, so {what} cannot be used");
     Error::new(Code::UsageInvalid, message)
-        .with_action("Install one with it: `cargo install midex --features postgres`")
+        .with_action("Install one with it, from its sources: `cargo install --path . --locked --features postgres`")
 }
 
 impl ClusterMember {

@@ -63,7 +63,12 @@ impl ClusterArgs {
         opener.options.check()?;
         options.store_opener = Some(Arc::new(opener));
         options.peers = Some(Arc::new(HttpPeers::new(credentials.clone())?));
-        Ok(Some(ClusterMember { listener: bind_listener(listen)?, credentials }))
+        let listener = bind_listener(listen).map_err(|error| {
+            error.with_action(
+                "Let --cluster-listen name a free address of this machine: it is {address} now",
+            )
+        })?;
+        Ok(Some(ClusterMember { listener, credentials }))
     }
 }
 

@@ -35,7 +35,8 @@ pub(crate) async fn migrate_store(args: MigrateStoreArgs, mut out: Output<'_>) -
         format!(
             "{} are in the database now: {} ({}), each read back and compared, in {}\n\
              their file is kept as {}: do not serve it again\n\
-             next: midex serve --http ADDRESS:PORT --store {} --advertise URL --cluster-token-file FILE\n",
+             next: midex serve --http ADDRESS:PORT --store {} --advertise https://HOST:PORT --cluster-token-file FILE \
+             --cluster-ca FILE --cluster-cert FILE --cluster-key FILE\n",
             format_number(executions, "execution", "executions"),
             format_number(records.values().sum(), "record", "records"),
             format_bytes(report.bytes),

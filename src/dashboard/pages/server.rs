@@ -17,6 +17,9 @@ pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
     let file_bytes = number("file_bytes");
     let share = file_bytes.saturating_mul(100) / limits::FILE_BYTES_WARNED;
     let cluster: Value = viewer.source.query("cluster.status", json!({})).await?;
+    let cluster = Some(&cluster["cluster"]).filter(|cluster| !cluster.is_null());
+    // The tables of a database are measured by its own means.
+    let has_file = cluster.is_none();
     let greeting = viewer.source.greet().await?;
     let relays = greeting.iter().flat_map(|owner| &owner.clients);
     let relays = relays.filter(|client| client.role == ClientRole::Relay).count();
@@ -26,9 +29,10 @@ pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
         h2 { "Store" }
         (facts(vec![
             ("Executions", Some(html! { (number("executions")) })),
-            ("Data file", Some(html! { (format_bytes(file_bytes)) ", " (share) " % of the size from which midex warns" })),
-            ("Journal file", Some(html! { (format_bytes(number("log_bytes"))) })),
-            ("Grows in a day by", Some(html! { (format_bytes(number("growth_bytes_a_day"))) })),
+            ("Stored in", (!has_file).then(|| html! { "PostgreSQL" })),
+            ("Data file", has_file.then(|| html! { (format_bytes(file_bytes)) ", " (share) " % of the size from which midex warns" })),
+            ("Journal file", has_file.then(|| html! { (format_bytes(number("log_bytes"))) })),
+            ("Grows in a day by", has_file.then(|| html! { (format_bytes(number("growth_bytes_a_day"))) })),
             ("Relays", Some(html! { (relays) " of at most " (limits::RELAYS_MAX) })),
         ]))
         @if file_bytes >= limits::FILE_BYTES_WARNED { p.problem { "The data file is large: " code { "midex prune" } " and " code { "midex compact" } " make it smaller." } }
@@ -70,14 +74,13 @@ pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
         }
     };
     let clients = html! { @if let Some(owner) = &greeting { (client_list(&owner.clients)) } };
-    let servers =
-        html! { @if !cluster["cluster"].is_null() { (server_list(&cluster["cluster"])) } };
+    let servers = html! { @if let Some(cluster) = cluster { (server_list(cluster)) } };
     let fragments = vec![
         Fragment::new("store", &store),
         Fragment::new("servers", &servers),
         Fragment::new("clients", &clients),
         Fragment::new("workflows", &workflows),
-        Fragment::new("tables", &tables),
+        Fragment::new("tables", &html! { @if has_file { (tables) } }),
     ];
     // The figures of a large store take time to count, so the page is not followed.
     Ok(PageContent { title: "Server".into(), fragments, topics: Vec::new() })

@@ -330,7 +330,7 @@ codes! {
         Next::Call(repeat_call("").after_person_does("make {path} readable and writable for this user, or choose another directory"));
     /// The server cannot listen on the address.
     AddressUnusable = "ADDRESS_UNUSABLE", Internal, Engine, false,
-        Next::Words("End the process that listens on {address}, or choose another address with --http");
+        Next::Words("End the process that listens on {address}, or choose another address");
     /// The file to be written exists already.
     FileExists = "FILE_EXISTS", Conflict, Storage, false,
         Next::Words("Add --force to replace {path}, or choose another name");

@@ -363,7 +363,7 @@ fn allocate_blocks(file: &File, offset: u64, bytes: u64) -> rustix::io::Result<(
 /// On other systems a full disk is detected by redb, and the database is then reopened.
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::unnecessary_wraps, reason = "as on Linux, where it may fail")]
-fn set_blocks_aside(_file: &File, _offset: u64, _bytes: u64) -> rustix::io::Result<()> {
+fn allocate_blocks(_file: &File, _offset: u64, _bytes: u64) -> rustix::io::Result<()> {
     Ok(())
 }
 

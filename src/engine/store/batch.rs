@@ -188,17 +188,17 @@ pub(super) fn count_stored_bytes(
 }
 
 /// Writes `refusals` into `transaction`, and then `requests`, each after comparing it with the stored revision. Every
-/// write is also recorded in `changes`. After an error neither the transaction nor the ledger may be used again.
+/// write is also recorded in `changes`. After an error neither the transaction nor the state may be used again.
 pub(super) fn apply_writes<'a>(
     transaction: &WriteTransaction,
-    ledger: &mut WriterState,
+    state: &mut WriterState,
     requests: impl Iterator<Item = &'a mut WriteRequest>,
     refusals: &[RefusedCall],
     changes: &mut ChangeBuffer,
 ) -> Result<BatchEffects> {
     let mut effects = BatchEffects::default();
     if !refusals.is_empty() {
-        insert_refusals(transaction, ledger, refusals, changes)?;
+        insert_refusals(transaction, state, refusals, changes)?;
         effects.has_changes = true;
     }
     let mut batch = Batch {
@@ -207,7 +207,7 @@ pub(super) fn apply_writes<'a>(
         executions: transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?,
         journal: transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?,
         content: transaction.open_table(CONTENT_TABLE).map_err(redb_error)?,
-        ledger,
+        state,
         effects,
         changes,
     };
@@ -225,7 +225,7 @@ struct Batch<'a> {
     executions: Table<'a, &'static str, &'static [u8]>,
     journal: Table<'a, u64, &'static [u8]>,
     content: Table<'a, &'static [u8; 32], &'static [u8]>,
-    ledger: &'a mut WriterState,
+    state: &'a mut WriterState,
     effects: BatchEffects,
     changes: &'a mut ChangeBuffer,
 }
@@ -239,7 +239,7 @@ struct StoredHead {
 
 impl Batch<'_> {
     fn find_stored_head(&self, id: &ExecutionId) -> Result<StoredHead> {
-        if let Some(head) = self.ledger.heads.get(id) {
+        if let Some(head) = self.state.heads.get(id) {
             return Ok(StoredHead {
                 revision: head.revision,
                 last_key: Some(head.last_key),
@@ -289,7 +289,7 @@ impl Batch<'_> {
             WriteRequest::Free { unnamed, named, searched_before, tombstones } => {
                 self.free_contents(unnamed, named, *searched_before)?;
                 self.remove_tombstones(tombstones)?;
-                Ok(Ok(Sequence(self.ledger.next_key)))
+                Ok(Ok(Sequence(self.state.next_key)))
             }
         }
     }
@@ -299,7 +299,7 @@ impl Batch<'_> {
         let is_stored = |id: &ExecutionId| Ok(self.find_stored_head(id)?.last_key.is_some());
         index::apply_change(self.transaction, change, is_stored)?;
         self.effects.has_changes = true;
-        Ok(Ok(Sequence(self.ledger.next_key)))
+        Ok(Ok(Sequence(self.state.next_key)))
     }
 
     /// Those of the contents that a row from this key on names.
@@ -350,19 +350,19 @@ impl Batch<'_> {
         snapshot: Option<&mut [u8]>,
     ) -> Result<Sequence> {
         let id = &row.execution_id;
-        let key = self.ledger.next_key;
+        let key = self.state.next_key;
         if let Some(snapshot) = snapshot {
             self.insert_snapshot(id, key, snapshot)?;
         } else {
-            self.ledger.heads.record_row(id, row.revision, key);
+            self.state.heads.record_row(id, row.revision, key);
             self.effects.heads.push((id.clone(), Some(key)));
         }
-        let replay_from = self.ledger.heads.replay_from().unwrap_or(key + 1);
+        let replay_from = self.state.heads.replay_from().unwrap_or(key + 1);
         let header = RowHeader { previous, replay_from };
         record::seal_row(row_bytes, header);
         self.journal.insert(key, &*row_bytes).map_err(redb_error)?;
         self.changes.push(LogChange::Row(key, row_bytes));
-        self.ledger.next_key += 1;
+        self.state.next_key += 1;
         self.effects.transitions += 1;
         self.effects.has_changes = true;
         Ok(Sequence(key))
@@ -389,7 +389,7 @@ impl Batch<'_> {
         record::seal_snapshot(snapshot, key);
         self.executions.insert(id.as_str(), &*snapshot).map_err(redb_error)?;
         self.changes.push(LogChange::Snapshot(id.as_str(), snapshot));
-        if self.ledger.heads.record_snapshot(id) {
+        if self.state.heads.record_snapshot(id) {
             self.effects.heads.push((id.clone(), None));
         }
         self.effects.snapshots += 1;
@@ -442,16 +442,16 @@ impl Batch<'_> {
 
 fn insert_refusals(
     transaction: &WriteTransaction,
-    ledger: &mut WriterState,
+    state: &mut WriterState,
     refusals: &[RefusedCall],
     changes: &mut ChangeBuffer,
 ) -> Result<()> {
     let mut table = transaction.open_table(REFUSALS_TABLE).map_err(redb_error)?;
     for refusal in refusals {
         let bytes = record::encode_refusal(refusal)?;
-        table.insert(ledger.next_key, bytes.as_slice()).map_err(redb_error)?;
-        changes.push(LogChange::Refusal(ledger.next_key, &bytes));
-        ledger.next_key += 1;
+        table.insert(state.next_key, bytes.as_slice()).map_err(redb_error)?;
+        changes.push(LogChange::Refusal(state.next_key, &bytes));
+        state.next_key += 1;
     }
     remove_old_refusals(&mut table)
 }

@@ -35,22 +35,15 @@ const UNRELEASED_KEYS: [&str; 7] = [
 /// The tables of midex, without the version at the end of their names.
 const TABLE_NAMES: [&str; 6] = ["executions", "journal", "content", "refusals", "meta", "open"];
 
-/// Opens a copy of the data file that is to replace it. Every page of the copy is checked.
-pub(super) fn open_checked_copy(
-    path: &Path,
-    copy: Arc<DataFile>,
-    options: &Options,
-) -> Result<(OpenDatabase, WriterState)> {
-    open_data_file(path, || Ok(copy), options, u64::MAX)
-}
-
+/// Opens the data file, or a copy that is to replace it. Every page of it is checked if it has fewer bytes than
+/// `checked_below`.
 pub(super) fn open_data_file(
     path: &Path,
-    data_file: impl FnOnce() -> Result<Arc<DataFile>>,
+    data_file: Arc<DataFile>,
     options: &Options,
     checked_below: u64,
 ) -> Result<(OpenDatabase, WriterState)> {
-    let opened = catch_redb_panic(|| open_unguarded(path, data_file()?, options, checked_below));
+    let opened = catch_redb_panic(|| open_unguarded(path, data_file, options, checked_below));
     opened.map_err(|error| {
         let error = error.with_context("path", path.display().to_string());
         // If the log is at fault, the data file needs no copy.
@@ -73,25 +66,25 @@ fn open_unguarded(
     let opened = open_database(data_file, path, options, checked_below)?;
     check_format(&opened.database, path)?;
     let pending = redo::read_pending_log(&opened.database, path, options)?;
-    let mut ledger = recovery::read_writer_state(&opened.database)?;
+    let mut state = recovery::read_writer_state(&opened.database)?;
     // From here on changes need not be undone: each transaction that writes fresh snapshots leaves a complete database.
     opened.data_file.keep_changes();
     if pending.must_be_folded() {
         let has_room = reserve_space(&opened.data_file, pending.fold_space_needed(), path)?;
         pending.fold(&opened.database, has_room)?;
-        ledger = recovery::read_writer_state(&opened.database)?;
+        state = recovery::read_writer_state(&opened.database)?;
         if !has_room {
             // The records are in memory and can be read. The writer makes them durable as soon as there is room.
-            ledger.unfolded_log_bytes = Some(pending.fold_space_needed());
-            return Ok((opened, ledger));
+            state.unfolded_log_bytes = Some(pending.fold_space_needed());
+            return Ok((opened, state));
         }
     }
-    let checkpoint_space = recovery::estimate_checkpoint_bytes(&ledger);
+    let checkpoint_space = recovery::estimate_checkpoint_bytes(&state);
     match opened.data_file.reserve(checkpoint_space) {
-        Ok(_) => recovery::checkpoint_all(&opened.database, &mut ledger)?,
+        Ok(_) => recovery::checkpoint_all(&opened.database, &mut state)?,
         Err(error) => tracing::warn!(%error, "no room for fresh snapshots: they stay as they are"),
     }
-    Ok((opened, ledger))
+    Ok((opened, state))
 }
 
 /// Reserves room for the content of the log. Returns false if the file system is full.

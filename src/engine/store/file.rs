@@ -73,21 +73,21 @@ pub(super) fn open(
     options: &Options,
 ) -> Result<(OpenDatabase, WriterState)> {
     lock.check_names(path)?;
-    let (opened, ledger) = if lock.is_unsynced() {
+    let (opened, state) = if lock.is_unsynced() {
         rewrite::rewrite_and_open(path, lock, options)?
     } else {
-        let disk = || Ok(DataFile::new(open_read_write(path)?, options.hook.clone(), lock));
+        let data_file = DataFile::new(open_read_write(path)?, options.hook.clone(), lock);
         let checked_below =
             if options.check_all { u64::MAX } else { limits::CHECKED_FILE_BYTES_MAX };
-        open_data_file(path, disk, options, checked_below)?
+        open_data_file(path, data_file, options, checked_below)?
     };
     lock.record_data_file(
         opened.data_file.identity().map_err(|error| file_unusable_error(path, &error))?,
     );
-    if ledger.unfolded_log_bytes.is_none() {
+    if state.unfolded_log_bytes.is_none() {
         redo::remove_leftover(path, options);
     }
-    Ok((opened, ledger))
+    Ok((opened, state))
 }
 
 /// Creates an empty database under another name and then gives it its name, so that a crash leaves no incomplete one.

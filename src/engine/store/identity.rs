@@ -25,14 +25,20 @@ impl fmt::Display for FileIdentity {
 
 /// The identity and length of the file at `path`. Links are followed.
 pub(super) fn read_path_identity(path: &Path) -> io::Result<(FileIdentity, u64)> {
-    system::stat_path(path)
-        .or_else(|_| fs::metadata(path).map(|metadata| identity_from_metadata(&metadata)))
+    #[cfg(target_os = "linux")]
+    if let Ok(found) = system::stat_path(path) {
+        return Ok(found);
+    }
+    fs::metadata(path).map(|metadata| identity_from_metadata(&metadata))
 }
 
 /// The identity and length of an open file.
 pub(super) fn read_file_identity(file: &File) -> io::Result<(FileIdentity, u64)> {
-    system::stat_file(file)
-        .or_else(|_| file.metadata().map(|metadata| identity_from_metadata(&metadata)))
+    #[cfg(target_os = "linux")]
+    if let Ok(found) = system::stat_file(file) {
+        return Ok(found);
+    }
+    file.metadata().map(|metadata| identity_from_metadata(&metadata))
 }
 
 fn identity_from_metadata(metadata: &Metadata) -> (FileIdentity, u64) {
@@ -64,20 +70,5 @@ mod system {
             inode: stat.stx_ino,
         };
         (identity, stat.stx_size)
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod system {
-    use std::{fs::File, io, path::Path};
-
-    use super::FileIdentity;
-
-    pub(super) fn at(_path: &Path) -> io::Result<(FileIdentity, u64)> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    pub(super) fn of(_file: &File) -> io::Result<(FileIdentity, u64)> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -424,69 +424,17 @@ fn missing_execution_error() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::{io, path::Path, sync::Arc};
+    use std::{io, path::Path};
 
     use super::{
         super::{
-            Commit, FileHook, FileOperation, Options, Position, RedbStore, Store,
-            batch::BatchEffects, file,
+            FileHook, FileOperation, Options, RedbStore, Store,
+            batch::BatchEffects,
+            contract::script::{Script, execution_id},
+            file,
         },
         *,
     };
-    use midex_domain::{
-        Digest, Event, Row, State, WorkflowName, clock::Timestamp, event::ExecutionCreated,
-    };
-
-    fn execution_id(name: &str) -> ExecutionId {
-        ExecutionId::parse(name).expect("an id")
-    }
-
-    fn created_event() -> Event {
-        Event::Created(Box::new(ExecutionCreated {
-            workflow: WorkflowName::parse("w").expect("a name"),
-            definition: Digest::compute(b""),
-            complexity: None,
-            project: None,
-            inputs: None,
-            call: Digest::compute(b""),
-            steps: Vec::new(),
-            parent: None,
-            lookup: None,
-        }))
-    }
-
-    /// Stores the next transition after `before`: the start, or a change of little effect.
-    async fn store_next_transition(
-        store: &RedbStore,
-        name: &str,
-        before: Option<Execution>,
-    ) -> Execution {
-        let change_event = |_: &_| Event::StateChanged {
-            from: State::Running,
-            to: State::Running,
-            failure: None,
-            steps_total: 0,
-        };
-        let row = Row {
-            execution_id: execution_id(name),
-            revision: before.as_ref().map_or(0, Execution::revision) + 1,
-            at: Timestamp::from_milliseconds(0),
-            events: vec![before.as_ref().map_or_else(created_event, change_event)],
-        };
-        let position =
-            Position { snapshot_revision: u64::from(before.is_some()), ..Position::default() };
-        let next = Execution::apply_row(before, &row).expect("an execution");
-        let commit = Commit {
-            execution: Arc::new(next.clone()),
-            row: Arc::new(row),
-            contents: Vec::new(),
-            due: None,
-            position,
-            past: None,
-        };
-        store.commit(commit).await.expect("stored");
-        next
-    }
 
     /// Opens what is in `directory` for reading, with rows that no snapshot covers.
     fn open_with_uncovered_rows(directory: &Path) -> SharedStore {
@@ -497,9 +445,9 @@ mod tests {
         let options = Options { hook: Some(FileHook::new(full)), ..Options::default() };
         let lock = file::lock_directory(directory).expect("a lock");
         let path = file::prepare_data_file(directory, &lock, &options).expect("a file");
-        let (opened, ledger) = file::open(&path, &lock, &options).expect("a store");
-        assert_eq!(ledger.heads.replay_from(), Some(2));
-        SharedStore::new(path, options, opened, &ledger)
+        let (opened, state) = file::open(&path, &lock, &options).expect("a store");
+        assert_eq!(state.heads.replay_from(), Some(2));
+        SharedStore::new(path, options, opened, &state)
     }
 
     /// Between a commit and its answer, the rows of the commit can be read but are not published yet. An execution that
@@ -509,10 +457,10 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let options = Options { snapshot_every: 16, ..Options::default() };
         let store = RedbStore::open(directory.path(), options).expect("a store");
-        let one = store_next_transition(&store, "one", None).await;
-        let one = store_next_transition(&store, "one", Some(one)).await;
-        store_next_transition(&store, "two", None).await;
-        store_next_transition(&store, "one", Some(one)).await;
+        let mut one = Script::new("one", 9);
+        one.commit_steps(&store, 2).await;
+        Script::new("two", 9).commit_step(&store).await.expect("stored");
+        one.commit_step(&store).await.expect("stored");
         store.close().await.expect("closed");
         let shared = open_with_uncovered_rows(directory.path());
         let unanswered =

@@ -8,7 +8,7 @@ mod backend;
 mod backup;
 mod batch;
 mod changes;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod contract;
 mod copy;
 mod database;
@@ -25,7 +25,6 @@ mod import;
 mod index;
 mod list;
 mod lock;
-
 mod memory;
 mod merge;
 mod offline;
@@ -105,9 +104,9 @@ pub trait Store: fmt::Debug + Send + Sync {
         Box::pin(async { Ok(None) })
     }
 
-    /// The executions of other servers that moved since `since`, which is the key of a row that the caller saw, or in the last
-    /// seconds; each with the key of its last row. Those that moved a few seconds before are among them again: the clocks of
-    /// servers differ.
+    /// Lists the executions of other servers that changed after the row with the key `since`, each with the key of its last row;
+    /// without `since`, those that changed in the last seconds. Executions that changed a few seconds before `since` are listed
+    /// again, because the clocks of servers differ.
     ///
     /// # Errors
     /// Those of the store.

@@ -134,8 +134,8 @@ pub(super) fn open_without_log(
     lock: &Arc<DirectoryLock>,
     options: &Options,
 ) -> Result<(OpenDatabase, WriterState)> {
-    let (opened, ledger) = file::open(name, lock, options)?;
-    if let Some(bytes) = ledger.unfolded_log_bytes {
+    let (opened, state) = file::open(name, lock, options)?;
+    if let Some(bytes) = state.unfolded_log_bytes {
         let needed = bytes.div_ceil(1 << 20).max(1);
         let message = format!("there is no room for what is in the redo log: {needed} MiB");
         return Err(Error::new(Code::StoreFull, message)
@@ -143,7 +143,7 @@ pub(super) fn open_without_log(
             .with_context("needed_mib", needed));
     }
     redo::refuse_present_log(name)?;
-    Ok((opened, ledger))
+    Ok((opened, state))
 }
 
 pub(super) fn close(opened: OpenDatabase, path: &Path) -> Result<()> {

@@ -35,7 +35,7 @@ pub struct StoredRecord {
 pub struct StoreRecords {
     path: PathBuf,
     opened: OpenDatabase,
-    ledger: WriterState,
+    writer_state: WriterState,
     lock: Arc<DirectoryLock>,
 }
 
@@ -51,16 +51,16 @@ impl OwnedDirectory {
         let name = self.directory.join(paths::FILE_NAME);
         let path = fs::canonicalize(&name).map_err(|error| file_unusable_error(&name, &error))?;
         let options = Options { check_all: true, ..options.clone() };
-        let (opened, ledger) = open_without_log(&name, &self.lock, &options)?;
+        let (opened, writer_state) = open_without_log(&name, &self.lock, &options)?;
         copy::refuse_unknown_tables(&opened.database.begin_read().map_err(redb_error)?)?;
-        Ok(StoreRecords { path, opened, ledger, lock: self.lock })
+        Ok(StoreRecords { path, opened, writer_state, lock: self.lock })
     }
 }
 
 impl StoreRecords {
     /// No opening of the store was a later owner than this.
     pub fn last_owner(&self) -> OwnerEpoch {
-        OwnerEpoch(self.ledger.next_key)
+        OwnerEpoch(self.writer_state.next_key)
     }
 
     /// Reads all records, table by table, and each table in the order of its keys. The lines of a key are: the digest of a content; the
@@ -138,7 +138,7 @@ impl StoreRecords {
     /// Those of the store; `STORE_CORRUPT` if there is none.
     pub fn load(&self, id: &str) -> Result<(Sequence, LoadedExecution)> {
         let id = parse_indexed_id(id)?;
-        let head = self.ledger.heads.get(&id).map(|head| head.last_key);
+        let head = self.writer_state.heads.get(&id).map(|head| head.last_key);
         let transaction = self.opened.database.begin_read().map_err(redb_error)?;
         let key = reader::read_last_row_key(&transaction, &id, head)?.map(Sequence);
         let found = key.zip(reader::load(&transaction, &id, head)?);

@@ -29,7 +29,7 @@ pub(super) fn read_writer_state(database: &Database) -> Result<WriterState> {
     let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
     let refusals = transaction.open_table(REFUSALS_TABLE).map_err(redb_error)?;
     let last_refusal = refusals.last().map_err(redb_error)?;
-    let mut ledger = WriterState {
+    let mut state = WriterState {
         heads: DirtySet::default(),
         next_key: last_refusal.map_or(1, |(key, _)| key.value().saturating_add(1)),
         scan_from: 1,
@@ -37,40 +37,40 @@ pub(super) fn read_writer_state(database: &Database) -> Result<WriterState> {
     };
     let meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
     let used_before = read_meta_key(&meta, NEXT_KEY_KEY)?;
-    ledger.next_key = ledger.next_key.max(used_before);
+    state.next_key = state.next_key.max(used_before);
     if let Some((key, bytes)) = journal.last().map_err(redb_error)? {
         let replay_from = record::decode_row_header(bytes.value())?.replay_from;
-        ledger.next_key = ledger.next_key.max(key.value().saturating_add(1));
-        ledger.scan_from = replay_from.max(read_meta_key(&meta, REPLAY_FROM_KEY)?);
-        if ledger.scan_from > ledger.next_key {
+        state.next_key = state.next_key.max(key.value().saturating_add(1));
+        state.scan_from = replay_from.max(read_meta_key(&meta, REPLAY_FROM_KEY)?);
+        if state.scan_from > state.next_key {
             return Err(damaged_database_error(
                 "the place from which to replay lies behind its last row",
             ));
         }
-        ledger.heads = find_uncovered_heads(&transaction, ledger.scan_from)?;
+        state.heads = find_uncovered_heads(&transaction, state.scan_from)?;
     }
-    Ok(ledger)
+    Ok(state)
 }
 
 /// The disk space that [`checkpoint_all`] may need.
-pub(super) fn estimate_checkpoint_bytes(ledger: &WriterState) -> u64 {
-    ledger.heads.iter().count() as u64 * CHECKPOINT_BYTES
+pub(super) fn estimate_checkpoint_bytes(state: &WriterState) -> u64 {
+    state.heads.iter().count() as u64 * CHECKPOINT_BYTES
 }
 
 /// Brings the snapshot of every execution up to date, and then moves the start of replay behind the last row. That row
 /// still names an earlier start, from which the next opening would scan. Each transaction of this function leaves a
 /// consistent file.
-pub(super) fn checkpoint_all(database: &Database, ledger: &mut WriterState) -> Result<()> {
-    let heads: Vec<_> = ledger.heads.iter().map(|(id, head)| (id.clone(), head.last_key)).collect();
+pub(super) fn checkpoint_all(database: &Database, state: &mut WriterState) -> Result<()> {
+    let heads: Vec<_> = state.heads.iter().map(|(id, head)| (id.clone(), head.last_key)).collect();
     for heads in heads.chunks(CHECKPOINTED_TOGETHER_MAX) {
         checkpoint_executions(database, heads)?;
         for (id, _) in heads {
-            ledger.heads.record_snapshot(id);
+            state.heads.record_snapshot(id);
         }
     }
-    if ledger.scan_from < ledger.next_key {
-        record_replay_start(database, ledger.next_key)?;
-        ledger.scan_from = ledger.next_key;
+    if state.scan_from < state.next_key {
+        record_replay_start(database, state.next_key)?;
+        state.scan_from = state.next_key;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use super::{
     DueExecution, ExaminationProgress, ExaminedPortion, ListPage, ListQuery, LoadedExecution,
     PlacedEntry, Position, RefusedCall, Store, StoreSizes, SummaryPage, TelemetryQuery, backup,
     batch::{EncodedPastChange, OpenIndexChange, WriteRequest},
-    check_commit, examine, file,
+    examine, file,
     import::{EncodedImport, Import},
     index, list,
     lock::DirectoryLock,
@@ -108,11 +108,11 @@ impl RedbStore {
         let path = file::prepare_data_file(directory, &lock, &options)?;
         // Before the file is opened, which may need the room.
         paths::remove_crash_leftovers(&path);
-        let (opened, ledger) = file::open(&path, &lock, &options)?;
-        let owner = OwnerEpoch(ledger.next_key);
-        let shared = Arc::new(SharedStore::new(path, options, opened, &ledger));
+        let (opened, state) = file::open(&path, &lock, &options)?;
+        let owner = OwnerEpoch(state.next_key);
+        let shared = Arc::new(SharedStore::new(path, options, opened, &state));
         let (queue, messages) = mpsc::channel();
-        let writer = Writer::new(Arc::clone(&shared), lock, messages, ledger);
+        let writer = Writer::new(Arc::clone(&shared), lock, messages, state);
         let writer = thread::Builder::new()
             .name("midex-writer".into())
             .spawn(move || writer.run())
@@ -194,7 +194,6 @@ impl Store for RedbStore {
 
     fn commit(&self, mut commit: Commit) -> BoxFuture<'_, Result<CommitReceipt>> {
         Box::pin(async move {
-            check_commit(&commit)?;
             let _caller = WaitingCaller::new(&self.shared.callers);
             let records = commit.encode_records(self.shared.options.snapshot_every)?;
             let past =

@@ -80,12 +80,12 @@ fn rewrite_file(
     let copy = DataFile::new(copy, options.hook.clone(), lock);
     copy.keep_changes();
     copy_content(&source, &copy).map_err(|error| store_unavailable_error(path, &error))?;
-    let (opened, ledger) = database::open_checked_copy(path, copy, options)?;
+    let (opened, state) = database::open_data_file(path, copy, options, u64::MAX)?;
     replace_file(&opened.data_file, draft, path, lock, options)
         .map_err(|error| file_unusable_error(path, &error))?;
     lock.record_rewrite();
     tracing::warn!(path = %path.display(), "the content of the database was written anew after a failed sync");
-    Ok((opened, ledger))
+    Ok((opened, state))
 }
 
 /// Creates an empty file with the permissions of the file that it will replace.

@@ -69,7 +69,7 @@ impl SharedStore {
         path: PathBuf,
         options: Options,
         opened: OpenDatabase,
-        ledger: &WriterState,
+        state: &WriterState,
     ) -> Self {
         let shared = Self {
             path,
@@ -86,7 +86,7 @@ impl SharedStore {
             snapshots: AtomicU64::new(0),
             reopenings: AtomicU64::new(0),
         };
-        shared.load_heads(ledger);
+        shared.load_heads(state);
         shared
     }
 
@@ -96,7 +96,9 @@ impl SharedStore {
         let opened = slot.open_database()?;
         let result = catch_redb_panic(|| read(&opened.database.begin_read().map_err(redb_error)?));
         result.map_err(|error| match error.code() {
-            Code::StoreCorrupt | Code::StoreTooNew | Code::StoreFormat => self.with_path(error),
+            Code::StoreCorrupt | Code::StoreTooNew | Code::StoreFormat => {
+                error.with_context("path", self.path.display().to_string())
+            }
             Code::StoreUnavailable => {
                 self.has_read_failed.store(true, Ordering::Release);
                 error
@@ -167,10 +169,6 @@ impl SharedStore {
         refusals.drain(..).collect()
     }
 
-    fn with_path(&self, error: Error) -> Error {
-        error.with_context("path", self.path.display().to_string())
-    }
-
     /// Updates the heads after a commit. Runs before the callers get their answers, so readers see the new rows by
     /// then.
     pub(super) fn publish_heads(&self, effects: &BatchEffects) {
@@ -195,8 +193,8 @@ impl SharedStore {
         }
     }
 
-    pub(super) fn load_heads(&self, ledger: &WriterState) {
-        let heads = ledger.heads.iter();
+    pub(super) fn load_heads(&self, state: &WriterState) {
+        let heads = state.heads.iter();
         *self.lock_heads() = heads.map(|(id, head)| (id.clone(), head.last_key)).collect();
     }
 

@@ -72,7 +72,7 @@ pub(super) struct Writer {
     /// directory.
     lock: Arc<DirectoryLock>,
     queue: Receiver<WriterMessage>,
-    ledger: WriterState,
+    state: WriterState,
     log: RedoLog,
     commit_pace: CommitPace,
     close_reply: Option<oneshot::Sender<Result<()>>>,
@@ -110,14 +110,14 @@ impl Writer {
         shared: Arc<SharedStore>,
         lock: Arc<DirectoryLock>,
         queue: Receiver<WriterMessage>,
-        ledger: WriterState,
+        state: WriterState,
     ) -> Self {
         Self {
-            log: RedoLog::new(&shared.path, &shared.options, ledger.unfolded_log_bytes),
+            log: RedoLog::new(&shared.path, &shared.options, state.unfolded_log_bytes),
             shared,
             lock,
             queue,
-            ledger,
+            state,
             commit_pace: CommitPace::default(),
             close_reply: None,
             last_reopen_at: None,
@@ -278,7 +278,7 @@ impl Writer {
                 return Err(error);
             }
         };
-        let next_key = self.ledger.next_key;
+        let next_key = self.state.next_key;
         let result =
             catch_redb_panic(|| self.run_transaction(requests, &refusals, has_ample_space));
         match result {
@@ -333,7 +333,7 @@ impl Writer {
         let may_use_log = has_ample_space && !requests.iter().any(WriteRequest::bypasses_log);
         let requests = requests.iter_mut();
         let effects =
-            batch::apply_writes(&transaction, &mut self.ledger, requests, refusals, &mut changes)?;
+            batch::apply_writes(&transaction, &mut self.state, requests, refusals, &mut changes)?;
         if effects.has_changes {
             // While disk space is scarce, the data file makes better use of it than a log.
             let is_logged = if may_use_log { self.log.append(changes) } else { Ok(false) };
@@ -386,16 +386,16 @@ impl Writer {
 
     fn reopen(&mut self) {
         match file::open(&self.shared.path, &self.lock, &self.shared.options) {
-            Ok((opened, ledger)) => {
-                self.shared.load_heads(&ledger);
+            Ok((opened, state)) => {
+                self.shared.load_heads(&state);
                 self.log = RedoLog::new(
                     &self.shared.path,
                     &self.shared.options,
-                    ledger.unfolded_log_bytes,
+                    state.unfolded_log_bytes,
                 );
-                self.ledger = ledger;
+                self.state = state;
                 if let Some(indeterminate) = self.indeterminate.take()
-                    && indeterminate.next_key == self.ledger.next_key
+                    && indeterminate.next_key == self.state.next_key
                 {
                     self.shared.requeue_refusals(indeterminate.refusals);
                 }

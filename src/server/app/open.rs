@@ -12,7 +12,7 @@ use crate::{
 };
 use midex_domain::{
     clock::Timestamp,
-    error::{Error, Result},
+    error::{Code, Error, Result},
     limits,
     operation::NoOperations,
 };
@@ -150,7 +150,12 @@ impl App {
     /// Starts the backups of the schedule, if there is one. A process that ends after one call makes none.
     fn start_backups(&self, engine: &Engine) {
         let options = &self.shared.options;
-        if let Some(schedule) = options.config.backups.clone().filter(|_| options.is_worker) {
+        let schedule = options.config.backups.clone().filter(|_| options.is_worker);
+        if schedule.is_some() && options.store_opener.is_some() {
+            tracing::warn!(
+                "no backups are made: the database is backed up by its own means, such as `pg_dump`"
+            );
+        } else if let Some(schedule) = schedule {
             let (engine, clock) = (engine.clone(), options.clock.clone());
             let stop_token = self.stop_token().clone();
             tokio::spawn(backup::serve_schedule(engine, clock, schedule, stop_token));
@@ -184,6 +189,7 @@ impl App {
             (Some(store), _) => store,
             (None, Some(opener)) => {
                 let store = opener.open().await?;
+                mark_cluster_member(&config.data_dir)?;
                 // It may have copied published catalogs.
                 #[cfg(feature = "catalog")]
                 self.check_against_catalogs().await;
@@ -214,12 +220,38 @@ impl App {
     }
 }
 
+/// A file in the data directory of a server of a cluster. While that server is down, a command must not open a store in the
+/// directory, which would be empty.
+const CLUSTER_MARKER: &str = "cluster-member";
+
+fn mark_cluster_member(data_dir: &Path) -> Result<()> {
+    let path = data_dir.join(CLUSTER_MARKER);
+    std::fs::write(&path, "A midex server with --store uses this directory.\n")
+        .map_err(|error| Error::file_unusable(&path, error))
+}
+
+/// Refuses to open a store in the directory of a server of a cluster.
+fn check_no_cluster_member(data_dir: &Path) -> Result<()> {
+    let path = data_dir.join(CLUSTER_MARKER);
+    if !path.exists() {
+        return Ok(());
+    }
+    let message = format!(
+        "the data directory {} is that of a server of a cluster, which is not running",
+        data_dir.display()
+    );
+    Err(Error::new(Code::StoreUnavailable, message)
+        .with_context("path", path.display().to_string())
+        .with_action("Start that server, or name another --data-dir. To use the directory without a cluster, remove the file {path}"))
+}
+
 /// Opens the store in the data directory.
 async fn open_redb_store(
     config: &Config,
     options: store::Options,
     owned: Option<OwnedDirectory>,
 ) -> Result<Arc<dyn Store>> {
+    check_no_cluster_member(&config.data_dir)?;
     let options = store::Options { snapshot_every: config.snapshot_every, ..options };
     let data_dir = config.data_dir.clone();
     let open_store = move || match owned {

@@ -33,19 +33,19 @@ impl Batch<'_> {
             self.insert_execution(execution)?;
         }
         self.effects.has_changes = true;
-        Ok(Ok(Sequence(self.ledger.next_key)))
+        Ok(Ok(Sequence(self.state.next_key)))
     }
 
     fn insert_execution(&mut self, execution: &mut EncodedExecution) -> Result<()> {
         let mut previous = None;
         for row in &mut execution.rows {
-            let key = self.ledger.next_key;
+            let key = self.state.next_key;
             // The snapshot of the same transaction covers these rows.
-            let replay_from = self.ledger.heads.replay_from().unwrap_or(key + 1);
+            let replay_from = self.state.heads.replay_from().unwrap_or(key + 1);
             record::seal_row(row, RowHeader { previous, replay_from });
             self.journal.insert(key, row.as_slice()).map_err(redb_error)?;
             previous = Some(key);
-            self.ledger.next_key += 1;
+            self.state.next_key += 1;
         }
         if let Some(last) = previous {
             self.insert_snapshot(&execution.id, last, &mut execution.snapshot)?;

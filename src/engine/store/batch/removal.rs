@@ -36,9 +36,9 @@ impl Batch<'_> {
         }
         // Each opening has the next key as its epoch. Without this key for the deletion, the next opening could have the same
         // epoch as this one.
-        self.ledger.next_key += 1;
+        self.state.next_key += 1;
         let at = deletion.at.milliseconds();
-        let rows = DeletedRows::encode(at, self.ledger.next_key, &keys);
+        let rows = DeletedRows::encode(at, self.state.next_key, &keys);
         self.apply_change(LogChange::Deleted(id.as_str(), DeletedRows::new(&rows)?))?;
         if let Some(source) = &deletion.fork_of {
             self.apply_change(LogChange::ForkDeleted(source.as_str(), id.as_str()))?;
@@ -48,10 +48,10 @@ impl Batch<'_> {
                 self.apply_change(LogChange::Candidate(digest.as_bytes()))?;
             }
         }
-        if self.ledger.heads.record_snapshot(id) {
+        if self.state.heads.record_snapshot(id) {
             self.effects.heads.push((id.clone(), None));
         }
-        Ok(Ok(Sequence(self.ledger.next_key)))
+        Ok(Ok(Sequence(self.state.next_key)))
     }
 
     pub(super) fn free_contents(
