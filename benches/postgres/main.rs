@@ -48,9 +48,9 @@ const IN_FLIGHT: usize = 256;
 const STEPS: usize = 20;
 /// Turns, each with the store and with the reference.
 const TURNS: usize = 5;
-/// The least that the store is faster, on loopback and with a delay.
-const FASTER_LEAST: f64 = 5.0;
-const FASTER_DELAYED_LEAST: f64 = 20.0;
+/// The least factor by which the store is faster, on loopback and with a delay.
+const SPEEDUP_MIN: f64 = 5.0;
+const SPEEDUP_DELAYED_MIN: f64 = 20.0;
 /// The time that the proxy adds to a round trip.
 const ROUND_TRIP_ADDED: Duration = Duration::from_millis(2);
 
@@ -67,14 +67,14 @@ fn database() -> String {
 
 fn near_table(runtime: &Runtime, figures: &mut Figures) {
     println!("\ntransitions a second of {IN_FLIGHT} executions in flight\n");
-    runtime.block_on(compare(&database(), "near", FASTER_LEAST, figures));
+    runtime.block_on(compare(&database(), "near", SPEEDUP_MIN, figures));
 }
 
 fn far_table(runtime: &Runtime, figures: &mut Figures) {
     println!("\nthe same with {ROUND_TRIP_ADDED:?} more for each round trip\n");
     runtime.block_on(async {
         let url = proxy::start(&database(), ROUND_TRIP_ADDED / 2).await;
-        compare(&url, "far", FASTER_DELAYED_LEAST, figures).await;
+        compare(&url, "far", SPEEDUP_DELAYED_MIN, figures).await;
     });
 }
 
@@ -93,7 +93,7 @@ fn dbos_table(runtime: &Runtime, figures: &mut Figures) {
             with_store.push(measure_rate(&store, &format!("s{number}"), turn).await);
             with_dbos.push(dbos.measure_rate(IN_FLIGHT, turn));
         }
-        hold_faster("DBOS", [with_store, with_dbos], FASTER_LEAST, figures);
+        hold_faster("DBOS", [with_store, with_dbos], SPEEDUP_MIN, figures);
     });
 }
 

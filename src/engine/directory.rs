@@ -90,14 +90,16 @@ impl ActorDirectory {
         Some(entry.actor.clone())
     }
 
-    /// The live actor of an execution that another process may have moved past what the actor knows.
-    pub(super) fn find_lost_actor(&self, id: &ExecutionId, store: &dyn Store) -> Option<ActorId> {
+    /// The live actor of an execution that this process does not own, or owns again after another process may have owned it: its
+    /// state may be stale.
+    pub(super) fn find_stale_actor(&self, id: &ExecutionId, store: &dyn Store) -> Option<ActorId> {
         let entries = self.read();
         let entry = entries.get(id).filter(|entry| !entry.is_owned(store))?;
         Some(entry.actor.get_id())
     }
 
-    /// The state that the live actor of an execution last made durable, with the exception of [`ActorDirectory::find_actor`].
+    /// The state that the live actor of an execution last made durable; `None` if there is no actor, if it has made none durable
+    /// yet, or if another process may have owned the execution since it began.
     pub(super) fn last_durable_state(
         &self,
         id: &ExecutionId,

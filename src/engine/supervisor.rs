@@ -136,7 +136,7 @@ impl SupervisorState {
             self.stop_actor(&id, stale);
         }
         // An execution can be lost and owned again before `StopLost` arrives.
-        let lost = self.shared.directory.find_lost_actor(&id, &*self.shared.store);
+        let lost = self.shared.directory.find_stale_actor(&id, &*self.shared.store);
         if let Some(lost) = lost {
             self.stop_actor(&id, lost);
         }

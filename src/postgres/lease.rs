@@ -54,7 +54,7 @@ impl LeaseOptions {
         self.renew_every / 6
     }
 
-    /// A lease counts as ended so long before its end: a tenth of it.
+    /// The server stops using a lease this long before the database ends it, because the two clocks may run at different speeds.
     fn margin(self) -> Duration {
         self.duration / 10
     }
@@ -64,9 +64,10 @@ impl LeaseOptions {
     }
 }
 
-/// Frees the shards of a server, so that another one can take them at once.
-const FREE_SHARDS: &str =
-    "UPDATE shards SET owner = '', expires_at = '1970-01-01T00:00:00Z' WHERE owner = $1";
+/// Frees shards of a server, so that another one can take them at once. Like every statement on `shards`, it locks them in their
+/// order, as batches do: otherwise each could wait for a lock of the other.
+const FREE_SHARDS: &str = "WITH freed AS (SELECT shard FROM shards WHERE owner = $1 AND shard = ANY($2) ORDER BY shard FOR UPDATE) \
+    UPDATE shards SET owner = '', expires_at = '1970-01-01T00:00:00Z' FROM freed WHERE shards.shard = freed.shard";
 
 /// The shards that one server owns.
 pub(crate) struct Leases {
@@ -118,7 +119,7 @@ impl Leases {
         // Only the first engine of a store shares its work.
         let _ = self.list_busy.set(list_busy);
         let mut receiver = self.changes.subscribe();
-        // What changed before is a change for the engine too.
+        // Marks the receiver as changed: the engine has not seen the shards that were taken before.
         receiver.mark_changed();
         receiver
     }
@@ -134,11 +135,16 @@ impl Leases {
         held.epochs.get(&shard).copied()
     }
 
-    /// The shards that this server owns.
-    pub(crate) fn list(&self) -> Vec<Shard> {
+    /// The shards that this server owns, with their epochs.
+    pub(crate) fn held_epochs(&self) -> BTreeMap<Shard, i64> {
         let held = self.lock();
         let is_valid = held.valid_until.is_some_and(|until| until > now());
-        held.epochs.keys().filter(|_| is_valid).copied().collect()
+        if is_valid { held.epochs.clone() } else { BTreeMap::new() }
+    }
+
+    /// The shards that this server owns.
+    pub(crate) fn list(&self) -> Vec<Shard> {
+        self.held_epochs().into_keys().collect()
     }
 
     /// A key that is at least as large as those of the rows that earlier owners of the shards have stored.
@@ -175,9 +181,10 @@ impl Leases {
             .query_typed(
                 "WITH server AS (INSERT INTO servers (name, address, expires_at) \
                  VALUES ($1, $2, now() + $3::float8 * interval '1 millisecond') \
-                 ON CONFLICT (name) DO UPDATE SET expires_at = excluded.expires_at) \
+                 ON CONFLICT (name) DO UPDATE SET expires_at = excluded.expires_at), \
+                 held AS (SELECT shard FROM shards WHERE owner = $1 ORDER BY shard FOR UPDATE) \
                  UPDATE shards SET expires_at = now() + $3::float8 * interval '1 millisecond' \
-                 WHERE owner = $1 RETURNING shard, epoch",
+                 FROM held WHERE shards.shard = held.shard RETURNING shards.shard, epoch",
                 &[
                     (&self.owner, Type::TEXT),
                     (&self.address, Type::TEXT),
@@ -238,11 +245,10 @@ impl Leases {
         let begin = now();
         let taken = client
             .query(
-                "UPDATE shards SET owner = $1, epoch = epoch + 1, address = $2, \
+                "WITH free AS (SELECT shard FROM shards WHERE expires_at < now() ORDER BY shard LIMIT $4 FOR UPDATE) \
+                 UPDATE shards SET owner = $1, epoch = epoch + 1, address = $2, \
                  expires_at = now() + $3::float8 * interval '1 millisecond' \
-                 WHERE expires_at < now() AND shard IN \
-                 (SELECT shard FROM shards WHERE expires_at < now() ORDER BY shard LIMIT $4) \
-                 RETURNING shard, epoch",
+                 FROM free WHERE shards.shard = free.shard RETURNING shards.shard, epoch",
                 &[&self.owner, &self.address, &self.options.milliseconds(), &to_int8(most)],
             )
             .await
@@ -259,7 +265,7 @@ impl Leases {
             .map_err(database_error)?;
         self.last_key.fetch_max(from_int8(last.get(0)), Ordering::Relaxed);
         let mut held = self.lock();
-        // The leases of other shards may end earlier, and none counts as longer than the shortest.
+        // Keeps the earlier instant: one instant serves all shards, and those that were held before end first.
         held.valid_until.get_or_insert(self.valid_until(begin));
         held.epochs.extend(read_epochs(&taken));
         self.changes.send_replace(());
@@ -279,8 +285,8 @@ impl Leases {
         self.lock().epochs.retain(|shard, _| !shards.contains(shard));
         self.changes.send_replace(());
         let numbers: Vec<_> = shards.iter().map(|shard| shard.number()).collect();
-        let free = format!("{FREE_SHARDS} AND shard = ANY($2)");
-        client.execute(&free, &[&self.owner, &numbers]).await.map(drop).map_err(database_error)
+        let freed = client.execute(FREE_SHARDS, &[&self.owner, &numbers]).await;
+        freed.map(drop).map_err(database_error)
     }
 
     /// Gives all shards back, so that another server can take them at once.
@@ -289,13 +295,15 @@ impl Leases {
     /// Those of the database. The leases then end after their time.
     pub(crate) async fn release(&self, client: &Client) -> Result<()> {
         *self.lock() = HeldShards::default();
-        // The other servers share the shards among themselves from here on.
+        // Removes the server first, so that the others no longer count it when they share the shards.
         let remove = "DELETE FROM servers WHERE name = $1";
         client.execute(remove, &[&self.owner]).await.map_err(database_error)?;
-        client.execute(FREE_SHARDS, &[&self.owner]).await.map(drop).map_err(database_error)
+        let all: Vec<_> = (0..i32::from(SHARD_COUNT)).collect();
+        let freed = client.execute(FREE_SHARDS, &[&self.owner, &all]).await;
+        freed.map(drop).map_err(database_error)
     }
 
-    /// When leases end that the database was asked for at `begin`.
+    /// Until when this server uses leases that it requested at `begin`.
     fn valid_until(&self, begin: Instant) -> Instant {
         begin + self.options.duration - self.options.margin()
     }

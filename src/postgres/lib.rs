@@ -8,6 +8,7 @@ mod password;
 mod publication;
 mod query;
 mod schema;
+mod search;
 mod shard;
 mod status;
 mod store;
@@ -17,7 +18,6 @@ mod writer;
 pub use self::{
     lease::LeaseOptions,
     publication::{PublishedFiles, publish_files},
-    shard::Shard,
     store::{PostgresOptions, PostgresStore},
     writer::{MigrationReport, migrate_store},
 };

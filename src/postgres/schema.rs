@@ -9,7 +9,11 @@ use midex_domain::{
 };
 
 /// The version of the tables. A server refuses a database of a later one.
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
+
+/// What makes tables of the next version of those of a version.
+const UPGRADES: [(i64, &str); 1] =
+    [(1, "ALTER TABLE candidates ADD COLUMN mark int8 NOT NULL DEFAULT 0")];
 
 /// A key in `meta`.
 const VERSION_KEY: &str = "schema_version";
@@ -17,7 +21,7 @@ const VERSION_KEY: &str = "schema_version";
 /// `seq` is a [`Sequence`](midex_domain::Sequence), and times are milliseconds since 1970.
 ///
 /// Each transition changes the `seq` of its execution, and so an entry in each index that has it. Open executions are therefore
-/// in one such index; those that have ended change no more, and are in three.
+/// in one such index; those that have ended change no more, and are in three. The `mark` of a candidate grows each time it is noted.
 const TABLES: &str = "
 CREATE TABLE meta (key text PRIMARY KEY, value int8 NOT NULL);
 CREATE TABLE shards (
@@ -63,7 +67,7 @@ CREATE TABLE journal (
 );
 CREATE UNIQUE INDEX journal_by_seq ON journal (seq);
 CREATE TABLE contents (digest bytea PRIMARY KEY, bytes bytea NOT NULL);
-CREATE TABLE candidates (digest bytea PRIMARY KEY);
+CREATE TABLE candidates (digest bytea PRIMARY KEY, mark int8 NOT NULL DEFAULT 0);
 CREATE TABLE refusals (seq int8 PRIMARY KEY, record bytea NOT NULL);
 CREATE TABLE tombstones (id text PRIMARY KEY, at int8 NOT NULL);
 CREATE TABLE forks (source text NOT NULL, fork text NOT NULL, PRIMARY KEY (source, fork));
@@ -96,7 +100,23 @@ pub(crate) async fn prepare_tables(client: &mut Client) -> Result<()> {
         return Err(Error::new(Code::StoreTooNew, message)
             .with_action("Install the midex that the other servers of the database have"));
     }
+    for upgrade in UPGRADES.into_iter().filter(|(from, _)| *from >= version) {
+        upgrade_tables(client, upgrade).await.map_err(database_error)?;
+    }
     Ok(())
+}
+
+/// Upgrades the tables by one version, unless another server does.
+async fn upgrade_tables(
+    client: &mut Client,
+    (from, upgrade): (i64, &str),
+) -> Result<(), tokio_postgres::Error> {
+    let transaction = client.transaction().await?;
+    let raise = "UPDATE meta SET value = value + 1 WHERE key = $1 AND value = $2";
+    if transaction.execute(raise, &[&VERSION_KEY, &from]).await? > 0 {
+        transaction.batch_execute(upgrade).await?;
+    }
+    transaction.commit().await
 }
 
 /// The version of the tables; `None` if there are none.

@@ -1,8 +1,6 @@
 //! Shards, and the keys of rows.
 
-use std::fmt;
-
-use midex_domain::{Digest, ExecutionId, Sequence, clock::Timestamp};
+use midex_domain::{Digest, ExecutionId, Sequence, clock::Timestamp, limits};
 
 /// The number of shards. It never changes: the shard of an execution is computed from its id.
 pub(crate) const SHARD_COUNT: u16 = 256;
@@ -13,25 +11,25 @@ const TICKS_PER_MILLISECOND: u64 = 16;
 /// The start of the count of ticks: 2020-01-01. Sequences stay below 2^53 until 2089, so that JSON numbers hold them.
 const FIRST_MILLISECOND: i64 = 1_577_836_800_000;
 
-/// The keys of a minute: longer than a transaction and the difference of two clocks may be.
-pub(crate) const UNSETTLED_KEYS: u64 = (60_000 * TICKS_PER_MILLISECOND) << SHARD_BITS;
+/// How far keys may be committed out of order: a minute of them, longer than a transaction plus the difference of two clocks.
+pub(crate) const UNSETTLED_KEYS: u64 = keys_of(60);
 
-/// The keys of five seconds: the clocks of servers are not further apart.
-pub(crate) const KEYS_BETWEEN_CLOCKS: u64 = (5_000 * TICKS_PER_MILLISECOND) << SHARD_BITS;
+/// As many keys as the clocks of two servers may be apart.
+pub(crate) const KEYS_BETWEEN_CLOCKS: u64 = keys_of(limits::CLOCK_DIFFERENCE_MAX.as_secs());
 
-/// A part of all executions. One server owns it at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Shard(u8);
+/// How far keys grow in so many seconds.
+const fn keys_of(seconds: u64) -> u64 {
+    (seconds * 1_000 * TICKS_PER_MILLISECOND) << SHARD_BITS
+}
+
+/// A part of all executions. One server owns it at a time. What belongs to no execution is in the default one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Shard(u8);
 
 impl Shard {
     /// The shard of the execution with this id.
-    pub fn of_execution(id: &ExecutionId) -> Self {
+    pub(crate) fn of_execution(id: &ExecutionId) -> Self {
         Self(Digest::compute(id.as_str().as_bytes()).as_bytes()[0])
-    }
-
-    /// The shard of what belongs to no execution.
-    pub(crate) fn first() -> Self {
-        Self(0)
     }
 
     pub(crate) fn from_number(number: i32) -> Option<Self> {
@@ -40,12 +38,6 @@ impl Shard {
 
     pub(crate) fn number(self) -> i32 {
         i32::from(self.0)
-    }
-}
-
-impl fmt::Display for Shard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

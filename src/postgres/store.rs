@@ -1,11 +1,11 @@
 //! The store: reads from a pool of connections, and the queue of the writer.
 
 use std::{
-    collections::BTreeSet,
-    fmt,
+    collections::{BTreeMap, BTreeSet},
+    fmt, mem,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -40,9 +40,9 @@ use midex_domain::{
 };
 use midex_engine::store::{
     BackupReport, BoxFuture, BusyExecutions, ClusterStatus, Commit, CommitReceipt, ContentHolders,
-    ContentSweep, Deletion, DigestSearch, DueExecution, ExecutionSummary, Import, ListPage,
-    ListQuery, LoadedExecution, PlacedEntry, Position, RefusedCall, Store, TelemetryEntry,
-    TelemetryQuery, encode, latest_entries, store_closed_error,
+    ContentSweep, Deletion, DueExecution, ExecutionSummary, Import, ListPage, ListQuery,
+    LoadedExecution, PlacedEntry, Position, RefusedCall, Store, TelemetryEntry, TelemetryQuery,
+    encode, latest_entries, store_closed_error,
 };
 
 /// The settings of a store.
@@ -94,6 +94,8 @@ pub struct PostgresStore {
     snapshot_every: u32,
     /// Where the published definitions are copied to.
     definitions: Option<PathBuf>,
+    /// The leases at the last search for what moved on other servers.
+    searched_with: Mutex<BTreeMap<Shard, i64>>,
     is_closed: AtomicBool,
     /// Ends the writer, after all accepted requests, and then the keeper of the leases, which gives the shards back.
     stop: CancellationToken,
@@ -151,6 +153,7 @@ impl PostgresStore {
             clock: options.clock,
             snapshot_every: options.snapshot_every,
             definitions: options.definitions,
+            searched_with: Mutex::default(),
             is_closed: AtomicBool::new(false),
             stop,
             stopped,
@@ -166,7 +169,13 @@ impl PostgresStore {
         if self.is_closed.load(Ordering::Relaxed) { Err(store_closed_error()) } else { Ok(()) }
     }
 
-    async fn query(
+    /// Notes the leases of a search for what moved on other servers. Returns those of the search before.
+    fn swap_searched(&self, held: BTreeMap<Shard, i64>) -> BTreeMap<Shard, i64> {
+        let mut searched = self.searched_with.lock().unwrap_or_else(PoisonError::into_inner);
+        mem::replace(&mut *searched, held)
+    }
+
+    pub(crate) async fn query(
         &self,
         statement: &str,
         parameters: &[&(dyn ToSql + Sync)],
@@ -188,45 +197,6 @@ impl PostgresStore {
         answer.await.map_err(|_| store_closed_error())?
     }
 
-    fn check_shard(&self, id: &ExecutionId) -> Result<Shard> {
-        self.check_open()?;
-        let shard = Shard::of_execution(id);
-        match self.leases.epoch(shard) {
-            Some(_) => Ok(shard),
-            None => Err(shard_lost_error(id, shard)),
-        }
-    }
-
-    /// Searches all rows for digests, each of which `note` is given with the execution of its row. Returns the key after the
-    /// last row. Without digests nothing is read.
-    async fn search_rows(
-        &self,
-        contents: &BTreeSet<Digest>,
-        mut note: impl FnMut(Digest, &str),
-    ) -> Result<Sequence> {
-        if contents.is_empty() {
-            return Ok(Sequence(u64::MAX));
-        }
-        let together = limits::DATABASE_ROWS_TOGETHER_MAX;
-        let (search, mut last) = (DigestSearch::new(contents), 0_i64);
-        loop {
-            let rows = self
-                .query(
-                    "SELECT seq, execution_id, record FROM journal WHERE seq > $1 ORDER BY seq LIMIT $2",
-                    &[&last, &to_int8(together)],
-                )
-                .await?;
-            for row in &rows {
-                last = row.get(0);
-                let (id, record): (&str, &[u8]) = (row.get(1), row.get(2));
-                search.find_in(record).for_each(|digest| note(digest, id));
-            }
-            if rows.len() < together {
-                return Ok(from_stored_key(last.saturating_add(1)));
-            }
-        }
-    }
-
     /// The page of a list, with its executions.
     async fn find_page(&self, query: &ListQuery) -> Result<ListPage> {
         let mut page = ListPage::default();
@@ -240,7 +210,7 @@ impl PostgresStore {
         let mut texts_left = limits::LIST_TEXTS_SEARCHED_MAX;
         loop {
             let wanted = query.limit - page.executions.len();
-            let wanted = wanted.saturating_add(1).min(limits::LIST_SCANNED_MAX);
+            let wanted = wanted.saturating_add(1).min(limits::DATABASE_ROWS_TOGETHER_MAX);
             let limit = to_int8(wanted);
             let rows =
                 self.query(&text, &statement.parameters(&to_stored_key(before), &limit)).await?;
@@ -330,7 +300,11 @@ impl Store for PostgresStore {
                  AND shard <> ALL($3) ORDER BY seq DESC LIMIT $4"
             );
             let since = since.map(to_stored_key);
-            let own: Vec<_> = self.leases.list().iter().map(|one| one.number()).collect();
+            // A shard that this server has not owned all the time since the last search may have moved elsewhere.
+            let held = self.leases.held_epochs();
+            let before = self.swap_searched(held.clone());
+            let own = held.iter().filter(|(shard, epoch)| before.get(shard) == Some(epoch));
+            let own: Vec<_> = own.map(|(shard, _)| shard.number()).collect();
             let most = to_int8(limits::MOVED_ELSEWHERE_MAX);
             let overlap = to_int8(KEYS_BETWEEN_CLOCKS);
             let rows = self.query(&statement, &[&since, &overlap, &own, &most]).await?;
@@ -353,7 +327,10 @@ impl Store for PostgresStore {
         Box::pin(async move {
             let records = commit.encode_records(self.snapshot_every)?;
             let position = records.position;
-            let shard = self.check_shard(commit.execution.id())?;
+            self.check_open()?;
+            let id = commit.execution.id();
+            self.owner(id)?;
+            let shard = Shard::of_execution(id);
             let (reply, answer) = oneshot::channel();
             let queued = QueuedCommit { commit, records, shard, reply };
             self.send(WriterRequest::Commit(Box::new(queued))).await?;
@@ -373,6 +350,8 @@ impl Store for PostgresStore {
             }
             let snapshot = encode::encode_snapshot(&execution, position.snapshot_bytes())?;
             let position = position.after_snapshot(execution.revision(), &snapshot);
+            // Each request is a transaction that nothing runs beside, so those in vain are refused here.
+            self.owner(execution.id())?;
             self.maintain(MaintenanceRequest::Checkpoint { execution, snapshot }).await?;
             Ok(position)
         })
@@ -448,38 +427,20 @@ impl Store for PostgresStore {
     }
 
     fn note_refusal(&self, refusal: RefusedCall) {
-        self.refusals.push(refusal, limits::REFUSALS_QUEUED_MAX);
+        self.refusals.push(refusal);
     }
 
     fn load_telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>> {
         Box::pin(async move {
             self.maintain(MaintenanceRequest::StoreRefusals).await?;
-            let scanned = to_int8(limits::TELEMETRY_SCANNED_MAX);
-            // Without a type every transition counts.
-            let wanted = if query.event_type.is_none() {
-                scanned.min(to_int8(query.limit))
-            } else {
-                scanned
-            };
-            let rows = if let Some(id) = &query.execution_id {
-                let statement = "SELECT record, seq FROM journal WHERE execution_id = $1 \
-                                 ORDER BY revision DESC LIMIT $2";
-                self.query(statement, &[&id.as_str(), &wanted]).await?
-            } else {
-                let statement = "SELECT record, seq FROM journal ORDER BY seq DESC LIMIT $1";
-                self.query(statement, &[&wanted]).await?
-            };
+            let transitions = self.find_transitions(&query).await?;
             let statement = "SELECT record, seq FROM refusals ORDER BY seq DESC LIMIT $1";
-            let refusals = self.query(statement, &[&scanned]).await?;
-            let transitions = rows.iter().map(|row| {
-                let entry = TelemetryEntry::Transition(encode::decode_row(row.get(0))?);
-                Ok((from_stored_key(row.get(1)), entry))
-            });
+            let refusals = self.query(statement, &[&to_int8(limits::REFUSALS_KEPT_MAX)]).await?;
             let refusals = refusals.iter().map(|row| {
                 let entry = TelemetryEntry::Refusal(encode::decode_refusal(row.get(0))?);
                 Ok((from_stored_key(row.get(1)), entry))
             });
-            latest_entries(transitions, refusals, &query)
+            latest_entries(transitions.into_iter().map(Ok), refusals, &query)
         })
     }
 
@@ -506,10 +467,7 @@ impl Store for PostgresStore {
     }
 
     fn delete(&self, deletion: Deletion) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
-            self.check_shard(&deletion.id)?;
-            self.maintain(MaintenanceRequest::Delete(deletion)).await
-        })
+        Box::pin(async move { self.maintain(MaintenanceRequest::Delete(deletion)).await })
     }
 
     fn import(&self, import: Import) -> BoxFuture<'_, Result<()>> {
@@ -530,11 +488,13 @@ impl Store for PostgresStore {
     fn sweep(&self, sweep: ContentSweep) -> BoxFuture<'_, Result<ContentSweep>> {
         Box::pin(async move {
             let most = to_int8(limits::SWEEP_CANDIDATES_MAX);
-            let rows = self.query("SELECT digest FROM candidates LIMIT $1", &[&most]).await?;
-            let candidates: BTreeSet<_> = rows
-                .iter()
-                .filter_map(|row| row.get::<_, &[u8]>(0).try_into().ok().map(Digest::from_bytes))
-                .collect();
+            let rows = self.query("SELECT digest, mark FROM candidates LIMIT $1", &[&most]).await?;
+            let mark = |row: &DatabaseRow| {
+                let digest = row.get::<_, &[u8]>(0).try_into().ok().map(Digest::from_bytes)?;
+                Some((digest, row.get(1)))
+            };
+            let marks: BTreeMap<_, i64> = rows.iter().filter_map(mark).collect();
+            let candidates: BTreeSet<_> = marks.keys().copied().collect();
             let mut found = Vec::new();
             let searched_before =
                 self.search_rows(&candidates, |digest, _| found.push(digest)).await?;
@@ -542,8 +502,8 @@ impl Store for PostgresStore {
             let unnamed = candidates.difference(&named).copied().collect();
             let tombstones_before = sweep.tombstones_before().milliseconds();
             self.maintain(MaintenanceRequest::Free {
+                marks,
                 unnamed,
-                named,
                 searched_before,
                 tombstones_before,
             })

@@ -53,15 +53,24 @@ pub(crate) struct QueuedCommit {
     pub(crate) reply: oneshot::Sender<Result<Sequence>>,
 }
 
+impl QueuedCommit {
+    /// The bytes that the commit sends to the database.
+    fn count_bytes(&self) -> usize {
+        let snapshot = self.records.snapshot.as_ref().map_or(0, Vec::len);
+        let contents = self.commit.contents.iter().map(|(_, content)| content.len());
+        self.records.row.len() + snapshot + contents.sum::<usize>()
+    }
+}
+
 /// The refusals that were noted and are not stored yet.
 #[derive(Debug, Default)]
 pub(crate) struct NotedRefusals(Mutex<Vec<RefusedCall>>);
 
 impl NotedRefusals {
-    /// Notes a refusal, unless `max` are waiting already.
-    pub(crate) fn push(&self, refusal: RefusedCall, max: usize) {
+    /// Notes a refusal, unless [`limits::REFUSALS_QUEUED_MAX`] are waiting already.
+    pub(crate) fn push(&self, refusal: RefusedCall) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if noted.len() < max {
+        if noted.len() < limits::REFUSALS_QUEUED_MAX {
             noted.push(refusal);
         }
     }
@@ -115,8 +124,8 @@ impl WriterContext {
         Ok(WriterConnection { client, statements })
     }
 
-    /// Writes a batch in a transaction, again if it was refused only because others ran beside it. After any other failure
-    /// `connection` is empty, unless it is in order. Returns the outcome of each commit.
+    /// Writes a batch in a transaction, and repeats it after a serialization failure. `connection` is `None` afterwards if the
+    /// connection cannot be used again. Returns the outcome of each commit.
     async fn run_transaction(
         &self,
         connection: &mut Option<WriterConnection>,
@@ -221,7 +230,7 @@ impl WriterBatch {
     }
 }
 
-/// What a batch leaves behind when its callers have been answered.
+/// The connection and the executions of a batch whose callers were answered: the next batch may use both.
 struct FinishedBatch {
     connection: Option<WriterConnection>,
     /// The executions of its commits.
@@ -307,17 +316,22 @@ impl CommitWriter {
         if self.is_maintaining || running >= limits::DATABASE_BATCHES_MAX {
             return None;
         }
+        let mut bytes = 0_usize;
         let commits = self.queue.iter().map_while(|request| match request {
-            WriterRequest::Commit(queued) => Some(queued.commit.execution.id()),
-            WriterRequest::Maintain(..) => None,
+            WriterRequest::Commit(queued) if bytes < limits::BATCH_BYTES_MAX => {
+                bytes += queued.count_bytes();
+                Some(queued.commit.execution.id())
+            }
+            _ => None,
         });
-        let count = commits.clone().count();
+        let commits: Vec<_> = commits.collect();
+        let count = commits.len();
         let may_overlap = count >= limits::DATABASE_OVERLAP_MIN
-            && !commits.clone().any(|id| self.busy.contains(id));
+            && !commits.iter().any(|id| self.busy.contains(*id));
         if running > 0 && !may_overlap {
             return None;
         }
-        self.busy.extend(commits.cloned());
+        self.busy.extend(commits.into_iter().cloned());
         let mut commits = Vec::with_capacity(count);
         for request in self.queue.drain(..count.max(1).min(self.queue.len())) {
             match request {
@@ -334,6 +348,6 @@ impl CommitWriter {
 
 /// The refusal of a write to an execution of a shard that another server owns now.
 pub(crate) fn shard_lost_error(id: &ExecutionId, shard: Shard) -> Error {
-    let message = format!("another server owns execution '{id}' now (shard {shard})");
+    let message = format!("another server owns execution '{id}' now (shard {})", shard.number());
     Error::new(Code::ShardLost, message).with_context("execution_id", id.as_str())
 }

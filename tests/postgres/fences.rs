@@ -9,11 +9,7 @@ use midex_engine::store::{
     contract::script::{Script, build_refusal},
 };
 
-use crate::place::Place;
-
-/// Gives all shards to a server that does not exist, as if the leases of the store had ended while it was stopped.
-const TAKE_ALL: &str = "UPDATE shards SET owner = 'another', epoch = epoch + 1, \
-                        expires_at = now() + interval '1 hour'";
+use crate::place::{Place, TAKE_ALL};
 
 #[tokio::test]
 async fn a_server_that_lost_a_shard_writes_nothing_to_it() {

@@ -2,12 +2,22 @@
 
 use std::{
     fs,
+    net::TcpListener,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use tempfile::TempDir;
+
+/// A workflow of three steps, one after another.
+pub(crate) const THREE_STEPS: &str = "workflow: three-steps
+description: Three steps
+steps:
+  - { id: first, guidance: Do it, result: {} }
+  - { id: second, guidance: Do it, result: {} }
+  - { id: third, guidance: Do it, result: {} }
+";
 
 /// The home directory of all servers of a cluster, with their token and a workflow.
 pub(crate) struct Home(TempDir);
@@ -35,6 +45,15 @@ impl Home {
     /// The built midex, with PostgreSQL.
     pub(crate) fn binary() -> PathBuf {
         std::env::var_os("MIDEX_BIN").expect("`tests/postgres/run` names the binary").into()
+    }
+
+    /// The command of a server on free ports, with a data directory of this name in the home, and with the database at `url`.
+    pub(crate) fn cluster_server(&self, data: &str, url: &str) -> Command {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = Command::new(Self::binary());
+        self.add_serve_flags(&mut command, data);
+        command.args(["--store", url]).args(["--advertise", &format!("http://127.0.0.1:{port}")]);
+        command
     }
 
     /// Completes a command that runs the binary: it serves with these files, and with a data directory of this name in the home.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
 
 mod fences;
+mod handover;
 mod home;
 mod links;
 mod migration;

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    net::TcpListener,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     sync::Arc,
@@ -28,15 +27,11 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_postgres::Client;
 
-use crate::{home::Home, place::Place};
+use crate::{
+    home::{Home, THREE_STEPS},
+    place::Place,
+};
 
-const THREE_STEPS: &str = "workflow: three-steps
-description: Three steps
-steps:
-  - { id: first, guidance: Do it, result: {} }
-  - { id: second, guidance: Do it, result: {} }
-  - { id: third, guidance: Do it, result: {} }
-";
 const TIMER: &str = "workflow: timer
 description: Waits
 steps:
@@ -52,20 +47,20 @@ steps:
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A data directory, and the database that it is moved into.
-struct Removal {
+struct Migration {
     place: Place,
     home: Home,
 }
 
-impl Removal {
+impl Migration {
     /// Makes the schema of the database too. There are no tables yet.
     async fn new(name: &str) -> (Self, Client) {
-        let removal = Self { place: Place::new(name), home: Home::new(THREE_STEPS) };
+        let migration = Self { place: Place::new(name), home: Home::new(THREE_STEPS) };
         for (name, text) in [("timer", TIMER), ("parent", PARENT)] {
-            fs::write(removal.home.file(&format!("workflows/{name}.yaml")), text).unwrap();
+            fs::write(migration.home.file(&format!("workflows/{name}.yaml")), text).unwrap();
         }
-        let client = removal.place.connect().await;
-        (removal, client)
+        let client = migration.place.connect().await;
+        (migration, client)
     }
 
     /// Stores two executions in a data directory of this name.
@@ -91,17 +86,11 @@ impl Removal {
 
     /// The command that serves the database.
     fn database_server(&self) -> Command {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new(Home::binary());
-        self.home.add_serve_flags(&mut command, "other");
-        command
-            .args(["--store", &self.place.url_with_schema()])
-            .args(["--advertise", &format!("http://127.0.0.1:{port}")]);
-        command
+        self.home.cluster_server("other", &self.place.url_with_schema())
     }
 
     /// The command that moves a data directory of this name into the database.
-    fn migration(&self, data: &str) -> Command {
+    fn command(&self, data: &str) -> Command {
         let mut command = Command::new(Home::binary());
         command
             .args(["migrate-store", "--to", &self.place.url_with_schema(), "--from"])
@@ -113,7 +102,7 @@ impl Removal {
 
     /// Moves the data directory. Returns the JSON that the command prints.
     fn migrate(&self) -> Value {
-        let output = self.migration("data").arg("--json").output().unwrap();
+        let output = self.command("data").arg("--json").output().unwrap();
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
@@ -121,7 +110,7 @@ impl Removal {
     /// Fails to move the data directory, which stays as it was, and so does the database. Returns the report.
     async fn fail(&self, client: &Client) -> String {
         let before = count_rows(client).await;
-        let report = says_failure(&self.migration("data").output().unwrap());
+        let report = says_failure(&self.command("data").output().unwrap());
         assert_eq!(count_rows(client).await, before);
         assert_eq!(self.names(".replaced-"), [] as [PathBuf; 0]);
         assert!(self.home.file("data").join(FILE_NAME).exists());
@@ -211,8 +200,8 @@ struct Known {
 /// The size of an output that is kept apart from its row.
 const LARGE: usize = 20_000;
 
-fn work(removal: &Removal) -> Known {
-    let mut server = removal.serve_directory();
+fn work(migration: &Migration) -> Known {
+    let mut server = migration.serve_directory();
     let labelled = json!({ "workflow_name": "three-steps", "execution_id": "open", "labels": { "pr": "123" } });
     let token = call(&server, "workflow.start", &labelled)["new_token"].clone();
     let answer = finish(&server, &token, &"x".repeat(LARGE));
@@ -244,13 +233,13 @@ fn work(removal: &Removal) -> Known {
 
 #[tokio::test]
 async fn what_a_data_directory_has_goes_on_in_the_database() {
-    let (removal, _) = Removal::new("moved").await;
-    tokio::task::spawn_blocking(move || check_moved(&removal)).await.unwrap();
+    let (migration, _) = Migration::new("moved").await;
+    tokio::task::spawn_blocking(move || check_moved(&migration)).await.unwrap();
 }
 
-fn check_moved(removal: &Removal) {
-    let known = work(removal);
-    let moved = removal.migrate();
+fn check_moved(migration: &Migration) {
+    let known = work(migration);
+    let moved = migration.migrate();
     // With the timer and the child.
     assert_eq!(moved["records"]["executions"], IDS.len() + 2, "{moved}");
     for (table, count) in [("forks", 1), ("tombstones", 1), ("refusals", 1)] {
@@ -258,9 +247,9 @@ fn check_moved(removal: &Removal) {
     }
     assert!(moved["bytes"].as_u64().unwrap() > LARGE as u64, "{moved}");
     let kept = moved["kept"].as_str().unwrap();
-    assert_eq!(removal.names(".redb"), [PathBuf::from(kept)]);
+    assert_eq!(migration.names(".redb"), [PathBuf::from(kept)]);
 
-    let server = HttpServer::run(removal.database_server());
+    let server = HttpServer::run(migration.database_server());
     assert_eq!(look(&server), known.looked);
     let all = read(&server, "telemetry?limit=500");
     let [all, before] = [&all, &known.telemetry].map(|events| events.as_array().unwrap());
@@ -302,12 +291,13 @@ async fn start_engine(store: Arc<dyn Store>, activities: Activities) -> Engine {
 #[test]
 fn an_attempt_that_was_in_flight_counts_as_cut_off() {
     let runtime = || tokio::runtime::Runtime::new().unwrap();
-    let removal = runtime().block_on(Removal::new("attempts")).0;
+    let migration = runtime().block_on(Migration::new("attempts")).0;
     let first = runtime();
     first.block_on(async {
         // An owner that opens the file later has a larger epoch than the first one of the database would have.
-        removal.fill("data").await;
-        let store = RedbStore::open(&removal.home.file("data"), store::Options::default()).unwrap();
+        migration.fill("data").await;
+        let data = migration.home.file("data");
+        let store = RedbStore::open(&data, store::Options::default()).unwrap();
         let (begun, mut begins) = mpsc::unbounded_channel();
         let engine = start_engine(Arc::new(store), endless("work", begun)).await;
         let steps = "steps:\n  - { id: only, activity: work }\n";
@@ -317,10 +307,10 @@ fn an_attempt_that_was_in_flight_counts_as_cut_off() {
     });
     // As if the process had been killed: nothing of the attempt is stored.
     drop(first);
-    removal.migrate();
+    migration.migrate();
     runtime().block_on(async {
         let (begun, _begins) = mpsc::unbounded_channel();
-        let store = Arc::new(removal.place.open().await);
+        let store = Arc::new(migration.place.open().await);
         let engine = start_engine(store, endless("work", begun)).await;
         let paused = async {
             loop {
@@ -346,8 +336,8 @@ const HOLD: &str = "CREATE TABLE held (); INSERT INTO held DEFAULT VALUES;
     CREATE TRIGGER hold BEFORE INSERT ON executions FOR EACH ROW EXECUTE FUNCTION hold()";
 
 /// Starts a migration, and waits until the trigger holds it.
-async fn start_held(removal: &Removal, client: &Client) -> Child {
-    let mut command = removal.migration("data");
+async fn start_held(migration: &Migration, client: &Client) -> Child {
+    let mut command = migration.command("data");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let waiting = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) \
                    WHERE relation = 'executions'::regclass AND mode = 'RowExclusiveLock' AND wait_event = 'PgSleep'";
@@ -362,31 +352,31 @@ async fn start_held(removal: &Removal, client: &Client) -> Child {
 
 #[tokio::test]
 async fn a_migration_that_is_killed_leaves_nothing_and_completes_when_it_is_run_again() {
-    let (removal, client) = Removal::new("killed").await;
-    removal.fill("data").await;
-    removal.fill("others").await;
-    removal.make_tables().await;
+    let (migration, client) = Migration::new("killed").await;
+    migration.fill("data").await;
+    migration.fill("others").await;
+    migration.make_tables().await;
     client.batch_execute(HOLD).await.unwrap();
-    let mut child = start_held(&removal, &client).await;
+    let mut child = start_held(&migration, &client).await;
     // The migration holds the locks of all shards, so no server can take one.
-    let mut command = removal.database_server();
+    let mut command = migration.database_server();
     command.args(["--cluster-lease", "400ms"]);
     let server = HttpServer::run(command);
     let refused = try_call(&server, "execution.list", &json!({})).unwrap_err();
     assert_eq!(refused["error_code"], "STORE_UNAVAILABLE", "{refused}");
     drop(server);
-    let other = says_failure(&removal.migration("others").output().unwrap());
+    let other = says_failure(&migration.command("others").output().unwrap());
     other.shows("STORE_UNAVAILABLE…a `midex migrate-store` is at work");
-    assert!(says_failure(&removal.migration("data").output().unwrap()).contains("STORE_BUSY"));
+    assert!(says_failure(&migration.command("data").output().unwrap()).contains("STORE_BUSY"));
     child.kill().unwrap();
     child.wait().unwrap();
     client.batch_execute("DELETE FROM held").await.unwrap();
     assert_eq!(count_rows(&client).await, 0);
-    assert!(removal.home.file("data").join(FILE_NAME).exists());
-    let moved = removal.migrate();
+    assert!(migration.home.file("data").join(FILE_NAME).exists());
+    let moved = migration.migrate();
     assert_eq!(moved["records"]["executions"], 2, "{moved}");
     assert!(count_rows(&client).await > 0);
-    let server = HttpServer::run(removal.database_server());
+    let server = HttpServer::run(migration.database_server());
     assert_eq!(list(&server).len(), 2);
 }
 
@@ -406,9 +396,9 @@ async fn what_the_database_does_not_give_back_is_found() {
             "`candidates`…key `07`",
         ),
     ];
-    let (removal, client) = Removal::new("differs").await;
-    removal.fill("data").await;
-    removal.make_tables().await;
+    let (migration, client) = Migration::new("differs").await;
+    migration.fill("data").await;
+    migration.make_tables().await;
     for (when, change, named) in PLANTS {
         let plant = format!(
             "CREATE OR REPLACE FUNCTION plant() RETURNS trigger LANGUAGE plpgsql AS \
@@ -416,33 +406,33 @@ async fn what_the_database_does_not_give_back_is_found() {
              CREATE TRIGGER plant {when} FOR EACH ROW EXECUTE FUNCTION plant()"
         );
         client.batch_execute(&plant).await.unwrap();
-        let report = removal.fail(&client).await;
+        let report = migration.fail(&client).await;
         report.shows(&format!("does not give back what was stored…{named}"));
         report.shows("Remove what changes the tables…nothing was stored");
         let table = when.rsplit(' ').next().unwrap();
         client.batch_execute(&format!("DROP TRIGGER plant ON {table}")).await.unwrap();
     }
-    removal.migrate();
+    migration.migrate();
 }
 
 #[tokio::test]
 async fn a_migration_that_would_lose_something_is_refused() {
-    let (removal, client) = Removal::new("refused").await;
-    removal.fill("data").await;
-    let store = removal.place.open().await;
-    removal.fail(&client).await.shows("STORE_BUSY…a server uses the database…Stop all servers");
+    let (migration, client) = Migration::new("refused").await;
+    migration.fill("data").await;
+    let store = migration.place.open().await;
+    migration.fail(&client).await.shows("STORE_BUSY…a server uses the database…Stop all servers");
     Script::new("own", 9).commit_steps(&store, 1).await;
     store.close().await.unwrap();
-    removal.fail(&client).await.shows("FILE_EXISTS…records already…Name another database");
+    migration.fail(&client).await.shows("FILE_EXISTS…records already…Name another database");
     client.batch_execute("UPDATE meta SET value = value + 1").await.unwrap();
-    removal.fail(&client).await.shows("STORE_TOO_NEW…Install the midex");
-    let server = HttpServer::run(removal.database_server());
+    migration.fail(&client).await.shows("STORE_TOO_NEW…Install the midex");
+    let server = HttpServer::run(migration.database_server());
     let refused = try_call(&server, "execution.list", &json!({})).unwrap_err();
     assert_eq!(refused["error_code"], "STORE_TOO_NEW", "{refused}");
-    let server = removal.serve_directory();
-    removal.fail(&client).await.shows("STORE_BUSY…Stop the midex that uses the data directory");
+    let server = migration.serve_directory();
+    migration.fail(&client).await.shows("STORE_BUSY…Stop the midex that uses the data directory");
     drop(server);
-    let output = removal.migration("nowhere").output().unwrap();
+    let output = migration.command("nowhere").output().unwrap();
     says_failure(&output).shows("FILE_UNUSABLE…nowhere/executions.redb");
-    assert!(!removal.home.file("nowhere").exists());
+    assert!(!migration.home.file("nowhere").exists());
 }

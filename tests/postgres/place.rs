@@ -8,6 +8,10 @@ use tokio_postgres::{Client, NoTls};
 
 use crate::proxy::Proxy;
 
+/// Gives all shards to a server that does not exist, as if the leases of the store had ended while it was stopped.
+pub(crate) const TAKE_ALL: &str = "UPDATE shards SET owner = 'another', epoch = epoch + 1, \
+                                   expires_at = now() + interval '1 hour'";
+
 /// Where a test has its tables.
 pub(crate) struct Place {
     schema: String,

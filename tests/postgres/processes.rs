@@ -1,7 +1,6 @@
 //! Three real servers on one database, of which one is killed and one is stopped.
 
 use std::{
-    net::TcpListener,
     process::Command,
     time::{Duration, Instant},
 };
@@ -12,15 +11,11 @@ use midex_test::{
 };
 use serde_json::{Value, json};
 
-use crate::{home::Home, place::Place};
+use crate::{
+    home::{Home, THREE_STEPS},
+    place::Place,
+};
 
-const WORKFLOW: &str = "workflow: three-steps
-description: Three steps
-steps:
-  - { id: first, guidance: Do it, result: {} }
-  - { id: second, guidance: Do it, result: {} }
-  - { id: third, guidance: Do it, result: {} }
-";
 /// As many as a page of a list holds.
 const EXECUTIONS: usize = 50;
 
@@ -32,18 +27,12 @@ struct Cluster {
 
 impl Cluster {
     fn new(name: &str) -> Self {
-        Self { place: Place::new(name), home: Home::new(WORKFLOW) }
+        Self { place: Place::new(name), home: Home::new(THREE_STEPS) }
     }
 
     /// Starts a server on free ports.
     fn start(&self, name: &str) -> HttpServer {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new(Home::binary());
-        self.home.add_serve_flags(&mut command, name);
-        command
-            .args(["--store", &self.place.url_with_schema()])
-            .args(["--advertise", &format!("http://127.0.0.1:{port}")]);
-        HttpServer::run(command)
+        HttpServer::run(self.home.cluster_server(name, &self.place.url_with_schema()))
     }
 }
 

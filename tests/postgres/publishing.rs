@@ -1,11 +1,6 @@
 //! The definitions of a project that `midex publish` shares with real servers on one database.
 
-use std::{
-    fs,
-    net::{SocketAddr, TcpListener},
-    path::Path,
-    process::Command,
-};
+use std::{fs, net::SocketAddr, path::Path, process::Command};
 
 use midex_domain::Digest;
 use midex_test::{
@@ -95,18 +90,21 @@ impl Team {
         fs::write(path, text).unwrap();
     }
 
-    /// Runs `midex publish` in the project. Returns the exit code and the output.
-    fn publish(&self, flags: &[&str]) -> (i32, String) {
-        self.publish_in(self.person.path(), flags)
+    /// Runs `midex publish` in the project, which must end with this exit code. Returns the output.
+    #[track_caller]
+    fn publish(&self, flags: &[&str], code: i32) -> String {
+        self.publish_in(self.person.path(), flags, code)
     }
 
-    fn publish_in(&self, directory: &Path, flags: &[&str]) -> (i32, String) {
+    #[track_caller]
+    fn publish_in(&self, directory: &Path, flags: &[&str], code: i32) -> String {
         let mut command = Command::new(Home::binary());
         command.args(["publish", "--to", &self.place.url_with_schema()]).args(flags);
         command.env("HOME", self.person.path()).current_dir(directory);
         let output = command.output().unwrap();
-        let printed = [output.stdout, output.stderr].concat();
-        (output.status.code().unwrap(), String::from_utf8(printed).unwrap())
+        let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{printed}");
+        printed
     }
 
     fn start(&self, data: &str) -> HttpServer {
@@ -115,11 +113,7 @@ impl Team {
 
     /// Starts a server with this data directory, to which the database has this address.
     fn start_at(&self, data: &str, url: &str) -> HttpServer {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new(Home::binary());
-        self.servers.add_serve_flags(&mut command, data);
-        command.args(["--store", url]).args(["--advertise", &format!("http://127.0.0.1:{port}")]);
-        HttpServer::run(command)
+        HttpServer::run(self.servers.cluster_server(data, url))
     }
 
     fn status(&self, data: &str) -> String {
@@ -182,11 +176,9 @@ async fn every_server_has_what_is_published() {
 fn check_following(team: &Team) {
     let with_shop = &["--catalog", "shop"];
     // A catalog that is not published is not there for the servers.
-    let (code, text) = team.publish(&[]);
-    assert_eq!(code, 1, "{text}");
+    let text = team.publish(&[], 1);
     text.shows(&["stock.yaml", "there is no catalog `shop`"]);
-    let (code, text) = team.publish(with_shop);
-    assert_eq!(code, 0, "{text}");
+    let text = team.publish(with_shop, 0);
     text.shows("Published version 1: 6 files\n");
     for path in [
         "added    agents/critic.md",
@@ -212,18 +204,16 @@ fn check_following(team: &Team) {
     let refused = ask(&servers[0], "catalog.set_base_url", &settings);
     refused.to_string().shows("`shop` is published to all servers");
 
-    let (code, text) = team.publish(with_shop);
-    assert_eq!((code, &*text), (0, "Nothing has changed since version 1: 6 files\n"));
+    let text = team.publish(with_shop, 0);
+    assert_eq!(text, "Nothing has changed since version 1: 6 files\n");
     team.write("workflows/base.yaml", "workflow: base\nsteps: 1\n");
-    let (code, text) = team.publish(with_shop);
-    assert_eq!(code, 1, "{text}");
+    let text = team.publish(with_shop, 1);
     text.shows("workflows/base.yaml");
 
     team.write("workflows/base.yaml", &BASE.replace("the old way", "the new way"));
     team.write("workflows/deep/review.yaml", &REVIEW.replace("old", "new"));
     fs::remove_file(team.path("workflows/stock.yaml")).unwrap();
-    let (code, text) = team.publish(&["--catalog", "shop", "--json"]);
-    assert_eq!(code, 0, "{text}");
+    let text = team.publish(&["--catalog", "shop", "--json"], 0);
     let answer: Value = serde_json::from_str(&text).unwrap();
     let changes = json!({
         "workflows/base.yaml": "changed",
@@ -252,8 +242,7 @@ fn check_following(team: &Team) {
     team.status("one")
         .shows("version 2 of the definitions is published; this server uses version 2");
 
-    let (code, text) = team.publish(&[]);
-    assert_eq!(code, 0, "{text}");
+    let text = team.publish(&[], 0);
     text.shows(&["removed  catalogs/shop/catalog.toml", "removed  catalogs/shop/document.yaml"]);
     for server in &servers {
         door::until("no catalog", || {
@@ -281,33 +270,28 @@ async fn what_no_project_publishes_is_refused() {
 
 fn check_refusals(team: &Team, handle: &tokio::runtime::Handle) {
     let empty = tempfile::tempdir().unwrap();
-    let (code, text) = team.publish_in(empty.path(), &[]);
-    assert_eq!(code, 2, "{text}");
+    let text = team.publish_in(empty.path(), &[], 2);
     text.shows(&["the project has no workflows and no agents", "--project"]);
     team.write(
         ".config/midex/catalogs/shop/catalog.toml",
         &format!("{SETTINGS}[headers]\nAuthorization = \"Bearer abc123\"\n"),
     );
-    let (code, text) = team.publish(&["--catalog", "shop"]);
-    assert_eq!(code, 2, "{text}");
+    let text = team.publish(&["--catalog", "shop"], 2);
     text.shows(&["has the value of `Authorization`", "${env:NAME}"]);
     text.lacks("abc123");
-    let (code, text) = team.publish(&["--catalog", "nobody"]);
-    assert_eq!(code, 1, "{text}");
+    let text = team.publish(&["--catalog", "nobody"], 1);
     text.shows("there is no catalog `nobody`");
 
     // An agent of Claude Code is not published, so no workflow can have it.
     fs::create_dir_all(team.path(".claude/agents")).unwrap();
     fs::rename(team.path("agents/critic.md"), team.path(".claude/agents/critic.md")).unwrap();
-    let (code, text) = team.publish(&[]);
-    assert_eq!(code, 1, "{text}");
+    let text = team.publish(&[], 1);
     text.shows(&["base.yaml", "critic"]);
     team.write("agents/critic.md", CRITIC);
 
     fs::remove_file(team.path("workflows/stock.yaml")).unwrap();
     let project = team.person.path().to_str().unwrap();
-    let (code, text) = team.publish_in(empty.path(), &["--project", project]);
-    assert_eq!(code, 0, "{text}");
+    team.publish_in(empty.path(), &["--project", project], 0);
     let server = team.start("one");
     let first = &[("base", "Two steps"), ("review", "The old review")];
     until_published(&server, first);
@@ -338,14 +322,13 @@ fn check_refusals(team: &Team, handle: &tokio::runtime::Handle) {
         .shows("version 6 of the definitions is published; this server uses version 1");
 
     team.write("workflows/deep/review.yaml", &REVIEW.replace("old", "mended"));
-    let (code, text) = team.publish(&[]);
-    assert_eq!(code, 0, "{text}");
+    let text = team.publish(&[], 0);
     text.shows("Published version 7");
     until_published(&server, &[("base", "Two steps"), ("review", "The mended review")]);
     // The database keeps ten versions.
     for number in 0..10 {
         team.write("workflows/base.yaml", &BASE.replace("Two steps", &format!("Version {number}")));
-        assert_eq!(team.publish(&[]).0, 0);
+        team.publish(&[], 0);
     }
     let versions = handle.block_on(async {
         let client = team.place.connect().await;
@@ -364,8 +347,7 @@ async fn a_server_keeps_what_was_published_while_the_database_is_away() {
 }
 
 fn check_absence(team: &Team, handle: &tokio::runtime::Handle) {
-    let (code, text) = team.publish(&["--catalog", "shop"]);
-    assert_eq!(code, 0, "{text}");
+    team.publish(&["--catalog", "shop"], 0);
     let slowness = Slowness { delay_max: std::time::Duration::ZERO, piece_max: 16_384 };
     let start_proxy = |listen: SocketAddr| {
         handle.block_on(Proxy::start_at(listen, Place::database(), slowness, 1))
@@ -388,8 +370,7 @@ fn check_absence(team: &Team, handle: &tokio::runtime::Handle) {
         (&json!("STORE_UNAVAILABLE"), &json!(true))
     );
     team.write("workflows/deep/review.yaml", &REVIEW.replace("old", "new"));
-    let (code, text) = team.publish(&["--catalog", "shop"]);
-    assert_eq!(code, 0, "{text}");
+    team.publish(&["--catalog", "shop"], 0);
     let _proxy = start_proxy(address);
     let started = start(&server, "review", "later");
     assert_eq!(started["workflow_state"], "running", "{started}");

@@ -25,7 +25,7 @@ use midex_test::play::{self, id, token};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::place::Place;
+use crate::place::{Place, TAKE_ALL};
 
 const ALL_SHARDS: usize = 256;
 /// The longest that anything here may take.
@@ -322,9 +322,7 @@ async fn an_engine_forgets_executions_that_it_lost_and_goes_on_with_those_that_i
     let begun = engine.start(play::request(play::defined(TWO_STEPS), "one")).await.unwrap();
     assert_eq!(engine.awake_count(), 1);
     let client = place.connect().await;
-    let take = "UPDATE shards SET owner = 'another', epoch = epoch + 1, \
-                expires_at = now() + interval '1 hour'";
-    client.batch_execute(take).await.unwrap();
+    client.batch_execute(TAKE_ALL).await.unwrap();
     wait_until(|| engine.awake_count() == 0).await;
     let refused = engine.advance(&token(&begun), report()).await.unwrap_err();
     assert_eq!(refused.code(), Code::ShardLost);

@@ -36,6 +36,8 @@ pub const DATABASE_REPEATS_MAX: u32 = 5;
 pub const DATABASE_ROWS_TOGETHER_MAX: usize = 1_000;
 /// How often the tables are looked for while another server creates them.
 pub const DATABASE_LOOKS_MAX: u32 = 5;
+/// Pause between two looks for tables that another server creates.
+pub const DATABASE_LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often a server looks for a new version of the published definitions.
 pub const PUBLICATIONS_FOLLOWED_EVERY: Duration = Duration::from_secs(5);
 /// Versions of the published definitions that the database keeps.
@@ -48,11 +50,9 @@ pub const PUBLICATION_FILES_MAX: usize = 5_000;
 pub const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_secs(5);
 /// Latency of the database from which on midex warns.
 pub const DATABASE_LATENCY_WARNED: Duration = Duration::from_millis(20);
-/// Pause between two of these looks.
-pub const DATABASE_LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Size of a file of passwords.
 pub const DATABASE_PASSWORDS_BYTES_MAX: u64 = 64 << 10;
-/// How long a call waits until a server owns its execution. Longer than a hand-over takes, and shorter than a lease.
+/// How long a call waits until a server owns its execution. Longer than a hand-over takes, and shorter than the default lease.
 pub const OWNER_AWAITED_MAX: Duration = Duration::from_secs(5);
 /// Pause between two looks for the owner of an execution.
 pub const OWNER_LOOKED_FOR_EVERY: Duration = Duration::from_millis(200);

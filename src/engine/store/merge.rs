@@ -53,7 +53,8 @@ fn next_later_entry(
     }
 }
 
-fn matches_query(entry: &TelemetryEntry, query: &TelemetryQuery) -> bool {
+/// Whether an entry is of the execution and of the type of event that the query names, if it names them.
+pub fn matches_query(entry: &TelemetryEntry, query: &TelemetryQuery) -> bool {
     let id = match entry {
         TelemetryEntry::Transition(row) => Some(&row.execution_id),
         TelemetryEntry::Refusal(refusal) => refusal.execution_id.as_ref(),

@@ -59,7 +59,7 @@ pub use self::{
     import::{Import, id_taken_error},
     index::ExecutionSummary,
     memory::MemoryStore,
-    merge::latest_entries,
+    merge::{latest_entries, matches_query},
     offline::{Compaction, Restoration},
     options::Options,
     paths::{DAMAGED_SUFFIX, FILE_NAME},

@@ -45,7 +45,7 @@ impl OwnedDirectory {
     /// Opens the store to read its records. Every page of the file is checked.
     ///
     /// # Errors
-    /// As [`RedbStore::open_owned`](super::RedbStore::open_owned); `STORE_FULL` without room for what is in the redo log;
+    /// As [`RedbStore::open_owned`](super::RedbStore::open_owned); `STORE_FULL` if there is no room to apply the redo log;
     /// `STORE_TOO_NEW` for a table that a later version has written.
     pub fn open_records(self, options: &Options) -> Result<StoreRecords> {
         let name = self.directory.join(paths::FILE_NAME);

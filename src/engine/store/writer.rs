@@ -388,11 +388,8 @@ impl Writer {
         match file::open(&self.shared.path, &self.lock, &self.shared.options) {
             Ok((opened, state)) => {
                 self.shared.load_heads(&state);
-                self.log = RedoLog::new(
-                    &self.shared.path,
-                    &self.shared.options,
-                    state.unfolded_log_bytes,
-                );
+                self.log =
+                    RedoLog::new(&self.shared.path, &self.shared.options, state.unfolded_log_bytes);
                 self.state = state;
                 if let Some(indeterminate) = self.indeterminate.take()
                     && indeterminate.next_key == self.state.next_key

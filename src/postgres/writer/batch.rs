@@ -60,7 +60,8 @@ impl Statements {
             "INSERT INTO contents (digest, bytes) SELECT * FROM unnest($1::bytea[], $2::bytea[]) \
              ON CONFLICT (digest) DO UPDATE SET digest = excluded.digest",
             "INSERT INTO forks (source, fork) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING",
-            "INSERT INTO refusals (seq, record) SELECT * FROM unnest($1::int8[], $2::bytea[])",
+            // Servers give keys to refusals that belong to no execution, and may give the same one.
+            "INSERT INTO refusals (seq, record) SELECT * FROM unnest($1::int8[], $2::bytea[]) ON CONFLICT DO NOTHING",
             "DELETE FROM refusals WHERE seq <= (SELECT seq FROM refusals ORDER BY seq DESC OFFSET $1 LIMIT 1)",
         ];
         let prepared = try_join_all(texts.into_iter().map(|text| client.prepare(text))).await?;
@@ -208,8 +209,13 @@ async fn write_expected(
         Err(error) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => return Ok(None),
         checked => checked?,
     };
-    written?;
-    Ok(Some(keys))
+    match written {
+        // A transaction whose outcome was unknown has been committed since the check.
+        Err(WriteError::Database(error)) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
+            Ok(None)
+        }
+        written => written.map(|()| Some(keys)),
+    }
 }
 
 /// Stores those commits that the database admits, in two round trips.
@@ -303,7 +309,7 @@ pub(super) struct NewRows<'a> {
     row_keys: Vec<i64>,
     row_records: Vec<&'a [u8]>,
     executions: BTreeMap<&'a str, ExecutionColumns<'a>>,
-    /// By execution: the revision from which on the snapshot covers the rows, and the snapshot.
+    /// By execution: the revision of its snapshot, and the bytes.
     snapshots: BTreeMap<&'a str, (i64, &'a [u8])>,
     contents: BTreeMap<Digest, &'a [u8]>,
     forks: Vec<(&'a str, &'a str)>,
@@ -339,7 +345,7 @@ impl<'a> NewRows<'a> {
             self.add_content(*digest, content);
         }
         if let Some(origin) = commit.row.fork_origin() {
-            self.forks.push((origin.execution_id.as_str(), execution.id().as_str()));
+            self.add_fork(&origin.execution_id, execution.id());
         }
     }
 
@@ -381,7 +387,7 @@ impl<'a> NewRows<'a> {
     ) -> Result<()> {
         for refusal in refusals {
             let shard = refusal.execution_id.as_ref().map(Shard::of_execution);
-            let shard = shard.unwrap_or_else(Shard::first);
+            let shard = shard.unwrap_or_default();
             let key = context.next_key(shard);
             self.refusal_keys.push(to_stored_key(key));
             self.refusals.push(encode::encode_refusal(refusal)?);
@@ -408,25 +414,7 @@ impl<'a> NewRows<'a> {
     async fn write(self, connection: &WriterConnection, last: &str) -> Result<(), WriteError> {
         let (client, statements) = (&connection.client, &connection.statements);
         let changed: Vec<_> = self.executions.into_values().collect();
-        let executions = || changed.iter().map(|columns| columns.execution);
-        let ids: Vec<_> = executions().map(|execution| execution.id().as_str()).collect();
-        let shards: Vec<_> = changed.iter().map(|columns| columns.shard.number()).collect();
-        let revisions: Vec<_> =
-            executions().map(|execution| to_int8(execution.revision())).collect();
-        let keys: Vec<_> = changed.iter().map(|columns| to_stored_key(columns.key)).collect();
-        let due: Vec<_> =
-            changed.iter().map(|columns| columns.due.map(Timestamp::milliseconds)).collect();
-        let ended: Vec<_> = executions().map(Execution::has_ended).collect();
-        let states: Vec<_> = executions().map(|execution| execution.state().as_str()).collect();
-        let workflows: Vec<_> =
-            executions().map(|execution| execution.workflow().as_str()).collect();
-        let projects: Vec<_> = executions().map(Execution::project).collect();
-        let children: Vec<_> = executions().map(|execution| execution.parent().is_some()).collect();
-        let labels: Vec<_> = executions()
-            .map(|execution| encode_labels(execution.labels()))
-            .collect::<Result<_>>()?;
-        let updated: Vec<_> =
-            executions().map(|execution| execution.updated_at().milliseconds()).collect();
+        let executions = collect_columns(&changed)?;
         let (snapshot_ids, snapshots): (Vec<_>, Vec<_>) = self.snapshots.into_iter().unzip();
         let (snapshot_revisions, snapshots): (Vec<_>, Vec<_>) = snapshots.into_iter().unzip();
         let digests = digest_column(self.contents.keys());
@@ -442,11 +430,8 @@ impl<'a> NewRows<'a> {
             ),
             (
                 &statements.store_executions,
-                ids.is_empty(),
-                vec![
-                    &ids, &shards, &revisions, &keys, &due, &ended, &states, &workflows, &projects,
-                    &children, &labels, &updated,
-                ],
+                changed.is_empty(),
+                executions.iter().map(|column| &**column as &(dyn ToSql + Sync)).collect(),
             ),
             (
                 &statements.store_snapshots,
@@ -471,4 +456,32 @@ impl<'a> NewRows<'a> {
         committed?;
         Ok(())
     }
+}
+
+/// A parameter of a statement, with a value for each row.
+type Column<'a> = Box<dyn ToSql + Sync + Send + 'a>;
+
+/// The parameters of [`Statements::store_executions`], in the order of its text.
+fn collect_columns<'a>(rows: &[ExecutionColumns<'a>]) -> Result<[Column<'a>; 12]> {
+    let executions = || rows.iter().map(|columns| columns.execution);
+    let labels: Vec<_> =
+        executions().map(|execution| encode_labels(execution.labels())).collect::<Result<_>>()?;
+    Ok([
+        column(executions().map(|execution| execution.id().as_str())),
+        column(rows.iter().map(|columns| columns.shard.number())),
+        column(executions().map(|execution| to_int8(execution.revision()))),
+        column(rows.iter().map(|columns| to_stored_key(columns.key))),
+        column(rows.iter().map(|columns| columns.due.map(Timestamp::milliseconds))),
+        column(executions().map(Execution::has_ended)),
+        column(executions().map(|execution| execution.state().as_str())),
+        column(executions().map(|execution| execution.workflow().as_str())),
+        column(executions().map(Execution::project)),
+        column(executions().map(|execution| execution.parent().is_some())),
+        column(labels.into_iter()),
+        column(executions().map(|execution| execution.updated_at().milliseconds())),
+    ])
+}
+
+fn column<'a, T: ToSql + Sync + Send + 'a>(values: impl Iterator<Item = T>) -> Column<'a> {
+    Box::new(values.collect::<Vec<_>>())
 }

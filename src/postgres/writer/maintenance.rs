@@ -1,6 +1,9 @@
 //! The writer's requests other than commits. Each runs in a separate transaction.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
     WriteError, WriterConnection, WriterContext,
@@ -10,7 +13,10 @@ use crate::{
     shard::Shard,
     value::{digest_column, to_int8},
 };
-use midex_domain::{Digest, Execution, ExecutionId, Sequence, error::Result};
+use midex_domain::{
+    Digest, Execution, ExecutionId, Sequence,
+    error::{Code, Error, Result},
+};
 use midex_engine::store::{
     Deletion, Import, RefusedCall, encode, id_taken_error, revision_conflict_error,
 };
@@ -29,8 +35,10 @@ pub(crate) enum MaintenanceRequest {
     /// Free candidates that no row from a key on names, and forget the candidates that rows before it name. Remove
     /// tombstones of deletions before a time.
     Free {
+        /// The marks with which the candidates were read. One that was noted again since stays a candidate.
+        marks: BTreeMap<Digest, i64>,
+        /// Candidates that no row before `searched_before` names.
         unnamed: BTreeSet<Digest>,
-        named: BTreeSet<Digest>,
         searched_before: Sequence,
         tombstones_before: i64,
     },
@@ -59,12 +67,15 @@ pub(super) async fn maintain(
         MaintenanceRequest::Import(import) => {
             return write_import(connection, context, import, refusals).await;
         }
-        MaintenanceRequest::Free { unnamed, named, searched_before, tombstones_before } => {
+        MaintenanceRequest::Free { marks, unnamed, searched_before, tombstones_before } => {
             begin(connection, context, &BTreeSet::new(), &[]).await?;
             free_contents(&connection.client, unnamed, *searched_before).await?;
-            let done = digest_column(unnamed.union(named));
             let client = &connection.client;
-            client.execute("DELETE FROM candidates WHERE digest = ANY($1)", &[&done]).await?;
+            let forget = "DELETE FROM candidates USING unnest($1::bytea[], $2::int8[]) AS done (digest, mark) \
+                          WHERE candidates.digest = done.digest AND candidates.mark = done.mark";
+            let (digests, marks) =
+                (digest_column(marks.keys()), marks.values().copied().collect::<Vec<_>>());
+            client.execute(forget, &[&digests, &marks]).await?;
             client.execute("DELETE FROM tombstones WHERE at < $1", &[tombstones_before]).await?;
         }
     }
@@ -108,7 +119,8 @@ async fn delete(
                 ON CONFLICT (id) DO UPDATE SET at = excluded.at";
     client.execute(keep, &[&id, &at.milliseconds()]).await?;
     let contents = digest_column(contents);
-    let note = "INSERT INTO candidates (digest) SELECT unnest($1::bytea[]) ON CONFLICT DO NOTHING";
+    let note = "INSERT INTO candidates (digest) SELECT unnest($1::bytea[]) \
+                ON CONFLICT (digest) DO UPDATE SET mark = candidates.mark + 1";
     client.execute(note, &[&contents]).await?;
     Ok(())
 }
@@ -121,14 +133,17 @@ async fn write_import(
 ) -> Result<(), WriteError> {
     let states = import.check()?;
     let ids: Vec<_> = states.iter().map(|execution| execution.id().as_str()).collect();
-    let shards = states.iter().map(|execution| Shard::of_execution(execution.id()));
-    let found = begin(connection, context, &shards.collect(), &ids).await?;
+    // Imported executions are not worked on, so this server need not own them. Their keys are of one of its own shards.
+    let shard = context.leases.list().first().copied();
+    let shard =
+        shard.ok_or_else(|| Error::new(Code::StoreUnavailable, "this server owns no shard"))?;
+    let found = begin(connection, context, &[shard].into(), &ids).await?;
     let client = &connection.client;
     let deleted = client.query("SELECT id FROM tombstones WHERE id = ANY($1)", &[&ids]).await?;
     let is_deleted =
         |id: &ExecutionId| deleted.iter().any(|row| row.get::<_, &str>(0) == id.as_str());
     for id in states.iter().map(Execution::id) {
-        found.check_shard(context, id, Shard::of_execution(id))?;
+        found.check_shard(context, id, shard)?;
         if found.revision(id) > 0 || is_deleted(id) {
             return Err(id_taken_error(id).into());
         }
@@ -151,7 +166,7 @@ async fn write_import(
     }
     let mut new = NewRows::default();
     for (execution, rows, snapshot) in &records {
-        let (id, shard) = (execution.id(), Shard::of_execution(execution.id()));
+        let id = execution.id();
         let mut key = Sequence(0);
         for (revision, record) in rows {
             key = context.next_key(shard);
@@ -162,7 +177,7 @@ async fn write_import(
         }
         new.add_execution(ExecutionColumns {
             execution,
-            shard,
+            shard: Shard::of_execution(id),
             key,
             due: None,
             snapshot: Some(snapshot),

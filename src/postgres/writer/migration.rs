@@ -25,29 +25,79 @@ use midex_domain::{
 };
 use midex_engine::store::{LoadedExecution, StoreRecords, StoredRecord};
 
-/// Each table in the order of [`StoreRecords::read`]: its columns, made of the lines of a key and of bytes; the lines and the bytes,
-/// made of the columns; and the order. The columns of executions are those of a commit.
-const TABLES: [[&str; 5]; 8] = [
-    ["contents", "decode(line[1], 'hex'), bytes", "encode(digest, 'hex')", "bytes", "digest"],
-    [
-        "journal",
-        "line[2], line[3]::int8, line[1]::int8, bytes",
-        "seq::text, execution_id, revision::text",
-        "record",
-        "seq",
-    ],
-    ["executions", "", "id, seq::text, revision::text, due::text", "''", "id COLLATE \"C\""],
-    [
-        "snapshots",
-        "line[1], line[2]::int8, bytes",
-        "execution_id, revision::text",
-        "bytes",
-        "execution_id COLLATE \"C\"",
-    ],
-    ["forks", "line[1], line[2]", "source, fork", "''", "source COLLATE \"C\", fork COLLATE \"C\""],
-    ["refusals", "line[1]::int8, bytes", "seq::text", "record", "seq"],
-    ["tombstones", "line[1], line[2]::int8", "id, at::text", "''", "id COLLATE \"C\""],
-    ["candidates", "decode(line[1], 'hex')", "encode(digest, 'hex')", "''", "digest"],
+/// How the records of a table are stored as rows, and read back.
+struct TableCopy {
+    /// The name of the table, in the source too.
+    name: &'static str,
+    /// SQL that makes a row of `line[]`, the lines of a record's key, and `bytes`. Empty for executions, which are stored as a
+    /// commit stores them.
+    insert_columns: &'static str,
+    /// SQL that makes the lines of a record's key from a row.
+    select_key_lines: &'static str,
+    /// SQL that makes the bytes of a record from a row.
+    select_bytes: &'static str,
+    /// SQL that puts the rows in the order of the records.
+    order_by: &'static str,
+}
+
+/// The tables, in the order of [`StoreRecords::read`].
+const TABLES: [TableCopy; 8] = [
+    TableCopy {
+        name: "contents",
+        insert_columns: "decode(line[1], 'hex'), bytes",
+        select_key_lines: "encode(digest, 'hex')",
+        select_bytes: "bytes",
+        order_by: "digest",
+    },
+    TableCopy {
+        name: "journal",
+        insert_columns: "line[2], line[3]::int8, line[1]::int8, bytes",
+        select_key_lines: "seq::text, execution_id, revision::text",
+        select_bytes: "record",
+        order_by: "seq",
+    },
+    TableCopy {
+        name: "executions",
+        insert_columns: "",
+        select_key_lines: "id, seq::text, revision::text, due::text",
+        select_bytes: "''",
+        order_by: "id COLLATE \"C\"",
+    },
+    TableCopy {
+        name: "snapshots",
+        insert_columns: "line[1], line[2]::int8, bytes",
+        select_key_lines: "execution_id, revision::text",
+        select_bytes: "bytes",
+        order_by: "execution_id COLLATE \"C\"",
+    },
+    TableCopy {
+        name: "forks",
+        insert_columns: "line[1], line[2]",
+        select_key_lines: "source, fork",
+        select_bytes: "''",
+        order_by: "source COLLATE \"C\", fork COLLATE \"C\"",
+    },
+    TableCopy {
+        name: "refusals",
+        insert_columns: "line[1]::int8, bytes",
+        select_key_lines: "seq::text",
+        select_bytes: "record",
+        order_by: "seq",
+    },
+    TableCopy {
+        name: "tombstones",
+        insert_columns: "line[1], line[2]::int8",
+        select_key_lines: "id, at::text",
+        select_bytes: "''",
+        order_by: "id COLLATE \"C\"",
+    },
+    TableCopy {
+        name: "candidates",
+        insert_columns: "decode(line[1], 'hex')",
+        select_key_lines: "encode(digest, 'hex')",
+        select_bytes: "''",
+        order_by: "digest",
+    },
 ];
 
 /// What a migration has copied and compared.
@@ -90,7 +140,7 @@ async fn begin_in_empty(client: &Client, last_owner: OwnerEpoch) -> Result<(), W
         let error = Error::new(Code::StoreBusy, "a server uses the database");
         return Err(error.with_action("Stop all servers of the database, and run the same command again: the leases of a killed one end soon").into());
     }
-    for [name, ..] in TABLES {
+    for TableCopy { name, .. } in TABLES {
         if client.execute(&format!("SELECT 1 FROM {name} LIMIT 1"), &[]).await? > 0 {
             let message = format!("the database has records already, in the table `{name}`");
             let error = Error::new(Code::FileExists, message);
@@ -131,9 +181,9 @@ async fn store_records(
     }
     let keys: Vec<_> = records.iter().map(|record| &*record.key).collect();
     let bytes: Vec<_> = records.iter().map(|record| &*record.bytes).collect();
-    for [_, columns, ..] in TABLES.into_iter().filter(|[name, ..]| *name == table) {
+    for TableCopy { insert_columns, .. } in TABLES.into_iter().filter(|copy| copy.name == table) {
         let insert = format!(
-            "INSERT INTO {table} SELECT {columns} FROM (SELECT string_to_array(key, E'\\n') AS line, bytes \
+            "INSERT INTO {table} SELECT {insert_columns} FROM (SELECT string_to_array(key, E'\\n') AS line, bytes \
              FROM unnest($1::text[], $2::bytea[]) AS record (key, bytes)) AS records"
         );
         connection.client.execute(&insert, &[&keys, &bytes]).await?;
@@ -169,9 +219,11 @@ async fn store_executions(
 /// Reads all tables back, and compares each record with that of the source.
 async fn compare(client: &Client, source: &StoreRecords) -> Result<MigrationReport> {
     let mut report = MigrationReport::default();
-    let rows = stream::iter(TABLES).then(async |[name, _, lines, bytes, order]| {
+    let rows = stream::iter(TABLES).then(async |table| {
+        let TableCopy { name, select_key_lines, select_bytes, order_by, .. } = table;
         let select = format!(
-            "SELECT '{name}', concat_ws(E'\\n', {lines}), {bytes}::bytea FROM {name} ORDER BY {order}"
+            "SELECT '{name}', concat_ws(E'\\n', {select_key_lines}), {select_bytes}::bytea \
+             FROM {name} ORDER BY {order_by}"
         );
         client.query_raw(&select, [] as [&(dyn ToSql + Sync); 0]).await
     });

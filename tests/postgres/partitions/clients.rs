@@ -45,7 +45,7 @@ struct Known {
     /// The outputs whose acceptance was acknowledged, for each execution in order.
     acknowledged: BTreeMap<String, Vec<String>>,
     /// Refusals that no client should get.
-    wrong: Vec<String>,
+    violations: Vec<String>,
 }
 
 /// The clients of all machines.
@@ -121,7 +121,7 @@ impl<'a> Clients<'a> {
             }
             if since.is_some_and(|since| since.elapsed() > SETTLE_MAX) {
                 let stuck = format!("{} executions do not end: {:?}", known.open, known.calls);
-                known.wrong.push(stuck);
+                known.violations.push(stuck);
                 return;
             }
         }
@@ -198,7 +198,7 @@ impl<'a> Clients<'a> {
     /// the violations.
     pub(super) fn compare_with_histories(&self) -> Vec<String> {
         let known = self.known.lock().unwrap();
-        let mut wrong = known.wrong.clone();
+        let mut violations = known.violations.clone();
         std::thread::scope(|scope| {
             let compared = (0..MACHINES).map(|machine| {
                 let acknowledged = &known.acknowledged;
@@ -212,12 +212,17 @@ impl<'a> Clients<'a> {
                 })
             });
             let compared: Vec<_> = compared.collect();
-            wrong.extend(compared.into_iter().flat_map(|thread| thread.join().unwrap()));
+            violations.extend(compared.into_iter().flat_map(|thread| thread.join().unwrap()));
         });
-        wrong
+        violations
     }
 
-    fn compare_with_history(&self, machine: usize, id: &str, told: &[String]) -> Option<String> {
+    fn compare_with_history(
+        &self,
+        machine: usize,
+        id: &str,
+        acknowledged: &[String],
+    ) -> Option<String> {
         let (begin, uri) = (now(), address("step_history", id));
         let history = loop {
             match self.call_tool(machine, "workflow.read", &json!({ "uri": uri })) {
@@ -234,9 +239,9 @@ impl<'a> Clients<'a> {
         let done = done.filter(|row| row["step_name"] != "between");
         let done: Vec<_> = done.map(|row| (&row["step_name"], &row["output"]["said"])).collect();
         let is_whole = done.iter().map(|(step, _)| *step).eq(STEPS);
-        let is_told = done.iter().map(|(_, said)| *said).eq(told);
-        (!is_whole || !is_told)
-            .then(|| format!("{id} at {machine}: acknowledged {told:?}, stored {history}"))
+        let is_acknowledged = done.iter().map(|(_, said)| *said).eq(acknowledged);
+        (!is_whole || !is_acknowledged)
+            .then(|| format!("{id} at {machine}: acknowledged {acknowledged:?}, stored {history}"))
     }
 }
 
@@ -251,31 +256,32 @@ impl Known {
             (Call::Finish { id, .. }, Outcome::Refused(error)) => {
                 let lost_race = ["TOKEN_ALREADY_USED", "EXECUTION_FINISHED"];
                 if !lost_race.iter().any(|code| error["error_code"] == *code) {
-                    self.wrong.push(format!("{id}: {call:?} was refused: {error}"));
+                    self.violations.push(format!("{id}: {call:?} was refused: {error}"));
                 }
                 return;
             }
             (Call::Start { id }, Outcome::Refused(error)) => {
                 self.open -= 1;
-                self.wrong.push(format!("{id}: the start was refused: {error}"));
+                self.violations.push(format!("{id}: the start was refused: {error}"));
                 return;
             }
             (Call::Start { id } | Call::Finish { id, .. }, Outcome::Accepted(answer)) => {
                 (id, answer)
             }
         };
-        let told = self.acknowledged.entry(id.clone()).or_default();
+        let acknowledged = self.acknowledged.entry(id.clone()).or_default();
         if let Call::Finish { output, .. } = &call {
-            if told.contains(output) {
-                return self.wrong.push(format!("{id}: {output} was accepted twice"));
+            if acknowledged.contains(output) {
+                return self.violations.push(format!("{id}: {output} was accepted twice"));
             }
-            told.push(output.clone());
+            acknowledged.push(output.clone());
         }
+        let next = acknowledged.len() + 1;
         match accepted["new_token"].as_str() {
             Some(token) => self.calls.push(Call::Finish {
                 id: id.clone(),
                 token: token.to_owned(),
-                output: format!("{id} step {} {}", told.len() + 1, dice.roll(u64::from(u32::MAX))),
+                output: format!("{id} step {next} {}", dice.roll(u64::from(u32::MAX))),
             }),
             None => self.open -= 1,
         }

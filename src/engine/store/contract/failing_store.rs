@@ -53,6 +53,8 @@ pub struct FailingStore {
     pub hides_contents: AtomicBool,
     /// Whether `close` closes the store behind this one. Otherwise a test can start another engine on it.
     pub closes: AtomicBool,
+    /// Whether another server owns all executions.
+    pub is_owned_elsewhere: AtomicBool,
     /// The bytes of content in all commits.
     pub committed_content_bytes: AtomicUsize,
     /// How often content was asked for while it was hidden.
@@ -75,6 +77,7 @@ impl FailingStore {
             panics_on_load: AtomicBool::default(),
             hides_contents: AtomicBool::default(),
             closes: AtomicBool::default(),
+            is_owned_elsewhere: AtomicBool::default(),
             committed_content_bytes: AtomicUsize::default(),
             hidden_content_count: AtomicUsize::default(),
         }
@@ -115,6 +118,9 @@ fn requested_error() -> Error {
 
 impl Store for FailingStore {
     fn owner(&self, id: &ExecutionId) -> Result<OwnerEpoch> {
+        if self.is_owned_elsewhere.load(Ordering::SeqCst) {
+            return Err(Error::new(Code::ShardLost, "another server owns all executions"));
+        }
         let OwnerEpoch(owner) = self.inner.owner(id)?;
         Ok(OwnerEpoch(owner + self.later_openings.load(Ordering::SeqCst)))
     }
