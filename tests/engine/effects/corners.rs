@@ -1,5 +1,7 @@
 //! Where hooks, compensations, joins and the end of an execution meet each other, and what people do meanwhile.
 
+use std::sync::atomic::Ordering;
+
 use midex_domain::{
     LifecycleChange, PauseReason, StepId,
     execution::{Report, Resolution, Verdict},
@@ -486,4 +488,24 @@ steps:
     let status = play.status().await;
     let told = status.final_output.expect("it is completed");
     assert_eq!(told["count"], json!({ "n": 2 }), "{told}");
+}
+
+/// The execution goes to another server while the transition that begins the work is stored.
+#[tokio::test(start_paused = true)]
+async fn work_does_not_begin_on_an_execution_that_was_given_away() {
+    for is_given_away in [false, true] {
+        let (log, store) = (Log::new(), Arc::new(FailingStore::default()));
+        let activities = only([log.activity("a", seconds(1), |_| Ok(json!(1)))]);
+        let engine = engine_on(store.clone(), log.clock, activities).await;
+        store.commits_to_delay.store(1, Ordering::SeqCst);
+        let definition = play::defined_with("steps:\n  - { id: a, activity: a }\n", &["a"]);
+        let start = engine.start(play::request(definition, "e"));
+        let give = async {
+            tokio::time::sleep(seconds(1)).await;
+            store.is_owned_elsewhere.store(is_given_away, Ordering::SeqCst);
+        };
+        let _ = tokio::join!(start, give);
+        tokio::time::sleep(seconds(120)).await;
+        assert_eq!(log.lines().is_empty(), is_given_away, "{:?}", log.lines());
+    }
 }
