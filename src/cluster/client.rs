@@ -93,15 +93,15 @@ impl HttpPeers {
 fn describe_failure(address: &str, error: reqwest::Error) -> Error {
     let error = error.without_url();
     let causes = successors(error.source(), |&cause| cause.source());
-    let causes = causes.map(|cause| format!(": {cause}")).collect::<String>();
+    let causes = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
     if error.is_connect() {
-        let message = format!("the server at {address} cannot be reached{causes}");
+        let message = format!("the server at {address} cannot be reached: {causes}");
         Error::new(Code::ShardLost, message)
             .with_context("address", address)
             .with_action(CHECK_CONNECTION_ACTION)
             .with_source(error)
     } else {
-        let message = format!("the server at {address} did not answer{causes}");
+        let message = format!("the server at {address} did not answer: {causes}");
         Error::new(Code::StoreUnavailable, message).with_source(error)
     }
 }
