@@ -238,7 +238,7 @@ fn a_database_needs_a_midex_that_was_built_for_it() {
     let others = " --http 127.0.0.1:0 --advertise http://127.0.0.1:1 --cluster-token-file t";
     let error = refuse(others);
     assert!(error.contains("built without PostgreSQL"), "{error}");
-    assert!(error.contains("`cargo install midex --features postgres`"), "{error}");
+    assert!(error.contains("`cargo install --path . --locked --features postgres`"), "{error}");
 }
 
 /// A file, what stands in it, what is said of that, and what is suggested.
