@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use midex_dashboard::{Address, DashboardOptions, Listening};
@@ -111,6 +112,14 @@ impl Dashboard {
                 }
             }
         }
+    }
+
+    /// Waits until there were so many updates, and forgets them.
+    pub(crate) async fn wait_for_updates(&self, count: usize) {
+        while self.updates.load(Ordering::Relaxed) < count as u64 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        self.take_updates();
     }
 
     /// The number of updates since the last call.

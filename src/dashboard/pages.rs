@@ -35,7 +35,7 @@ impl PageQuery {
 /// Draws the picture at an address as an SVG file: `/graph` or `/timeline`, then the path of a page.
 ///
 /// # Errors
-/// `RESOURCE_NOT_FOUND` if there is none; the errors of the tools that find what it shows.
+/// `RESOURCE_NOT_FOUND` for an address of no picture; the errors of the tools that the picture needs.
 pub(crate) async fn draw(viewer: &Viewer, uri: &Uri) -> Result<String> {
     let (segments, query) = parse_address(uri)?;
     let segments: Vec<_> = segments.iter().map(String::as_str).collect();

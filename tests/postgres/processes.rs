@@ -107,6 +107,21 @@ async fn executions_go_on_elsewhere_when_a_server_is_killed_or_stopped() {
     tokio::task::spawn_blocking(move || check_takeovers(&cluster)).await.unwrap();
 }
 
+/// A command must not open a store in the data directory of a server of a cluster that is down.
+fn check_directory_without_server(cluster: &Cluster, name: &str) {
+    let directory = cluster.home.file(name);
+    for arguments in [["list", "executions"].as_slice(), &["doctor"]] {
+        let mut midex = Command::new(Home::binary());
+        midex.env("HOME", cluster.home.path()).arg("--data-dir").arg(&directory);
+        let output = midex.args(arguments).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains("is that of a server of a cluster, which is not running"), "{text}");
+        assert_eq!(output.status.code(), Some(1), "{text}");
+    }
+    assert!(!directory.join("executions.redb").exists());
+}
+
 fn check_takeovers(cluster: &Cluster) {
     let [first, mut second, third] = ["one", "two", "three"].map(|name| cluster.start(name));
     let tokens: Vec<_> = (0..EXECUTIONS)
@@ -126,6 +141,7 @@ fn check_takeovers(cluster: &Cluster) {
     assert!(third.wait().success());
     let (stopped, _) = finish_all(&[&first], &tokens);
     assert!(stopped <= Duration::from_secs(1), "{stopped:?} after an orderly stop");
+    check_directory_without_server(cluster, "three");
     let (list, _) = call(&first, "execution.list", &json!({ "limit": 100 }));
     let states = list["executions"].as_array().unwrap().iter().map(|row| row["state"].clone());
     let states: Vec<_> = states.collect();

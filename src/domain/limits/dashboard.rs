@@ -16,7 +16,7 @@ pub const DASHBOARD_CONNECTIONS_MAX: usize = 256;
 /// Shortest time between two updates of a page.
 pub const DASHBOARD_UPDATE_EVERY: Duration = Duration::from_millis(100);
 /// Longest time between two updates of a page that takes long to render.
-pub const DASHBOARD_UPDATE_WAIT_MAX: Duration = Duration::from_secs(2);
+pub const DASHBOARD_UPDATE_WAIT_MAX: Duration = Duration::from_secs(5);
 /// All open pages together spend at most one part in so many of the time on updates.
 pub const DASHBOARD_UPDATE_SHARE: u32 = 24;
 /// How often a page is updated without a change, so that what depends on the time is true.

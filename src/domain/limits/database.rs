@@ -64,7 +64,7 @@ pub const PEER_CONNECTIONS_MAX: usize = 1_024;
 pub const PEER_ANSWER_MAX: Duration = Duration::from_secs(30);
 /// How often the database is asked for executions that other servers have moved, while there are listeners.
 pub const OTHER_SERVERS_FOLLOWED_EVERY: Duration = Duration::from_millis(500);
-/// How often an execution of another server is read while something waits for it without a limit of its own.
+/// How often a wait that has no time limit reads an execution of another server.
 pub const OTHER_SERVERS_READ_EVERY: Duration = Duration::from_secs(25);
 /// How many ids are generated to find one that this server owns.
 pub const OWNED_ID_TRIES_MAX: usize = 64;

@@ -133,7 +133,7 @@ async fn write_import(
 ) -> Result<(), WriteError> {
     let states = import.check()?;
     let ids: Vec<_> = states.iter().map(|execution| execution.id().as_str()).collect();
-    // Imported executions are not worked on, so this server need not own them. Their keys are of one of its own shards.
+    // Imported executions are read-only, so another server may own them. The keys of their rows are of a shard of this server.
     let shard = context.leases.list().first().copied();
     let shard =
         shard.ok_or_else(|| Error::new(Code::StoreUnavailable, "this server owns no shard"))?;

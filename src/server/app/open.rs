@@ -293,6 +293,7 @@ pub enum StoreVerification {
 /// # Errors
 /// As [`App::open`].
 pub fn verify_store(config: &Config) -> Result<StoreVerification> {
+    check_no_cluster_member(&config.data_dir)?;
     let Ok(file) = std::fs::metadata(config.data_dir.join(store::FILE_NAME)) else {
         // Taking ownership creates the directory, so do it only if the directory exists.
         let is_missing = config.data_dir.is_dir()
