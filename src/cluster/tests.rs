@@ -88,7 +88,7 @@ async fn strangers_are_not_heard() {
     // The right certificate, but another token.
     let other_token = load(&TOKEN.replace('0', "f"), Some(&sign(&ours))).expect("files");
     let error = call(credentials(&ours), other_token).await.expect_err("a refusal");
-    assert!(error.message().contains("has another token") && !error.retryable(), "{error}");
+    assert!(error.message().contains("has another token") && !error.is_retryable(), "{error}");
     // Only one of both encrypts: nothing is sent.
     let plain = load(TOKEN, None).expect("files");
     let error = call(credentials(&ours), plain).await.expect_err("a refusal");

@@ -38,6 +38,9 @@ const NAME_COLUMNS_MAX: usize = 24;
 const TRACKS_MAX: usize = 12;
 /// The attempts of a visit with bars of their own. Together they are narrower than the picture.
 const ATTEMPTS_SHOWN_MAX: usize = 40;
+/// The background of a file. A browser shows it alone, white if nothing else is said, also where its reader wants it dark.
+const FILE_STYLE: &str =
+    ".timeline{background:#fff}@media (prefers-color-scheme: dark){.timeline{background:#0d1117}}";
 /// The end of the year 9999, so that sums of times cannot overflow.
 const TIME_MAX_MS: i64 = 253_402_300_799_999;
 /// The statuses of a merged bar, the most important first.
@@ -106,7 +109,7 @@ pub fn timeline_file(
     let ((width, height), content) = draw_content(rows, now, link);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"timeline\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
-         height=\"{height}\">\n<title>timeline</title>\n<style>{INLINE_STYLE}</style>\n{content}"
+         height=\"{height}\">\n<title>timeline</title>\n<style>{INLINE_STYLE}{FILE_STYLE}</style>\n{content}"
     )
 }
 
