@@ -39,6 +39,11 @@ impl Shard {
     pub(crate) fn number(self) -> i32 {
         i32::from(self.0)
     }
+
+    /// The number of the writer's lane that has the shard.
+    pub(crate) fn lane(self) -> usize {
+        usize::from(self.0) % limits::DATABASE_LANES
+    }
 }
 
 /// Gives the keys of rows and refusals. A key is the time, then the shard: the keys of one server grow, and those of several

@@ -1,14 +1,15 @@
 //! The writer: one task that commits what all callers of this server store, in batches. A batch is one transaction, which one
 //! round trip makes durable: it locks the leases of its shards, fails unless the database holds the expected epochs and
 //! revisions, writes, and commits. If the check fails, a second transaction reads what is stored, and admits each commit on its
-//! own. While many commits wait, a second batch runs beside the first one, so that neither the network nor the database is idle.
+//! own. The shards are divided into lanes, whose batches are written beside each other, so that neither the network nor the database
+//! is idle.
 
 mod batch;
 mod maintenance;
 mod migration;
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::VecDeque,
     mem,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -230,26 +231,25 @@ impl WriterBatch {
     }
 }
 
-/// The connection and the executions of a batch whose callers were answered: the next batch may use both.
+/// The connection and the lane of a batch whose callers were answered: the next batch may use both.
 struct FinishedBatch {
     connection: Option<WriterConnection>,
-    /// The executions of its commits.
-    ids: Vec<ExecutionId>,
+    /// `None` for a maintenance request.
+    lane: Option<usize>,
 }
 
 /// Stores a batch, and answers its callers.
 async fn run_batch(
     context: Arc<WriterContext>,
     mut connection: Option<WriterConnection>,
+    lane: Option<usize>,
     batch: WriterBatch,
 ) -> FinishedBatch {
     let written = context.run_transaction(&mut connection, &batch).await;
-    let mut ids = Vec::new();
     match batch {
         WriterBatch::Commits(commits) => {
             let outcomes = written.unwrap_or_else(|error| vec![Err(error); commits.len()]);
             for (queued, outcome) in commits.into_iter().zip(outcomes) {
-                ids.push(queued.commit.execution.id().clone());
                 // The caller may have stopped waiting.
                 let _ = queued.reply.send(outcome);
             }
@@ -258,28 +258,51 @@ async fn run_batch(
             let _ = reply.send(written.map(drop));
         }
     }
-    FinishedBatch { connection, ids }
+    FinishedBatch { connection, lane }
+}
+
+/// The commits of some of the shards. The batches of a lane are written one after the other, so no two transactions of this
+/// server have a shard in common: the database would have to note both as holders of its lock.
+#[derive(Debug, Default)]
+struct Lane {
+    commits: VecDeque<QueuedCommit>,
+    is_writing: bool,
+}
+
+impl Lane {
+    /// The next batch; `None` without commits, and while a batch is written.
+    fn take_batch(&mut self) -> Option<Vec<QueuedCommit>> {
+        if self.is_writing || self.commits.is_empty() {
+            return None;
+        }
+        let mut bytes = 0;
+        let has_room = |queued: &&QueuedCommit| {
+            let has_room = bytes < limits::BATCH_BYTES_MAX;
+            bytes += queued.count_bytes();
+            has_room
+        };
+        let count = self.commits.iter().take_while(has_room).count();
+        self.is_writing = true;
+        Some(self.commits.drain(..count).collect())
+    }
 }
 
 /// The task that writes.
 pub(crate) struct CommitWriter {
     context: Arc<WriterContext>,
     requests: mpsc::Receiver<WriterRequest>,
-    /// The requests that no batch has taken yet, at most [`limits::DATABASE_BATCH_MAX`].
+    /// The requests from the first maintenance request on, which waits for all commits before it.
     queue: VecDeque<WriterRequest>,
+    lanes: [Lane; limits::DATABASE_LANES],
     idle: Vec<WriterConnection>,
-    /// The executions of the batches that run. A commit on one of them waits, because its batch must read the revision that the
-    /// running one writes.
-    busy: HashSet<ExecutionId>,
     /// Whether a maintenance request runs. Nothing else does then.
     is_maintaining: bool,
 }
 
 impl CommitWriter {
     pub(crate) fn new(context: WriterContext, requests: mpsc::Receiver<WriterRequest>) -> Self {
-        let (context, queue) = (Arc::new(context), VecDeque::new());
-        let (idle, busy) = (Vec::new(), HashSet::new());
-        Self { context, requests, queue, idle, busy, is_maintaining: false }
+        let (context, queue, lanes) = (Arc::new(context), VecDeque::new(), Default::default());
+        Self { context, requests, queue, lanes, idle: Vec::new(), is_maintaining: false }
     }
 
     /// Writes until `stop` is cancelled, then stores the requests that are queued, and ends.
@@ -287,19 +310,20 @@ impl CommitWriter {
         let (mut running, mut received) = (FuturesUnordered::new(), Vec::new());
         let mut is_drained = false;
         loop {
-            while let Some(batch) = self.take_batch(running.len()) {
-                running.push(run_batch(self.context.clone(), self.idle.pop(), batch));
+            while let Some((lane, batch)) = self.take_batch(running.is_empty()) {
+                running.push(run_batch(self.context.clone(), self.idle.pop(), lane, batch));
             }
             if is_drained && running.is_empty() {
                 return;
             }
-            let room = limits::DATABASE_BATCH_MAX.saturating_sub(self.queue.len());
+            let waiting = self.lanes.iter().map(|lane| lane.commits.len()).sum::<usize>();
+            let room = limits::DATABASE_BATCH_MAX.saturating_sub(self.queue.len() + waiting);
             tokio::select! {
-                Some(FinishedBatch { connection, ids }) = running.next() => {
+                Some(FinishedBatch { connection, lane }) = running.next() => {
                     self.idle.extend(connection);
-                    self.is_maintaining = false;
-                    for id in &ids {
-                        self.busy.remove(id);
+                    match lane {
+                        Some(lane) => self.lanes[lane].is_writing = false,
+                        None => self.is_maintaining = false,
                     }
                 }
                 count = self.requests.recv_many(&mut received, room), if room > 0 && !is_drained => {
@@ -311,38 +335,31 @@ impl CommitWriter {
         }
     }
 
-    /// The next batch, unless it should wait for those that run.
-    fn take_batch(&mut self, running: usize) -> Option<WriterBatch> {
-        if self.is_maintaining || running >= limits::DATABASE_BATCHES_MAX {
+    /// The next batch that need not wait for those that run, with its lane. A maintenance request waits for all of them.
+    fn take_batch(&mut self, is_idle: bool) -> Option<(Option<usize>, WriterBatch)> {
+        if self.is_maintaining {
             return None;
         }
-        let mut bytes = 0_usize;
-        let commits = self.queue.iter().map_while(|request| match request {
-            WriterRequest::Commit(queued) if bytes < limits::BATCH_BYTES_MAX => {
-                bytes += queued.count_bytes();
-                Some(queued.commit.execution.id())
-            }
-            _ => None,
-        });
-        let commits: Vec<_> = commits.collect();
-        let count = commits.len();
-        let may_overlap = count >= limits::DATABASE_OVERLAP_MIN
-            && !commits.iter().any(|id| self.busy.contains(*id));
-        if running > 0 && !may_overlap {
-            return None;
-        }
-        self.busy.extend(commits.into_iter().cloned());
-        let mut commits = Vec::with_capacity(count);
-        for request in self.queue.drain(..count.max(1).min(self.queue.len())) {
-            match request {
-                WriterRequest::Commit(queued) => commits.push(*queued),
-                WriterRequest::Maintain(request, reply) => {
-                    self.is_maintaining = true;
-                    return Some(WriterBatch::Maintain(request, reply));
-                }
+        while let Some(queued) =
+            self.queue.pop_front_if(|next| matches!(next, WriterRequest::Commit(_)))
+        {
+            if let WriterRequest::Commit(queued) = queued {
+                self.lanes[queued.shard.lane()].commits.push_back(*queued);
             }
         }
-        (!commits.is_empty()).then_some(WriterBatch::Commits(commits))
+        let mut lanes = self.lanes.iter_mut().enumerate();
+        let batch = lanes.find_map(|(lane, commits)| Some((lane, commits.take_batch()?)));
+        if let Some((lane, commits)) = batch {
+            return Some((Some(lane), WriterBatch::Commits(commits)));
+        }
+        match self.queue.pop_front_if(|_| is_idle)? {
+            WriterRequest::Maintain(request, reply) => {
+                self.is_maintaining = true;
+                Some((None, WriterBatch::Maintain(request, reply)))
+            }
+            // All commits before it were taken above.
+            WriterRequest::Commit(_) => None,
+        }
     }
 }
 

@@ -15,12 +15,10 @@ pub const DATABASE_READERS_MAX: usize = 8;
 pub const DATABASE_CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long sent bytes may stay unconfirmed before the connection to the database ends.
 pub const DATABASE_SILENCE_MAX: Duration = Duration::from_secs(10);
-/// Commits of one batch.
+/// Commits of one batch, and requests that the writer has taken and not begun.
 pub const DATABASE_BATCH_MAX: usize = 512;
-/// Batches that one server writes at once.
-pub const DATABASE_BATCHES_MAX: usize = 2;
-/// Commits that must wait before a batch runs beside another one: smaller ones cost the database more than they save.
-pub const DATABASE_OVERLAP_MIN: usize = 64;
+/// Batches that one server writes at once, each of other shards.
+pub const DATABASE_LANES: usize = 2;
 /// A snapshot of an execution is written at most every so many transitions: reading the rows after it is cheap, and a snapshot
 /// costs the database more than the row.
 pub const DATABASE_SNAPSHOT_EVERY: u32 = 8;
