@@ -110,14 +110,15 @@ async fn executions_go_on_elsewhere_when_a_server_is_killed_or_stopped() {
 /// A command must not open a store in the data directory of a server of a cluster that is down.
 fn check_directory_without_server(cluster: &Cluster, name: &str) {
     let directory = cluster.home.file(name);
-    for arguments in [["list", "executions"].as_slice(), &["doctor"]] {
+    // The first may succeed later.
+    for (arguments, code) in [(["list", "executions"].as_slice(), 75), (&["doctor"], 1)] {
         let mut midex = Command::new(Home::binary());
         midex.env("HOME", cluster.home.path()).arg("--data-dir").arg(&directory);
         let output = midex.args(arguments).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
         assert!(text.contains("is that of a server of a cluster, which is not running"), "{text}");
-        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert_eq!(output.status.code(), Some(code), "{text}");
     }
     assert!(!directory.join("executions.redb").exists());
 }
