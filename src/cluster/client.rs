@@ -1,6 +1,6 @@
 //! Passes calls on to other servers.
 
-use std::{error::Error as _, iter::successors};
+use std::error::Error as _;
 
 use reqwest::{
     Client, StatusCode,
@@ -10,7 +10,7 @@ use reqwest::{
 
 use crate::{CALLS_PATH, Credentials, PeerReply, address::AdvertisedAddress};
 use midex_domain::{
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, describe_causes},
     limits,
     operation::BoxFuture,
 };
@@ -92,8 +92,7 @@ impl HttpPeers {
 /// Without a connection nothing was done; after that, only the database knows.
 fn describe_failure(address: &str, error: reqwest::Error) -> Error {
     let error = error.without_url();
-    let causes = successors(error.source(), |&cause| cause.source());
-    let causes = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    let causes = error.source().map(describe_causes).unwrap_or_default();
     if error.is_connect() {
         let message = format!("the server at {address} cannot be reached: {causes}");
         Error::new(Code::ShardLost, message)

@@ -19,7 +19,7 @@ pub(crate) use self::code::EXECUTION_ID_ARGUMENT;
 pub use self::next::{
     address, call_tool, double_quotes, quote_for_shell, read_resource, repeat_call,
 };
-pub use self::os_error::describe_io_error;
+pub use self::os_error::{describe_causes, describe_io_error};
 pub use self::violation::format_count;
 pub use self::{
     code::{Category, Code, Stage},

@@ -67,7 +67,7 @@ impl Engine {
     ///
     /// # Errors
     /// `SHARD_LOST` if other servers own some of the executions, after all others were purged; those of the store; `SERVER_STOPPING`.
-    /// What was purged before the error stays purged.
+    /// An error does not undo the purges before it.
     pub async fn purge_inputs(&self, request: &PurgeRequest) -> Result<PurgeReport> {
         // Two purges at once could both take the other for the last holder of a content.
         let _turn = self.shared.lock_removals().await;
@@ -84,18 +84,16 @@ impl Engine {
             return Ok(report);
         }
         let mut holders = self.shared.store.find_holders(released).await?;
-        let (mut elsewhere, mut elsewhere_count) = (None, 0_usize);
+        let mut refusals = Vec::new();
         for id in ids {
             match self.purge_execution(&id, request, &mut holders).await {
                 Ok(purge) => purge.iter().for_each(|purge| report.add(purge)),
-                Err(error) if error.code() == Code::ShardLost => {
-                    elsewhere_count += 1;
-                    elsewhere = Some(error);
-                }
+                Err(error) if error.code() == Code::ShardLost => refusals.push(error),
                 Err(error) => return Err(error),
             }
         }
-        let Some(error) = elsewhere else {
+        let elsewhere_count = refusals.len();
+        let Some(error) = refusals.pop() else {
             return Ok(report);
         };
         let owner = error.context("owner").and_then(Value::as_str).unwrap_or("another server");

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use midex_domain::{
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, describe_io_error},
     limits,
 };
 use midex_folder::{is_accessible_to_others, open_regular};
@@ -68,7 +68,8 @@ impl BearerToken {
         };
         let (file, metadata) = open_regular(path).map_err(|error| {
             let is_missing = error.kind() == ErrorKind::NotFound;
-            let error = unusable(&format!("cannot be read: {error}")).with_source(error);
+            let error = unusable(&format!("cannot be read: {}", describe_io_error(&error)))
+                .with_source(error);
             if is_missing { error.with_action(WRITE_TOKEN_ACTION) } else { error }
         })?;
         let unreadable = |error| unusable("cannot be read").with_source(error);

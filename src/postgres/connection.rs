@@ -18,12 +18,12 @@ use tokio_postgres::{Client, Config, config::SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
-    error::{database_error, describe_causes, pool_error},
+    error::{database_error, pool_error},
     lease::LeaseOptions,
     password::{find_password, is_local},
 };
 use midex_domain::{
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, describe_causes},
     limits,
 };
 

@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::SqlState;
 
-use midex_domain::error::{Code, Error};
+use midex_domain::error::{Code, Error, describe_causes};
 
 const SET_PASSWORD_ACTION: &str = "Set PGPASSWORD, or write HOST:PORT:DATABASE:USER:PASSWORD into the file of PGPASSFILE or into ~/.pgpass (mode 0600)";
 const TRUST_CERTIFICATE_ACTION: &str = "Let PGSSLROOTCERT name a file with the certificate of the authority that signed the database's; `?sslmode=disable` in its address turns encryption off";
@@ -70,17 +70,6 @@ pub(crate) fn pool_error(error: PoolError) -> Error {
 fn unavailable_error(message: &str, error: impl StdError + Send + Sync + 'static) -> Error {
     let message = format!("{message}: {}", describe_causes(&error));
     Error::new(Code::StoreUnavailable, message).with_source(error)
-}
-
-/// An error with its causes, in one line.
-pub(crate) fn describe_causes(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// Whether the transaction was refused only because others ran beside it, so that it may succeed when it is repeated.

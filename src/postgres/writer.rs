@@ -264,12 +264,12 @@ async fn run_batch(
 /// The commits of some of the shards. The batches of a lane are written one after the other, so no two transactions of this
 /// server have a shard in common: the database would have to note both as holders of its lock.
 #[derive(Debug, Default)]
-struct Lane {
+struct CommitLane {
     commits: VecDeque<QueuedCommit>,
     is_writing: bool,
 }
 
-impl Lane {
+impl CommitLane {
     /// The next batch; `None` without commits, and while a batch is written.
     fn take_batch(&mut self) -> Option<Vec<QueuedCommit>> {
         if self.is_writing || self.commits.is_empty() {
@@ -293,7 +293,7 @@ pub(crate) struct CommitWriter {
     requests: mpsc::Receiver<WriterRequest>,
     /// The requests from the first maintenance request on, which waits for all commits before it.
     queue: VecDeque<WriterRequest>,
-    lanes: [Lane; limits::DATABASE_LANES],
+    lanes: [CommitLane; limits::DATABASE_LANES],
     idle: Vec<WriterConnection>,
     /// Whether a maintenance request runs. Nothing else does then.
     is_maintaining: bool,
@@ -340,26 +340,28 @@ impl CommitWriter {
         if self.is_maintaining {
             return None;
         }
-        while let Some(queued) =
-            self.queue.pop_front_if(|next| matches!(next, WriterRequest::Commit(_)))
-        {
-            if let WriterRequest::Commit(queued) = queued {
-                self.lanes[queued.shard.lane()].commits.push_back(*queued);
+        while let Some(request) = self.queue.pop_front() {
+            match request {
+                WriterRequest::Commit(queued) => {
+                    self.lanes[queued.shard.lane()].commits.push_back(*queued);
+                }
+                WriterRequest::Maintain(request, reply) if is_idle && self.has_no_commits() => {
+                    self.is_maintaining = true;
+                    return Some((None, WriterBatch::Maintain(request, reply)));
+                }
+                request @ WriterRequest::Maintain(..) => {
+                    self.queue.push_front(request);
+                    break;
+                }
             }
         }
         let mut lanes = self.lanes.iter_mut().enumerate();
-        let batch = lanes.find_map(|(lane, commits)| Some((lane, commits.take_batch()?)));
-        if let Some((lane, commits)) = batch {
-            return Some((Some(lane), WriterBatch::Commits(commits)));
-        }
-        match self.queue.pop_front_if(|_| is_idle)? {
-            WriterRequest::Maintain(request, reply) => {
-                self.is_maintaining = true;
-                Some((None, WriterBatch::Maintain(request, reply)))
-            }
-            // All commits before it were taken above.
-            WriterRequest::Commit(_) => None,
-        }
+        let (lane, commits) = lanes.find_map(|(at, lane)| Some((at, lane.take_batch()?)))?;
+        Some((Some(lane), WriterBatch::Commits(commits)))
+    }
+
+    fn has_no_commits(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.commits.is_empty())
     }
 }
 

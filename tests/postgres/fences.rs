@@ -9,7 +9,7 @@ use midex_engine::store::{
     contract::script::{Script, build_refusal},
 };
 
-use crate::place::{Place, TAKE_ALL};
+use crate::place::{COUNT_BLOCKED, Place, TAKE_ALL};
 
 #[tokio::test]
 async fn a_server_that_lost_a_shard_writes_nothing_to_it() {
@@ -142,11 +142,9 @@ async fn a_batch_is_stored_beside_one_that_waits_unless_both_have_the_same_execu
     let lock = other.transaction().await.unwrap();
     lock.batch_execute("SELECT 1 FROM executions WHERE id = 'slow' FOR UPDATE").await.unwrap();
     let mut first = pin!(store.commit(commit.clone()));
-    let count_blocked = "SELECT count(*) FROM pg_locks \
-                         WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))";
     let mut beside: FuturesUnordered<_> = starts("beside").into_iter().collect();
     let blocked = async {
-        while lock.query_one(count_blocked, &[]).await.unwrap().get::<_, i64>(0) == 0 {}
+        while lock.query_one(COUNT_BLOCKED, &[]).await.unwrap().get::<_, i64>(0) == 0 {}
         // Those of the same lane wait: one in so many as there are lanes.
         for _ in 0..STARTS / 4 {
             beside.next().await.unwrap().unwrap();
@@ -163,7 +161,7 @@ async fn a_batch_is_stored_beside_one_that_waits_unless_both_have_the_same_execu
     let release = async {
         // Time enough for a batch that does not wait.
         for _ in 0..20 {
-            lock.query_one(count_blocked, &[]).await.unwrap();
+            lock.query_one(COUNT_BLOCKED, &[]).await.unwrap();
         }
         lock.rollback().await.unwrap();
     };

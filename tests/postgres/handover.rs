@@ -10,7 +10,7 @@ use midex_engine::store::{
     },
 };
 
-use crate::place::Place;
+use crate::place::{COUNT_BLOCKED, Place};
 
 #[tokio::test]
 async fn a_change_just_before_a_takeover_is_listed() {
@@ -79,9 +79,7 @@ async fn a_candidate_that_is_noted_during_a_sweep_is_kept() {
         let store = store.clone();
         async move { sweep_store(&*store, 0).await }
     });
-    let count_blocked = "SELECT count(*) FROM pg_locks \
-                         WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))";
-    while lock.query_one(count_blocked, &[]).await.unwrap().get::<_, i64>(0) == 0 {}
+    while lock.query_one(COUNT_BLOCKED, &[]).await.unwrap().get::<_, i64>(0) == 0 {}
     // Another server deletes an execution that named it.
     lock.execute(note, &[&digest]).await.unwrap();
     lock.commit().await.unwrap();

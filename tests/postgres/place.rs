@@ -12,6 +12,10 @@ use crate::proxy::Proxy;
 pub(crate) const TAKE_ALL: &str = "UPDATE shards SET owner = 'another', epoch = epoch + 1, \
                                    expires_at = now() + interval '1 hour'";
 
+/// Counts the connections that wait for a lock of the connection that asks.
+pub(crate) const COUNT_BLOCKED: &str = "SELECT count(*) FROM pg_locks \
+                                        WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))";
+
 /// Where a test has its tables.
 pub(crate) struct Place {
     schema: String,

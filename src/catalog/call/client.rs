@@ -25,7 +25,7 @@ use super::{
 };
 use crate::operation::{Method, OperationClass};
 use midex_domain::{
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, describe_causes},
     limits,
     operation::BoxFuture,
 };
@@ -247,17 +247,7 @@ fn classify_error(error: reqwest::Error, url: &Url, address_policy: &AddressPoli
 
 /// The error and its causes, each once, without the URL.
 pub(super) fn format_causes(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let words = error.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = error.source();
-    }
-    text
+    describe_causes(&error.without_url())
 }
 
 /// The target of a redirect; `None` if the answer is not one.

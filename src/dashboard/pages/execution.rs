@@ -189,12 +189,12 @@ fn draw_timeline(viewer: &Viewer, view: &ExecutionView, (id, moment): (&str, &st
     let history = &view.history;
     let listed = &history[history.len().saturating_sub(limits::DASHBOARD_VISITS_MAX)..];
     let listed: HashSet<_> = listed.iter().map(midex_picture::visit_anchor).collect();
-    let links = visit_links(id, history);
+    let mut shown = history.len().min(limits::DASHBOARD_TIMELINE_VISITS_MAX);
+    let links = visit_links(id, history, history.len() - shown);
     let link = |row: &HistoryRow| {
         let anchor = midex_picture::visit_anchor(row);
         if listed.contains(&anchor) { format!("#{anchor}") } else { links(row) }
     };
-    let mut shown = history.len().min(limits::DASHBOARD_TIMELINE_VISITS_MAX);
     let drawing = loop {
         let rows = &history[history.len() - shown..];
         let drawing = midex_picture::timeline(rows, viewer.now(), &link);
@@ -216,7 +216,7 @@ fn draw_timeline(viewer: &Viewer, view: &ExecutionView, (id, moment): (&str, &st
 
 /// The picture of all visits, whose bars lead to the pages of their steps.
 pub(super) fn draw_whole_timeline(viewer: &Viewer, id: &str, view: &ExecutionView) -> String {
-    midex_picture::timeline_file(&view.history, viewer.now(), &visit_links(id, &view.history))
+    midex_picture::timeline_file(&view.history, viewer.now(), &visit_links(id, &view.history, 0))
 }
 
 fn values(view: &ExecutionView) -> Markup {

@@ -40,7 +40,22 @@ pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
             p.problem { (execution_link(long["execution_id"].as_str().unwrap_or_default())) " has " (long["revision"].as_u64().unwrap_or_default()) " transitions, and is slow to read." }
         }
     };
-    let workflows = html! {
+    let clients = html! { @if let Some(owner) = &greeting { (client_list(&owner.clients)) } };
+    let servers = html! { @if let Some(cluster) = cluster { (server_list(cluster)) } };
+    let fragments = vec![
+        Fragment::new("store", &store),
+        Fragment::new("servers", &servers),
+        Fragment::new("clients", &clients),
+        Fragment::new("workflows", &workflow_table(&stats)),
+        Fragment::new("tables", &html! { @if has_file { (size_table(&stats)) } }),
+    ];
+    // The figures of a large store take time to count, so the page is not followed.
+    Ok(PageContent { title: "Server".into(), fragments, topics: Vec::new() })
+}
+
+/// The executions and durations of each workflow.
+fn workflow_table(stats: &Value) -> Markup {
+    html! {
         h2 { "By workflow" }
         div.scroll tabindex="0" role="region" aria-label="Executions by workflow" {
             table {
@@ -59,8 +74,12 @@ pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
                 }
             }
         }
-    };
-    let tables = html! {
+    }
+}
+
+/// The sizes of the tables of the store.
+fn size_table(stats: &Value) -> Markup {
+    html! {
         details data-key="tables" {
             summary { h2 { "Tables" } }
             table {
@@ -72,18 +91,7 @@ pub(super) async fn render(viewer: &Viewer) -> Result<PageContent> {
                 }
             }
         }
-    };
-    let clients = html! { @if let Some(owner) = &greeting { (client_list(&owner.clients)) } };
-    let servers = html! { @if let Some(cluster) = cluster { (server_list(cluster)) } };
-    let fragments = vec![
-        Fragment::new("store", &store),
-        Fragment::new("servers", &servers),
-        Fragment::new("clients", &clients),
-        Fragment::new("workflows", &workflows),
-        Fragment::new("tables", &html! { @if has_file { (tables) } }),
-    ];
-    // The figures of a large store take time to count, so the page is not followed.
-    Ok(PageContent { title: "Server".into(), fragments, topics: Vec::new() })
+    }
 }
 
 /// The process that owns the store.

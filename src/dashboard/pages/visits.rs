@@ -68,14 +68,21 @@ fn visit(id: &str, row: &HistoryRow, chars_max: usize) -> Markup {
     }
 }
 
-/// The addresses of visits on the pages of their steps, for rows of `history`.
-pub(super) fn visit_links(id: &str, history: &[HistoryRow]) -> impl Fn(&HistoryRow) -> String {
+/// The addresses of visits on the pages of their steps, for the rows of `history` from this index on.
+pub(super) fn visit_links(
+    id: &str,
+    history: &[HistoryRow],
+    from: usize,
+) -> impl Fn(&HistoryRow) -> String {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     let mut links = HashMap::new();
-    for row in history {
+    for (index, row) in history.iter().enumerate() {
         let count = counts.entry(&row.step_name).or_default();
         let page = *count / limits::DASHBOARD_ROWS_MAX * limits::DASHBOARD_ROWS_MAX;
         *count += 1;
+        if index < from {
+            continue;
+        }
         let query = if page == 0 { String::new() } else { format!("?after={page}") };
         let anchor = midex_picture::visit_anchor(row);
         let link = format!("{}{query}#{anchor}", step_path(id, &row.step_name));

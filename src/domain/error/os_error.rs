@@ -1,7 +1,7 @@
 //! Translates errors of the operating system to plain words, so that readers need not know `ENOENT` or "entity not
 //! found".
 
-use std::io;
+use std::{error::Error, io};
 
 use rustix::io::Errno;
 
@@ -62,6 +62,20 @@ fn strip_error_number(text: &str) -> String {
     let mut letters = words.chars();
     let first = letters.next().map(char::to_lowercase);
     first.into_iter().flatten().chain(letters).collect()
+}
+
+/// An error and its causes in one line, each once.
+pub fn describe_causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 #[cfg(test)]

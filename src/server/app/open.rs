@@ -12,7 +12,7 @@ use crate::{
 };
 use midex_domain::{
     clock::Timestamp,
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, describe_io_error},
     limits,
     operation::NoOperations,
 };
@@ -227,7 +227,7 @@ const CLUSTER_MARKER: &str = "cluster-member";
 fn mark_cluster_member(data_dir: &Path) -> Result<()> {
     let path = data_dir.join(CLUSTER_MARKER);
     std::fs::write(&path, "A midex server with --store uses this directory.\n")
-        .map_err(|error| Error::file_unusable(&path, error))
+        .map_err(|error| Error::file_unusable(&path, describe_io_error(&error)))
 }
 
 /// Refuses to open a store in the directory of a server of a cluster.
