@@ -165,8 +165,8 @@ impl ActorState {
                 let is_long = is_long.is_some_and(|inputs| definition.is_slow_to_validate(inputs));
                 let env = self.shared.environments.environment_of_project(start.project.as_deref());
                 let start = || {
-                    let context =
-                        self.shared.build_context(self.owner, &definition, &self.values, &env);
+                    let owner = (&self.id, self.owner);
+                    let context = self.shared.build_context(owner, &definition, &self.values, &env);
                     Execution::start(context, start, self.shared.clock.now(), &*self.shared.ids)
                 };
                 let transition = run_decision(&self.shared, is_long, start).await;
@@ -397,7 +397,8 @@ impl ActorState {
         loop {
             let values = &lookup.found_values.values;
             let decide = || {
-                let context = self.shared.build_context(self.owner, definition, values, &env);
+                let owner = (&self.id, self.owner);
+                let context = self.shared.build_context(owner, definition, values, &env);
                 let now = self.shared.clock.now();
                 live.durable.execution.decide(context, command, now, &*self.shared.ids)
             };

@@ -302,7 +302,8 @@ impl Engine {
         let inputs = execution.inputs().map(ValueReference::by_digest);
         self.look_up_fork_values(&inline, inputs.into_iter().collect(), &mut values).await?;
         for _ in 0..limits::LOOKUPS_MAX {
-            let context = self.shared.build_context(owner, &definition, &values, &env);
+            let new = (&arguments.start.id, owner);
+            let context = self.shared.build_context(new, &definition, &values, &env);
             let source = ForkSource {
                 definition: &source.definition,
                 rows: &rows,

@@ -219,10 +219,10 @@ impl Shared {
         Ok(stored.map(|stored| Arc::new(stored.execution)))
     }
 
-    /// The context of the decisions of an execution that follows `definition`.
+    /// The context of the decisions of the execution with this id, which follows `definition`.
     fn build_context<'a>(
         &'a self,
-        owner: OwnerEpoch,
+        (id, owner): (&ExecutionId, OwnerEpoch),
         definition: &'a Definition,
         values: &'a Values,
         env: &'a EnvironmentVariables,
@@ -233,6 +233,7 @@ impl Shared {
             env,
             secrets: self.runner.executors.secrets.names(),
             work: &self.runner.executors,
+            postpones_work: self.store.is_leaving(id),
             ..DecisionContext::new(definition, self.token_ttl)
         }
     }

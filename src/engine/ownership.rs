@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use super::{Shared, deadlines, notifier::Listener, supervisor::SupervisorMessage};
 use midex_domain::{ExecutionId, Sequence, limits};
 
-/// Stops the work on executions that another server may own now, and schedules the deadlines of those that this process has
+/// Stops the work on executions that another server may own now or is to own, and schedules the deadlines of those that this process has
 /// begun to own, until the engine stops.
 pub(super) async fn follow_ownership(shared: Arc<Shared>) {
     let list_busy = {
@@ -24,6 +24,7 @@ pub(super) async fn follow_ownership(shared: Arc<Shared>) {
             },
         }
         shared.runner.cancel_attempts_of(|id| shared.store.owner(id).is_err());
+        shared.runner.postpone_attempts_of(|id| shared.store.is_leaving(id));
         if let Some(supervisor) = shared.supervisor.get() {
             // Fails only where the supervisor has ended.
             let _ = supervisor.cast(SupervisorMessage::StopLost);

@@ -16,6 +16,7 @@ use super::{
     children::{self, ChildWaitResult},
     descendants::Announcement,
     report::report_until_accepted,
+    store::AttemptStage,
 };
 use midex_domain::{
     Command, ExecutionId,
@@ -52,7 +53,10 @@ struct InFlightTasks {
 
 struct InFlightAttempt {
     cancelled: CancellationToken,
-    waits_for_child: bool,
+    /// Cancelled when the attempt must not begin here, because another server is to own the execution.
+    postponed: CancellationToken,
+    /// `None` for an attempt that only waits for a child.
+    stage: Option<AttemptStage>,
     /// What the activity last reported.
     progress: Option<ProgressView>,
 }
@@ -98,11 +102,29 @@ impl Runner {
     }
 
     /// The executions with attempts in flight, except those that only wait for children.
-    pub(super) fn list_busy(&self) -> Vec<ExecutionId> {
+    pub(super) fn list_busy(&self) -> Vec<(ExecutionId, AttemptStage)> {
         let all = self.lock_tasks();
-        let is_busy = |tasks: &InFlightTasks| tasks.attempts.values().any(|it| !it.waits_for_child);
-        let busy = all.iter().filter(|(_, tasks)| is_busy(tasks));
-        busy.map(|(id, _)| id.clone()).collect()
+        let busy = all.iter().filter_map(|(id, tasks)| {
+            let stages = tasks.attempts.values().filter_map(|attempt| attempt.stage);
+            Some((id.clone(), stages.max()?))
+        });
+        busy.collect()
+    }
+
+    /// Postpones the attempts that wait to begin, of the executions that meet the condition: another server begins them.
+    pub(super) fn postpone_attempts_of(&self, condition: impl Fn(&ExecutionId) -> bool) {
+        let all = self.lock_tasks();
+        for (_, tasks) in all.iter().filter(|(id, _)| condition(id)) {
+            tasks.attempts.values().for_each(|attempt| attempt.postponed.cancel());
+        }
+    }
+
+    /// Notes that an attempt runs now.
+    fn begin_running(&self, id: &ExecutionId, attempt_id: &AttemptId) {
+        let mut all = self.lock_tasks();
+        if let Some(attempt) = all.get_mut(id).and_then(|it| it.attempts.get_mut(attempt_id)) {
+            attempt.stage = Some(AttemptStage::Running);
+        }
     }
 
     /// Cancels the attempts of the executions that meet the condition. Their outcomes are not recorded.
@@ -221,11 +243,24 @@ impl Runner {
             return;
         }
         let attempts = &mut all_tasks.entry(id.clone()).or_default().attempts;
-        let waits_for_child = announcement.is_some();
-        let in_flight =
-            InFlightAttempt { cancelled: cancelled.clone(), waits_for_child, progress: None };
+        let postponed = CancellationToken::new();
+        if shared.store.is_leaving(id) {
+            postponed.cancel();
+        }
+        let in_flight = InFlightAttempt {
+            cancelled: cancelled.clone(),
+            postponed: postponed.clone(),
+            stage: announcement.is_none().then_some(AttemptStage::Waiting),
+            progress: None,
+        };
         attempts.insert(begin.attempt_id.clone(), in_flight);
-        let task = run_attempt_task(shared.clone(), id.clone(), begin, announcement, cancelled);
+        let task = run_attempt_task(
+            shared.clone(),
+            id.clone(),
+            begin,
+            announcement,
+            [cancelled, postponed],
+        );
         runner.tasks.spawn(task);
     }
 
@@ -292,13 +327,13 @@ async fn run_attempt_task(
     id: ExecutionId,
     begin: AttemptRequest,
     announcement: Option<Announcement>,
-    cancelled: CancellationToken,
+    [cancelled, postponed]: [CancellationToken; 2],
 ) {
     let attempt_id = begin.attempt_id.clone();
     tokio::select! {
         biased;
         () = cancelled.cancelled() => {}
-        () = attempt_and_report(&shared, &id, begin, announcement, &cancelled) => {
+        () = attempt_and_report(&shared, &id, begin, announcement, [&cancelled, &postponed]) => {
             shared.runner.remove_attempt(&id, &attempt_id);
         }
     }
@@ -323,7 +358,7 @@ async fn attempt_and_report(
     id: &ExecutionId,
     begin: AttemptRequest,
     announcement: Option<Announcement>,
-    cancelled: &CancellationToken,
+    [cancelled, postponed]: [&CancellationToken; 2],
 ) {
     let attempt_id = begin.attempt_id.clone();
     if let Some(announcement) = announcement {
@@ -350,8 +385,12 @@ async fn attempt_and_report(
         // This process does not run such steps, so another process must.
         () = std::future::ready(()), if runner.executors.cannot_run_step(&begin.step_kind) => None,
         () = shared.stopping.cancelled() => None,
+        () = postponed.cancelled() => None,
         permit = runner.attempt_permits.acquire() => permit.ok(),
     };
+    if permit.is_some() {
+        runner.begin_running(id, &attempt_id);
+    }
     let context = match permit {
         Some(_) => build_attempt_context(shared, id, &begin, cancelled).await,
         None => Ok(None),

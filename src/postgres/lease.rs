@@ -20,7 +20,7 @@ use crate::{
     value::{from_int8, to_int8},
 };
 use midex_domain::{error::Result, limits};
-use midex_engine::store::BusyExecutions;
+use midex_engine::store::{AttemptStage, BusyExecutions};
 
 /// How long shards are owned without a renewal, and how often they are renewed.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +94,8 @@ impl fmt::Debug for Leases {
 #[derive(Debug, Default)]
 struct HeldShards {
     epochs: BTreeMap<Shard, i64>,
+    /// Those of them that are given back once none of their attempts is in flight.
+    leaving: BTreeSet<Shard>,
     valid_until: Option<Instant>,
 }
 
@@ -147,6 +149,11 @@ impl Leases {
         self.held_epochs().into_keys().collect()
     }
 
+    /// Whether the shard is given back soon.
+    pub(crate) fn is_leaving(&self, shard: Shard) -> bool {
+        self.lock().leaving.contains(&shard)
+    }
+
     /// A key that is at least as large as those of the rows that earlier owners of the shards have stored.
     pub(crate) fn last_key(&self) -> u64 {
         self.last_key.load(Ordering::Relaxed)
@@ -198,6 +205,7 @@ impl Leases {
         held.valid_until = Some(self.valid_until(begin));
         let before = mem::replace(&mut held.epochs, epochs);
         if held.epochs != before {
+            held.leaving.clear();
             let lost = before.keys().filter(|shard| !held.epochs.contains_key(shard)).count();
             if lost > 0 {
                 tracing::warn!("{lost} shards belong to other servers now");
@@ -232,8 +240,9 @@ impl Leases {
         let (servers, free) = (from_int8(row.get(0)).max(1), from_int8(row.get(1)));
         let most = usize::try_from(u64::from(SHARD_COUNT).div_ceil(servers)).unwrap_or_default();
         let held = self.list().len();
-        if held > most {
-            self.give_back(client, held - most).await
+        let freed = self.choose_leaving(held.saturating_sub(most));
+        if !freed.is_empty() {
+            self.give_back(client, &freed).await
         } else if held < most && free > 0 {
             self.take(client, most - held).await
         } else {
@@ -272,17 +281,37 @@ impl Leases {
         Ok(())
     }
 
-    /// Gives shards back, as far as no attempt is in flight for one of their executions.
-    async fn give_back(&self, client: &Client, most: usize) -> Result<()> {
-        let busy = self.list_busy.get().map(|list| list()).unwrap_or_default();
-        let busy: BTreeSet<_> = busy.iter().map(Shard::of_execution).collect();
-        let mut shards = self.list();
-        shards.retain(|shard| !busy.contains(shard));
-        shards.truncate(most);
-        if shards.is_empty() {
-            return Ok(());
+    /// Chooses `count` shards to give back, and returns those of the last choice whose work has ended. Until the next choice, no
+    /// attempt begins in a chosen shard, and those that wait to begin are postponed: otherwise the next owner could not tell that
+    /// they have done nothing. A shard with a running attempt is chosen only once that has ended.
+    fn choose_leaving(&self, count: usize) -> Vec<Shard> {
+        if count == 0 && self.lock().leaving.is_empty() {
+            return Vec::new();
         }
-        self.lock().epochs.retain(|shard, _| !shards.contains(shard));
+        let mut stages = BTreeMap::new();
+        for (id, stage) in self.list_busy.get().map(|list| list()).unwrap_or_default() {
+            let known = stages.entry(Shard::of_execution(&id)).or_insert(stage);
+            *known = stage.max(*known);
+        }
+        let mut held = self.lock();
+        let mut shards: Vec<_> = held.epochs.keys().copied().collect();
+        shards.retain(|shard| stages.get(shard) != Some(&AttemptStage::Running));
+        shards.sort_by_key(|shard| (!held.leaving.contains(shard), stages.get(shard)));
+        shards.truncate(count);
+        let (freed, leaving): (Vec<_>, Vec<_>) = shards
+            .into_iter()
+            .partition(|shard| held.leaving.contains(shard) && !stages.contains_key(shard));
+        let leaving = leaving.into_iter().collect();
+        if held.leaving != leaving {
+            held.leaving = leaving;
+            self.changes.send_replace(());
+        }
+        held.epochs.retain(|shard, _| !freed.contains(shard));
+        freed
+    }
+
+    /// Gives shards back that this server does not use any more.
+    async fn give_back(&self, client: &Client, shards: &[Shard]) -> Result<()> {
         self.changes.send_replace(());
         let numbers: Vec<_> = shards.iter().map(|shard| shard.number()).collect();
         let freed = client.execute(FREE_SHARDS, &[&self.owner, &numbers]).await;

@@ -280,6 +280,10 @@ impl Store for PostgresStore {
         Some(self.leases.watch(list_busy))
     }
 
+    fn is_leaving(&self, id: &ExecutionId) -> bool {
+        self.leases.is_leaving(Shard::of_execution(id))
+    }
+
     fn find_owner<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<String>>> {
         Box::pin(async move {
             let shard = Shard::of_execution(id).number();

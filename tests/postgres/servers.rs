@@ -14,16 +14,18 @@ use midex_domain::{
     clock::{SystemClock, SystemIds},
     error::{Code, Error, Result},
     execution::{Report, SignalRequest},
+    limits,
     operation::BoxFuture,
 };
 use midex_engine::{
     Engine, ForkRequest, Options, PeerAnswer, PeerCall, Peers, StartRequest, Workflows,
+    activity::{Activities, Context, function},
     store::Store,
 };
 use midex_postgres::PostgresStore;
 use midex_test::play::{self, id, token};
 use serde_json::json;
-use tokio::time::timeout;
+use tokio::{sync::watch, time::timeout};
 
 use crate::place::{Place, TAKE_ALL};
 
@@ -376,4 +378,64 @@ async fn timers_run_where_their_execution_is_owned_now() {
     }
     assert_eq!(done, started);
     second.stop().await.unwrap();
+}
+
+/// Counts how often the only step of each execution begins.
+type Begins = Arc<Mutex<HashMap<ExecutionId, usize>>>;
+
+/// An engine with an activity that notes that it begins, and ends once `released` is true.
+async fn start_counting_engine(
+    store: &Arc<PostgresStore>,
+    begins: &Begins,
+    released: watch::Receiver<bool>,
+) -> Engine {
+    let begins = begins.clone();
+    let run = move |context: Context| {
+        *begins.lock().unwrap().entry(context.execution_id).or_default() += 1;
+        let mut released = released.clone();
+        async move {
+            released.wait_for(|released| *released).await.unwrap();
+            Ok(json!({}))
+        }
+    };
+    let activities = Activities::default().with_activity(function("work", run)).unwrap();
+    let options = Options::new(store.clone(), Arc::new(SystemClock), Arc::new(SystemIds));
+    Engine::new(Options { activities, ..options }).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_busy_server_gives_shards_away_whose_attempts_have_not_begun() {
+    let place = Place::new("busy");
+    let begins = Begins::default();
+    let (release, released) = watch::channel(false);
+    let first_store = Arc::new(place.open().await);
+    let first = start_counting_engine(&first_store, &begins, released).await;
+    let definition = play::defined_with("steps:\n  - { id: only, activity: work }\n", &["work"]);
+    let ids: Vec<_> = (0..3 * limits::ATTEMPTS_AT_ONCE_MAX).map(|at| format!("e{at}")).collect();
+    for id in &ids {
+        first.start(play::request(definition.clone(), id)).await.unwrap();
+    }
+    let count_begun = || begins.lock().unwrap().len();
+    wait_until(|| count_begun() == limits::ATTEMPTS_AT_ONCE_MAX).await;
+
+    // Every shard has work by now, and none of it ends.
+    let second_store = Arc::new(place.open_beside().await);
+    let second = start_counting_engine(&second_store, &begins, watch::channel(true).1).await;
+    wait_until(|| second_store.count_shards() > 0).await;
+    wait_until(|| count_begun() > limits::ATTEMPTS_AT_ONCE_MAX).await;
+    release.send(true).unwrap();
+    let end = async {
+        for id in &ids {
+            while second.status(&play::id(id)).await.unwrap().state != "completed" {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+    };
+    timeout(PATIENCE, end).await.expect("all executions complete");
+    assert_eq!(count_begun(), ids.len());
+    assert!(begins.lock().unwrap().values().all(|count| *count == 1), "nothing is done twice");
+    wait_until(|| [&first_store, &second_store].iter().all(|it| it.count_shards() == 128)).await;
+    for engine in [first, second] {
+        engine.stop().await.unwrap();
+    }
 }

@@ -36,6 +36,8 @@ pub struct DecisionContext<'a> {
     pub secrets: &'a [String],
     /// What the process knows of the work that steps ask the server for.
     pub work: &'a dyn WorkPolicy,
+    /// Whether attempts of the server begin later, because another server is about to own the execution.
+    pub postpones_work: bool,
 }
 
 impl<'a> DecisionContext<'a> {
@@ -51,6 +53,7 @@ impl<'a> DecisionContext<'a> {
             env: &NO_VALUES_OR_ENV.1,
             secrets: &[],
             work: &NeverSafeToRetry,
+            postpones_work: false,
         }
     }
 }

@@ -215,14 +215,14 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// Begins the next attempt, unless the step's catalog is missing.
+    /// Begins the next attempt, unless it cannot begin now.
     pub(super) fn retry_work(
         &mut self,
         step: &Step,
         visit_id: &VisitId,
         visit: &Visit,
     ) -> DecideResult<()> {
-        if let Some(awaiting) = self.missing_catalog_wait(step) {
+        if let Some(awaiting) = self.wait_before_work(step) {
             self.change_wait(visit_id, visit.attempt, awaiting);
             return Ok(());
         }
@@ -246,13 +246,14 @@ impl TransitionBuilder<'_> {
         Ok(RenderedValue::from_stored_json(&input)?)
     }
 
-    /// The catalog that the step has to wait for, if it is missing or disabled.
-    pub(super) fn missing_catalog_wait(&self, step: &Step) -> Option<WaitCondition> {
+    /// What the step has to wait for before its work can begin: its catalog if that is missing or disabled, or a tick.
+    pub(super) fn wait_before_work(&self, step: &Step) -> Option<WaitCondition> {
         match &step.kind {
             StepKind::Run { catalog, .. } if self.context.work.is_catalog_missing(&step.kind) => {
                 let catalog = catalog.clone();
                 Some(WaitCondition::Catalog { catalog })
             }
+            _ if self.context.postpones_work => Some(WaitCondition::Retry { due: self.row.at }),
             _ => None,
         }
     }

@@ -344,7 +344,7 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// Opens a step or an item for the server or a child, and begins its first attempt, unless its catalog is missing.
+    /// Opens a step or an item for the server or a child, and begins its first attempt, unless it cannot begin now.
     fn open_work_visit(
         &mut self,
         step: &Step,
@@ -355,7 +355,7 @@ impl TransitionBuilder<'_> {
             input.value["with"] = self.build_default_activity_input(visit_id)?;
         }
         let stored_input = self.store_work_input(&input)?;
-        if let Some(awaiting) = self.missing_catalog_wait(step) {
+        if let Some(awaiting) = self.wait_before_work(step) {
             self.open_visit(visit_id.clone(), awaiting.clone(), Some(stored_input));
             self.change_wait(visit_id, 0, awaiting);
             return Ok(());

@@ -65,7 +65,7 @@ pub use self::{
     paths::{DAMAGED_SUFFIX, FILE_NAME},
     records::{StoreRecords, StoredRecord},
     redb_store::{OwnedDirectory, RedbStore, StoreCounts},
-    servers::{ClusterStatus, ServerStatus},
+    servers::{AttemptStage, BusyExecutions, ClusterStatus, ServerStatus},
     sizes::{StoreSizes, TableSize},
     sweep::ContentSweep,
 };
@@ -91,9 +91,14 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn owner(&self, id: &ExecutionId) -> Result<OwnerEpoch>;
 
     /// Watches when this opening of the store begins or ceases to own executions; `None` where it always owns all of them.
-    /// `list_busy` lists the executions with attempts in flight, which a store that shares its executions gives away last.
+    /// A store that shares its executions gives those that `list_busy` lists away last.
     fn watch_ownership(&self, _list_busy: BusyExecutions) -> Option<watch::Receiver<()>> {
         None
+    }
+
+    /// Whether the execution is given away as soon as none of its attempts is in flight here. None may begin until then.
+    fn is_leaving(&self, _id: &ExecutionId) -> bool {
+        false
     }
 
     /// The address of the server that owns an execution; `None` if this one does, or none.
@@ -283,9 +288,6 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Waits until every accepted request has been stored, then closes. Later calls answer `STORE_UNAVAILABLE`.
     fn close(&self) -> BoxFuture<'_, Result<()>>;
 }
-
-/// Lists the executions with attempts in flight in this process.
-pub type BusyExecutions = Box<dyn Fn() -> Vec<ExecutionId> + Send + Sync>;
 
 /// An open execution and when it must be woken next: see [`Commit::due`].
 pub type DueExecution = (ExecutionId, Timestamp);

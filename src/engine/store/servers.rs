@@ -1,5 +1,6 @@
 //! The servers that share a store.
 
+use midex_domain::ExecutionId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,3 +37,15 @@ pub struct ServerStatus {
     /// How long it stays the owner without a renewal, in milliseconds. Negative if it did not renew its lease.
     pub lease_left_ms: i64,
 }
+
+/// How far an attempt in flight is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AttemptStage {
+    /// It waits until fewer attempts run, and has done nothing yet.
+    Waiting,
+    /// It runs, or its outcome is being stored.
+    Running,
+}
+
+/// Lists the executions with attempts in flight in this process, each with the stage of the one that is furthest.
+pub type BusyExecutions = Box<dyn Fn() -> Vec<(ExecutionId, AttemptStage)> + Send + Sync>;
