@@ -16,9 +16,11 @@ use midex_domain::{
     execution::{Report, SignalRequest},
     limits,
     operation::BoxFuture,
+    view::CurrentStep,
 };
 use midex_engine::{
-    Engine, ForkRequest, Options, PeerAnswer, PeerCall, Peers, StartRequest, Workflows,
+    Engine, ExportRequest, ForkRequest, Options, PeerAnswer, PeerCall, Peers, Redaction,
+    StartRequest, Workflows,
     activity::{Activities, Context, function},
     store::Store,
 };
@@ -99,6 +101,7 @@ impl Workflows for Child {
 
 /// Two servers that pass calls to each other, each of which owns half of the shards.
 struct Pair {
+    place: Place,
     engines: [Engine; 2],
     stores: [Arc<PostgresStore>; 2],
     peers: Arc<LocalPeers>,
@@ -120,7 +123,7 @@ impl Pair {
         let (Ok(engines), Ok(stores)) = (engines.try_into(), stores.try_into()) else {
             panic!("there are two");
         };
-        Self { engines, stores, peers }
+        Self { place, engines, stores, peers }
     }
 
     /// The position of the server that owns the execution.
@@ -133,6 +136,30 @@ impl Pair {
         let all: Vec<_> = (0..200).map(|number| id(&format!("e{number}"))).collect();
         let of = |owner| all.iter().filter(move |id| self.owner(id) == owner).take(4).cloned();
         of(0).chain(of(1)).collect()
+    }
+
+    /// Waits at a server until the execution, or one below it, has a step for a model.
+    async fn wait_for_step(&self, server: usize, id: &ExecutionId) -> CurrentStep {
+        let turn = async {
+            loop {
+                let turn = self.engines[server].turn(id, Duration::from_secs(1)).await.unwrap();
+                if let Some(step) = turn.steps.into_iter().next() {
+                    break step;
+                }
+            }
+        };
+        timeout(PATIENCE, turn).await.expect("a step is offered")
+    }
+
+    /// Waits at a server until the execution is completed.
+    async fn wait_for_end(&self, server: usize, id: &ExecutionId) {
+        let engine = &self.engines[server];
+        let end = async {
+            while engine.status(id).await.unwrap().state != "completed" {
+                engine.wait(id, None, Duration::from_secs(1)).await.unwrap();
+            }
+        };
+        timeout(PATIENCE, end).await.expect("it ends");
     }
 
     async fn stop(self) {
@@ -223,28 +250,57 @@ const PARENT: &str = "steps:
 #[tokio::test]
 async fn parents_and_children_live_on_different_servers() {
     let pair = Pair::start("families").await;
-    let [one, two] = &pair.engines;
+    let [one, _] = &pair.engines;
     for id in pair.ids() {
         one.start(play::request(play::defined(PARENT), id.as_str())).await.unwrap();
-        let turn = async {
-            loop {
-                let turn = two.turn(&id, Duration::from_secs(1)).await.unwrap();
-                if let Some(step) = turn.steps.into_iter().next() {
-                    break step;
-                }
-            }
-        };
-        let step = timeout(PATIENCE, turn).await.expect("the child begins");
+        let step = pair.wait_for_step(1, &id).await;
         let token = step.continuation_token.expect("the child's token");
         one.advance(&token, report()).await.unwrap();
-        let end = async {
-            while two.status(&id).await.unwrap().state != "completed" {
-                two.wait(&id, None, Duration::from_secs(1)).await.unwrap();
-            }
-        };
-        timeout(PATIENCE, end).await.expect("the parent ends");
+        pair.wait_for_end(1, &id).await;
     }
     pair.stop().await;
+}
+
+/// Does what a sweep of another server might do just before executions are imported.
+const SWEEP_BEFORE_EXECUTIONS: &str = "CREATE FUNCTION sweep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      DELETE FROM contents WHERE digest IN (SELECT digest FROM candidates); DELETE FROM candidates; RETURN NULL;
+    END $$;
+    CREATE TRIGGER sweep BEFORE INSERT ON executions EXECUTE FUNCTION sweep()";
+
+#[tokio::test]
+async fn an_imported_family_lives_on_different_servers_and_has_all_its_contents() {
+    let pair = Pair::start("exported").await;
+    let [one, _] = &pair.engines;
+    for id in pair.ids() {
+        one.start(play::request(play::defined(PARENT), id.as_str())).await.unwrap();
+        let step = pair.wait_for_step(1, &id).await;
+        let output = json!({ "said": "x".repeat(10_000), "by": id.as_str() });
+        let token = step.continuation_token.expect("the child's token");
+        one.advance(&token, Report::Output(output)).await.unwrap();
+        pair.wait_for_end(1, &id).await;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let bundle = directory.path().join("all.midex");
+    let exported = one.export(ExportRequest {
+        ids: Some(pair.ids()),
+        since: None,
+        redaction: Redaction::default(),
+        path: bundle.clone(),
+        replaces_file: false,
+    });
+    let exported = exported.await.unwrap();
+    let other = Pair::start("imported").await;
+    other.place.connect().await.batch_execute(SWEEP_BEFORE_EXECUTIONS).await.unwrap();
+    let imported = other.engines[0].import(bundle, "/".to_owned()).await.unwrap();
+    assert_eq!(imported.len(), exported.executions);
+    let list = "SELECT encode(digest, 'hex') FROM contents ORDER BY digest";
+    let [expected, found] = [&pair.place, &other.place].map(|place| async {
+        let rows = place.connect().await.query(list, &[]).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect::<Vec<String>>()
+    });
+    assert_eq!(found.await, expected.await);
+    pair.stop().await;
+    other.stop().await;
 }
 
 #[tokio::test]
