@@ -10,7 +10,7 @@ use super::{
     execution_id::run_with_execution,
     lifecycle::print_continue_command,
     link::{ServerLink, is_final_state, remove_nulls},
-    picker::{Choice, pick_choice},
+    picker::{PickerItem, pick_choice},
     prompt::{Prompt, PromptInput},
     question::{asks_for_help, can_ask_person, write_prompt},
     screen::Screen,
@@ -360,8 +360,8 @@ impl OpenGate {
         gate_argument(&self.wait.step_name, self.wait.item)
     }
 
-    fn to_choice(&self) -> Choice {
-        Choice {
+    fn to_choice(&self) -> PickerItem {
+        PickerItem {
             key: self.execution_id.clone(),
             description: format!("{}, {}", self.workflow_name, self.gate_name()),
             question: self.gate.ask.clone(),

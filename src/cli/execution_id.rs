@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     link::{ServerLink, remove_nulls},
-    picker::{Choice, pick_choice},
+    picker::{PickerItem, pick_choice},
     question::can_ask_person,
     screen::one_line,
 };
@@ -250,7 +250,7 @@ async fn pick_execution(
             return Err(nothing_waits_error());
         }
     }
-    let choice = |row: &ExecutionRow| Choice {
+    let choice = |row: &ExecutionRow| PickerItem {
         key: one_line(&row.execution_id),
         description: describe_execution(row),
         question: String::new(),

@@ -12,7 +12,7 @@ use midex_domain::{
     AgentName, WorkflowName,
     error::{Code, Error, Result},
 };
-use midex_registry::{self as registry, ExistingFilePolicy, Format, Template};
+use midex_registry::{self as registry, DefinitionTemplate, ExistingFilePolicy, Format};
 use midex_server::config::Config;
 
 /// What to write.
@@ -88,14 +88,14 @@ pub fn write_new_file(args: &NewArgs, config: &Config, mut out: Output<'_>) -> R
             let (name, name_format) = split_format_extension(&file.name);
             let format = format.map(Format::from).or(name_format).unwrap_or(Format::Yaml);
             check_extension(name_format, format, name)?;
-            let template = Template::new_workflow(&parse_workflow_name(name)?, format);
+            let template = DefinitionTemplate::new_workflow(&parse_workflow_name(name)?, format);
             (file, "workflow", template)
         }
         NewArgs::Agent { file } => {
             let (name, format) = split_format_extension(&file.name);
             check_extension(format, Format::Markdown, name)?;
             let name = AgentName::parse(name).map_err(|error| unusable_name_error(&error))?;
-            (file, "agent", Template::new_agent(&name))
+            (file, "agent", DefinitionTemplate::new_agent(&name))
         }
     };
     let template = match &file.description {

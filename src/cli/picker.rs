@@ -13,7 +13,7 @@ use midex_domain::{error::Result, limits};
 
 /// An item that can be picked.
 #[derive(Clone, Debug)]
-pub(super) struct Choice {
+pub(super) struct PickerItem {
     /// The name, which can be typed to pick it.
     pub(super) key: String,
     /// The description, which can be typed in part to pick it.
@@ -27,7 +27,7 @@ pub(super) struct Choice {
 /// open.
 pub(super) async fn pick_choice(
     noun: &str,
-    choices: &[Choice],
+    choices: &[PickerItem],
     link: &mut ServerLink<'_>,
 ) -> Result<Option<usize>> {
     link.release_store().await?;
@@ -62,7 +62,7 @@ const PICKER_HELP: &str = "Type the number of one, or a part of its line that no
 An empty line picks none.
 ";
 
-fn format_numbered_list(choices: &[Choice], columns: usize) -> String {
+fn format_numbered_list(choices: &[PickerItem], columns: usize) -> String {
     let mut text = String::new();
     for (index, choice) in choices.iter().enumerate() {
         let [key, about, question] =
@@ -86,7 +86,7 @@ enum PickResult {
 
 /// Finds the item that the text denotes. Digits alone are a full name or a number of the list, but never a part of a
 /// name: a mistyped number must not pick an item that happens to contain it.
-fn find_choice(answer: &str, choices: &[Choice]) -> PickResult {
+fn find_choice(answer: &str, choices: &[PickerItem]) -> PickResult {
     if answer.is_empty() {
         return PickResult::Empty;
     }
@@ -105,7 +105,7 @@ fn find_choice(answer: &str, choices: &[Choice]) -> PickResult {
     }
 }
 
-fn match_choices(choices: &[Choice], is_match: impl Fn(&Choice) -> bool) -> PickResult {
+fn match_choices(choices: &[PickerItem], is_match: impl Fn(&PickerItem) -> bool) -> PickResult {
     let mut indices = (0..choices.len()).filter(|at| is_match(&choices[*at]));
     match (indices.next(), indices.next()) {
         (Some(index), None) => PickResult::Picked(index),
@@ -125,7 +125,7 @@ mod tests {
             ("exec_abc7", "bug-fix, running"),
             ("2", "bug-fix, paused"),
         ]
-        .map(|(key, about)| Choice {
+        .map(|(key, about)| PickerItem {
             key: key.to_owned(),
             description: about.to_owned(),
             question: "Which?".to_owned(),
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn choice_line_fits_and_is_escaped() {
-        let choice = Choice {
+        let choice = PickerItem {
             key: "\u{1b}[2Ja".to_owned(),
             description: "x ".repeat(200),
             question: String::new(),

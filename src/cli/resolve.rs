@@ -7,7 +7,7 @@ use super::{
     execution_id::{ExecutionChoice, run_with_named_or_picked},
     lifecycle::finish_change,
     link::ServerLink,
-    picker::{Choice, pick_choice},
+    picker::{PickerItem, pick_choice},
     question::{can_ask_person, write_prompt},
     run::{self, input::StdinLines},
     signal::pick_wait,
@@ -129,7 +129,7 @@ impl VerdictArgs {
             ("failed", "it failed: the reason is asked next"),
             ("retry", "it took no effect: it is done again"),
         ];
-        let choices = choices.map(|(key, about)| Choice {
+        let choices = choices.map(|(key, about)| PickerItem {
             key: key.to_owned(),
             description: about.to_owned(),
             question: String::new(),

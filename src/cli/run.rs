@@ -31,7 +31,7 @@ use super::{
     execution_id,
     link::{ServerLink, is_final_state, remove_nulls},
     message_with_violations,
-    picker::{Choice, pick_choice},
+    picker::{PickerItem, pick_choice},
     print_warning,
     prompt::stop::{self, StopRequest},
     question, report_error,
@@ -159,7 +159,7 @@ async fn pick_workflow(
     let registry = config.registry();
     let choices = registry.workflows().filter_map(|entry| {
         let definition = entry.value.as_ref()?;
-        Some(Choice {
+        Some(PickerItem {
             key: entry.name.clone(),
             description: definition.workflow.description.clone(),
             question: String::new(),

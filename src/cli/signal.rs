@@ -7,7 +7,7 @@ use super::{
     execution_id::{ExecutionChoice, run_with_named_or_picked},
     lifecycle::finish_change,
     link::ServerLink,
-    picker::{Choice, pick_choice},
+    picker::{PickerItem, pick_choice},
     question::can_ask_person,
     run,
     screen::one_line,
@@ -116,7 +116,7 @@ pub(super) async fn pick_wait(
     wait_type: &str,
 ) -> Result<Option<String>> {
     let status = link.fetch_status(id).await?;
-    let mut choices: Vec<Choice> = Vec::new();
+    let mut choices: Vec<PickerItem> = Vec::new();
     for wait in status.waits.iter().filter(|wait| wait.waits_for == wait_type) {
         let step = one_line(&wait.step_name);
         let key = match wait_type {
@@ -126,7 +126,7 @@ pub(super) async fn pick_wait(
         if choices.iter().all(|choice| choice.key != key) {
             let description = format!("step {step}");
             let question = String::new();
-            choices.push(Choice { key, description, question });
+            choices.push(PickerItem { key, description, question });
         }
     }
     let noun = if wait_type == "signal" { "signal" } else { "step" };

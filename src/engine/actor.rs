@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::{
     DurableExecution, Shared,
-    message::{ActorMessage, Answer, PreparedFork, PreparedPurge},
+    message::{ActorAnswer, ActorMessage, PreparedFork, PreparedPurge},
     runner::Runner,
     value_lookup::ValueLookup,
 };
@@ -114,7 +114,7 @@ impl Actor for ExecutionActor {
                 (reply, Box::pin(state.run_command(&command)).await)
             }
         };
-        let has_transition = matches!(&answer, Ok(Answer { row: Some(_), .. }));
+        let has_transition = matches!(&answer, Ok(ActorAnswer { row: Some(_), .. }));
         // Fails if the caller has gone away. The transition stands, and a repeat of the call gets the same answer.
         let _ = reply.send(answer);
         let after = match after {
@@ -153,7 +153,7 @@ impl ActorState {
         start: StartArguments,
         definition: Arc<Definition>,
         named_workflows: &[Arc<Definition>],
-    ) -> (Result<Answer>, AfterAnswer) {
+    ) -> (Result<ActorAnswer>, AfterAnswer) {
         match self.check_creation().await {
             Err(error) => (Err(error), AfterAnswer::Stop),
             Ok(true) => {
@@ -181,7 +181,7 @@ impl ActorState {
     }
 
     /// Stores the first transition of a fork.
-    async fn create_fork(&mut self, fork: &PreparedFork) -> (Result<Answer>, AfterAnswer) {
+    async fn create_fork(&mut self, fork: &PreparedFork) -> (Result<ActorAnswer>, AfterAnswer) {
         match self.check_creation().await {
             Err(error) => (Err(error), AfterAnswer::Stop),
             Ok(true) => (self.repeat_creation(fork.call).await, AfterAnswer::Continue),
@@ -195,7 +195,7 @@ impl ActorState {
 
     /// Stores a purge, unless the execution has moved since it was prepared. Afterwards the actor ends, and forgets the
     /// values that it holds.
-    async fn purge_inputs(&mut self, purge: &PreparedPurge) -> (Result<Answer>, AfterAnswer) {
+    async fn purge_inputs(&mut self, purge: &PreparedPurge) -> (Result<ActorAnswer>, AfterAnswer) {
         let live = match self.load_existing().await {
             Err(error) => return (Err(error), AfterAnswer::Stop),
             Ok(live) => live,
@@ -211,7 +211,7 @@ impl ActorState {
     }
 
     /// Removes the execution. Afterwards the actor ends.
-    async fn delete(&mut self) -> (Result<Answer>, AfterAnswer) {
+    async fn delete(&mut self) -> (Result<ActorAnswer>, AfterAnswer) {
         let deleted = async {
             let LiveExecution { durable, .. } = self.load_existing().await?;
             let execution = &durable.execution;
@@ -225,7 +225,7 @@ impl ActorState {
             };
             self.shared.store.delete(deletion).await?;
             self.durable_sender.send_replace(None);
-            Ok(Answer { durable, row: None, new_values: Values::new(), is_replayed: false })
+            Ok(ActorAnswer { durable, row: None, new_values: Values::new(), is_replayed: false })
         };
         let answer = deleted.await;
         (answer.map_err(|error| self.with_execution_context(error)), AfterAnswer::Stop)
@@ -237,7 +237,7 @@ impl ActorState {
         mut transition: Transition,
         definition: Arc<Definition>,
         named_workflows: &[Arc<Definition>],
-    ) -> (Result<Answer>, AfterAnswer) {
+    ) -> (Result<ActorAnswer>, AfterAnswer) {
         self.shared.definitions.share_pending_steps(&mut transition.execution);
         let definitions = named_workflows.iter().chain([&definition]);
         let encoded = definitions.map(|definition| (definition.digest(), definition.encode()));
@@ -330,12 +330,12 @@ impl ActorState {
         }
     }
 
-    async fn repeat_creation(&self, call: Digest) -> Result<Answer> {
+    async fn repeat_creation(&self, call: Digest) -> Result<ActorAnswer> {
         let revision = self.live()?.durable.execution.check_repeated_start(call)?;
         self.replay(revision).await
     }
 
-    async fn run_command(&mut self, command: &Command) -> (Result<Answer>, AfterAnswer) {
+    async fn run_command(&mut self, command: &Command) -> (Result<ActorAnswer>, AfterAnswer) {
         if let Err(error) = self.load_existing().await {
             return (Err(error), AfterAnswer::Stop);
         }
@@ -355,7 +355,7 @@ impl ActorState {
                 (self.replay(revision).await, AfterAnswer::Continue)
             }
             Ok((Decision::NoChange, live)) => (
-                Ok(Answer {
+                Ok(ActorAnswer {
                     durable: live.durable,
                     row: None,
                     new_values: Values::new(),
@@ -420,7 +420,7 @@ impl ActorState {
         definition: Arc<Definition>,
         position: Position,
         past: Option<Box<PastChange>>,
-    ) -> (Result<Answer>, AfterAnswer) {
+    ) -> (Result<ActorAnswer>, AfterAnswer) {
         let Transition { execution: next, row, contents, refusal, effects, new_values: made } =
             transition;
         let (next, row) = (Arc::new(next), Arc::new(row));
@@ -470,13 +470,15 @@ impl ActorState {
             Some(refusal) => {
                 Err(refusal.with_context("workflow_state", durable.execution.state().as_str()))
             }
-            None => Ok(Answer { durable, row: Some(row), new_values: made, is_replayed: false }),
+            None => {
+                Ok(ActorAnswer { durable, row: Some(row), new_values: made, is_replayed: false })
+            }
         };
         (answer, AfterAnswer::Continue)
     }
 
     /// Repeats the answer of an earlier revision, with the execution as it was at that revision.
-    async fn replay(&self, revision: u64) -> Result<Answer> {
+    async fn replay(&self, revision: u64) -> Result<ActorAnswer> {
         let live = self.live()?;
         self.shared.load_answer(live.durable.clone(), live.last_row.as_ref(), revision).await
     }

@@ -6,7 +6,7 @@ use ractor::{ActorId, ActorRef, rpc::CallResult};
 
 use super::{
     DurableExecution, Shared,
-    message::{ActorMessage, Answer, MessageOrigin, ReplyPort},
+    message::{ActorAnswer, ActorMessage, MessageOrigin, ReplyPort},
     server_stopping_error,
     supervisor::SupervisorMessage,
 };
@@ -25,7 +25,7 @@ impl Shared {
         id: &ExecutionId,
         origin: MessageOrigin,
         message: impl Fn(ReplyPort) -> ActorMessage,
-    ) -> Result<Answer> {
+    ) -> Result<ActorAnswer> {
         match self.dispatch_here(id, origin, &message).await {
             Err(error) if error.code() == Code::ShardLost && origin != MessageOrigin::Peer => {
                 self.pass_on(id, origin, message, error).await
@@ -40,7 +40,7 @@ impl Shared {
         id: &ExecutionId,
         origin: MessageOrigin,
         message: impl Fn(ReplyPort) -> ActorMessage,
-    ) -> Result<Answer> {
+    ) -> Result<ActorAnswer> {
         self.store.owner(id)?;
         let mut stale_actor = None;
         let mut last_error = None;
@@ -83,7 +83,7 @@ impl Shared {
         id: &ExecutionId,
         origin: MessageOrigin,
         command: Command,
-    ) -> Result<Answer> {
+    ) -> Result<ActorAnswer> {
         let message = |reply| ActorMessage::Command { command: command.clone(), reply };
         self.dispatch(id, origin, message).await
     }
@@ -95,7 +95,7 @@ impl Shared {
         mut durable: DurableExecution,
         last_row: Option<&Arc<Row>>,
         revision: u64,
-    ) -> Result<Answer> {
+    ) -> Result<ActorAnswer> {
         let id = durable.execution.id();
         let row = match last_row {
             Some(last) if last.revision == revision => Some(last.clone()),
@@ -112,7 +112,7 @@ impl Shared {
         };
         let row =
             row.ok_or_else(|| Error::internal("a journal row that the execution names is gone"))?;
-        Ok(Answer { durable, row: Some(row), new_values: Values::new(), is_replayed: true })
+        Ok(ActorAnswer { durable, row: Some(row), new_values: Values::new(), is_replayed: true })
     }
 
     async fn find_or_wake_actor(

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    Answer, DurableExecution, Engine, ForkRequest,
+    ActorAnswer, DurableExecution, Engine, ForkRequest,
     message::{
         ActorMessage,
         MessageOrigin::{self, External},
@@ -174,7 +174,7 @@ impl Engine {
         &self,
         request: &ForkRequest,
         call: Digest,
-    ) -> Result<Option<Answer>> {
+    ) -> Result<Option<ActorAnswer>> {
         if let Some(id) = &request.new_execution_id {
             let Some(execution) = self.shared.find_durable_execution(id).await? else {
                 return Ok(None);
@@ -204,10 +204,10 @@ impl Engine {
     }
 
     /// The answer of the call that created an execution.
-    async fn first_answer(&self, id: &ExecutionId) -> Result<Answer> {
+    async fn first_answer(&self, id: &ExecutionId) -> Result<ActorAnswer> {
         let row = self.load_row(id, 1).await?.map(Arc::new);
         let durable = self.read_execution(id).await?;
-        Ok(Answer { durable, row, new_values: Values::new(), is_replayed: true })
+        Ok(ActorAnswer { durable, row, new_values: Values::new(), is_replayed: true })
     }
 
     /// The id of the next retry: that of the source with `~2`, `~3` and so on.
@@ -234,7 +234,7 @@ impl Engine {
         definition: Arc<Definition>,
         identity: (ExecutionId, Digest, Option<Box<Parent>>),
         origin: MessageOrigin,
-    ) -> Result<(ForkPlan, Answer)> {
+    ) -> Result<(ForkPlan, ActorAnswer)> {
         let id = identity.0.clone();
         let (plan, fork) = self.decide_fork(source, request, definition, identity).await?;
         let fork = Arc::new(fork.ok_or_else(|| invalid_outputs_error(source, &plan))?);

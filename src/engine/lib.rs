@@ -59,7 +59,7 @@ use self::{
     definitions::DefinitionInterner,
     descendants::Descendants,
     directory::ActorDirectory,
-    message::{ActorMessage, Answer, MessageOrigin, ReplyPort},
+    message::{ActorAnswer, ActorMessage, MessageOrigin, ReplyPort},
     runner::Runner,
     supervisor::{Supervisor, SupervisorMessage},
     wake_failures::WakeFailures,
@@ -388,7 +388,7 @@ impl Engine {
         self.build_advanced_reply(answer).await
     }
 
-    async fn send_submission(&self, token: &str, submission: Submission) -> Result<Answer> {
+    async fn send_submission(&self, token: &str, submission: Submission) -> Result<ActorAnswer> {
         let parsed = Token::parse(token);
         let result = match &parsed {
             Ok(token) => self.send_parsed_submission(token, submission).await,
@@ -401,7 +401,7 @@ impl Engine {
         &self,
         token: &Token,
         submission: Submission,
-    ) -> Result<Answer> {
+    ) -> Result<ActorAnswer> {
         let id = &token.execution_id;
         let command = Command::Advance { token: token.clone(), submission: Arc::new(submission) };
         match self.send_command(id, command).await {
@@ -441,7 +441,7 @@ impl Engine {
         self.build_status(&durable).await
     }
 
-    async fn send_command(&self, id: &ExecutionId, command: Command) -> Result<Answer> {
+    async fn send_command(&self, id: &ExecutionId, command: Command) -> Result<ActorAnswer> {
         let message = |reply| ActorMessage::Command { command: command.clone(), reply };
         self.send_message(id, message).await
     }
@@ -504,13 +504,13 @@ impl Engine {
         &self,
         id: &ExecutionId,
         message: impl Fn(ReplyPort) -> ActorMessage,
-    ) -> Result<Answer> {
+    ) -> Result<ActorAnswer> {
         let _permit = self.call_permits.acquire().await.map_err(|_| server_stopping_error())?;
         self.shared.dispatch(id, MessageOrigin::External, message).await
     }
 
-    async fn build_advanced_reply(&self, answer: Answer) -> Result<AdvanceReply> {
-        let Answer { durable: seen, row: Some(row), new_values: made, is_replayed: replayed } =
+    async fn build_advanced_reply(&self, answer: ActorAnswer) -> Result<AdvanceReply> {
+        let ActorAnswer { durable: seen, row: Some(row), new_values: made, is_replayed: replayed } =
             answer
         else {
             return Err(missing_row_error());

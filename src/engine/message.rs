@@ -25,7 +25,7 @@ pub(super) enum MessageOrigin {
 }
 
 /// A domain error is an answer, and never ends the actor.
-pub(super) type ReplyPort = RpcReplyPort<Result<Answer>>;
+pub(super) type ReplyPort = RpcReplyPort<Result<ActorAnswer>>;
 
 /// A port for a message that no actor gets, because it is passed on to another server.
 pub(super) fn unused_reply_port() -> ReplyPort {
@@ -81,7 +81,7 @@ impl ActorMessage {
 }
 
 /// The answer of an execution's actor.
-pub(super) struct Answer {
+pub(super) struct ActorAnswer {
     /// The execution after the transition that answers the call.
     pub(super) durable: DurableExecution,
     /// The row of the transition that answers the call. `None` if nothing changed.

@@ -28,10 +28,10 @@ pub enum Topic {
 
 /// Publishes durable transitions to listeners. Keeps no entry for an execution without listeners. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Notifier(Arc<Mutex<Subscriptions>>);
+pub struct Notifier(Arc<Mutex<SubscriptionTable>>);
 
 #[derive(Default)]
-struct Subscriptions {
+struct SubscriptionTable {
     by_execution: HashMap<ExecutionId, Subscribers>,
     all_executions: Subscribers,
     last_number: u64,
@@ -53,7 +53,7 @@ impl fmt::Debug for Notifier {
 }
 
 impl Notifier {
-    fn lock(&self) -> MutexGuard<'_, Subscriptions> {
+    fn lock(&self) -> MutexGuard<'_, SubscriptionTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -91,7 +91,7 @@ impl Notifier {
     }
 }
 
-impl Subscriptions {
+impl SubscriptionTable {
     fn subscribers(&mut self, topic: &Topic) -> &mut Subscribers {
         match topic {
             Topic::Execution(id) => self.by_execution.entry(id.clone()).or_default(),

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     Engine, ForkRequest, Shared, execution_not_found,
-    message::{ActorMessage, Answer, MessageOrigin, ReplyPort, unused_reply_port},
+    message::{ActorAnswer, ActorMessage, MessageOrigin, ReplyPort, unused_reply_port},
     server_stopping_error,
 };
 use midex_domain::{
@@ -208,7 +208,7 @@ impl Shared {
         origin: MessageOrigin,
         message: impl Fn(ReplyPort) -> ActorMessage,
         refusal: Error,
-    ) -> Result<Answer> {
+    ) -> Result<ActorAnswer> {
         let Some(peers) = &self.peers else {
             return Err(refusal);
         };
@@ -237,16 +237,16 @@ impl Shared {
         }
     }
 
-    async fn read_peer_answer(&self, id: &ExecutionId, answer: PeerAnswer) -> Result<Answer> {
+    async fn read_peer_answer(&self, id: &ExecutionId, answer: PeerAnswer) -> Result<ActorAnswer> {
         self.notifier.notify(id);
         let stored = self.store.load(id).await?.ok_or_else(|| execution_not_found(id))?;
         let durable = self.add_definition(Arc::new(stored.execution)).await?;
         let is_replayed = answer.is_replayed;
         match answer.revision {
-            None => Ok(Answer { durable, row: None, new_values: Values::new(), is_replayed }),
+            None => Ok(ActorAnswer { durable, row: None, new_values: Values::new(), is_replayed }),
             Some(revision) => {
                 let answer = self.load_answer(durable, None, revision).await?;
-                Ok(Answer { is_replayed, ..answer })
+                Ok(ActorAnswer { is_replayed, ..answer })
             }
         }
     }

@@ -6,7 +6,8 @@ use std::{
 };
 
 use super::{
-    DefinitionDirectory, Registry, Source, Sources, template::Template, validate::DefinitionKind,
+    DefinitionDirectory, Registry, Source, Sources, template::DefinitionTemplate,
+    validate::DefinitionKind,
 };
 use midex_domain::error::{Code, Error, Result, describe_io_error, repeat_call};
 use midex_folder::{ExistingFilePolicy, Folder};
@@ -15,7 +16,7 @@ use midex_folder::{ExistingFilePolicy, Folder};
 /// of the file. Refuses a name that is not a valid file name, a file that exists (unless `existing` allows replacing
 /// it), and a name that another file of the directory already has.
 pub fn create_definition(
-    template: &Template,
+    template: &DefinitionTemplate,
     project: &Path,
     existing: ExistingFilePolicy,
 ) -> Result<PathBuf> {
@@ -41,7 +42,7 @@ pub fn create_definition(
 }
 
 /// The file in `directory` that already has the template's name.
-fn find_file_with_same_name(template: &Template, directory: &Path) -> Option<PathBuf> {
+fn find_file_with_same_name(template: &DefinitionTemplate, directory: &Path) -> Option<PathBuf> {
     if !directory.is_dir() {
         return None;
     }

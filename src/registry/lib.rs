@@ -44,7 +44,7 @@ pub use self::{
     manifest::{Manifest, ManifestCheck},
     schema::{SchemaDraft, SchemaKind, build_schema},
     source::{DefinitionDirectory, DefinitionPlaces, Source, Sources},
-    template::Template,
+    template::DefinitionTemplate,
     validate::{DefinitionKind, FileReport, check_text, load_workflow_file, validate_paths},
     write::{
         DeletedWorkflow, RenamedWorkflow, SaveRequest, SavedWorkflow, delete_workflow,

@@ -10,7 +10,7 @@ use super::{
     files::{self, DefinitionFile},
     load::LoadResult,
     markdown, program, read, shipped,
-    template::Template,
+    template::DefinitionTemplate,
     yaml,
 };
 use midex_domain::{
@@ -191,13 +191,13 @@ impl Registry {
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`; `WORKFLOW_VALIDATION_FAILED` if the file cannot be read, or the place of its name cannot
     /// be determined.
-    pub fn copy_workflow(&self, name: &str, new: &WorkflowName) -> Result<Template> {
+    pub fn copy_workflow(&self, name: &str, new: &WorkflowName) -> Result<DefinitionTemplate> {
         let entry = self.workflow(name).ok_or_else(|| self.workflow_not_found_error(name))?;
         let manifest =
             self.read_manifest(entry).ok_or_else(|| super::invalid_workflow_error(entry))?;
         let copied_manifest = self.rename_manifest(&manifest, (&entry.name, new.as_str()));
         let copy = copied_manifest.ok_or_else(|| super::invalid_workflow_error(entry))?;
-        Ok(Template::new_copy(new, copy.format, copy.text))
+        Ok(DefinitionTemplate::new_copy(new, copy.format, copy.text))
     }
 
     /// The current text of the workflow's file. `None` if the file is missing or not a text.

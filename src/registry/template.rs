@@ -13,7 +13,7 @@ use midex_domain::{
 
 /// A definition that is about to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
+pub struct DefinitionTemplate {
     kind: DefinitionKind,
     name: String,
     format: Format,
@@ -22,7 +22,7 @@ pub struct Template {
     copied_text: Option<String>,
 }
 
-impl Template {
+impl DefinitionTemplate {
     /// A starter workflow.
     pub fn new_workflow(name: &WorkflowName, format: Format) -> Self {
         Self {
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn commented_examples_are_valid() {
         let name = WorkflowName::parse("w").unwrap();
-        let text = Template::new_workflow(&name, Format::Yaml).text();
+        let text = DefinitionTemplate::new_workflow(&name, Format::Yaml).text();
         let shown = |line: &str| {
             line.strip_prefix("#  ").map_or_else(|| line.to_owned(), |rest| format!("  {rest}"))
         };

@@ -1,6 +1,6 @@
 //! Answers: values, texts, bytes, and failures with what the service said.
 
-use midex_catalog::call::Payload;
+use midex_catalog::call::ResponseBody;
 use midex_domain::limits;
 
 use super::*;
@@ -16,20 +16,20 @@ async fn answered(reply: midex_test::service::Reply) -> Result<Answer, Operation
 #[tokio::test]
 async fn an_answer_is_a_value_a_text_bytes_or_nothing() {
     let json_answer = answered(answer_json(200, &json!({ "a": [1, null] }))).await.unwrap();
-    assert_eq!(json_answer.payload, Payload::Json(json!({ "a": [1, null] })));
+    assert_eq!(json_answer.payload, ResponseBody::Json(json!({ "a": [1, null] })));
     assert_eq!((json_answer.status, json_answer.pages), (200, 1));
     assert_eq!(json_answer.headers["content-type"], "application/json");
     let text = answered(answer(200, &[("content-type", "text/csv")], b"a,b")).await.unwrap();
-    assert_eq!(text.payload, Payload::Text("a,b".into()));
+    assert_eq!(text.payload, ResponseBody::Text("a,b".into()));
     let bytes =
         answered(answer(200, &[("content-type", "image/png")], &[0x89, 0, 0xff])).await.unwrap();
     assert_eq!(
         bytes.payload,
-        Payload::Bytes { media_type: "image/png".into(), bytes: vec![0x89, 0, 0xff] }
+        ResponseBody::Bytes { media_type: "image/png".into(), bytes: vec![0x89, 0, 0xff] }
     );
     let nothing =
         answered(answer(204, &[("location", "/x/1"), ("set-cookie", "a=b")], b"")).await.unwrap();
-    assert_eq!(nothing.payload, Payload::Empty);
+    assert_eq!(nothing.payload, ResponseBody::Empty);
     assert_eq!(nothing.headers["location"], "/x/1");
     assert!(!nothing.headers.contains_key("set-cookie"));
 }

@@ -1,6 +1,6 @@
 //! Pages of each kind, gathered into one list, and what stops the gathering.
 
-use midex_catalog::call::{ItemsPage, Payload};
+use midex_catalog::call::{ItemsPage, ResponseBody};
 use midex_domain::{definition::PaginateOptions, limits, operation::PageCursor};
 
 use super::*;
@@ -24,7 +24,7 @@ async fn gathered(
         };
         items.extend(more);
         let Some(further) = further else {
-            answer.payload = Payload::Json(Value::Array(items));
+            answer.payload = ResponseBody::Json(Value::Array(items));
             return Ok(answer);
         };
         match &mut next {
@@ -77,7 +77,7 @@ async fn links_lead_through_three_pages() {
     )
     .await
     .unwrap();
-    assert_eq!(answer.payload, Payload::Json(json!([10, 11, 20, 21, 30, 31])));
+    assert_eq!(answer.payload, ResponseBody::Json(json!([10, 11, 20, 21, 30, 31])));
     assert_eq!((answer.pages, answer.notes.len()), (3, 0));
     assert_eq!(targets(&links), ["/things?q=a", "/things?q=a&page=2", "/things?q=a&page=3"]);
 }
@@ -94,7 +94,7 @@ async fn cursors_lead_through_three_pages() {
     let in_data = list_at(Some("data.items"), by_cursor);
     let answer =
         gathered(&cursors, in_data, json!({ "q": "a" }), PaginateOptions::default()).await.unwrap();
-    assert_eq!(answer.payload, Payload::Json(json!([0, 1, 2])));
+    assert_eq!(answer.payload, ResponseBody::Json(json!([0, 1, 2])));
     assert_eq!(targets(&cursors), ["/things?q=a", "/things?cursor=1&q=a", "/things?cursor=2&q=a"]);
 }
 
@@ -111,7 +111,7 @@ async fn numbers_of_pages_lead_to_the_one_that_is_not_full() {
     let answer = gathered(&pages, list(by_page), json!({ "limit": 2 }), PaginateOptions::default())
         .await
         .unwrap();
-    assert_eq!(answer.payload, Payload::Json(json!([1, -1, 2, -1, 3])));
+    assert_eq!(answer.payload, ResponseBody::Json(json!([1, -1, 2, -1, 3])));
     assert_eq!(
         targets(&pages),
         ["/things?limit=2", "/things?page=2&limit=2", "/things?page=3&limit=2"]
@@ -130,7 +130,7 @@ async fn numbers_of_items_lead_to_the_page_that_is_empty() {
         json!({ "by": "page", "argument": "offset", "size": null, "counts_items": true });
     let answer =
         gathered(&offsets, list(by_offset), Value::Null, PaginateOptions::default()).await.unwrap();
-    assert_eq!(answer.payload, Payload::Json(json!([0, 1, 2, 3, 4])));
+    assert_eq!(answer.payload, ResponseBody::Json(json!([0, 1, 2, 3, 4])));
     assert_eq!(
         targets(&offsets),
         ["/things", "/things?offset=2", "/things?offset=4", "/things?offset=5"]
@@ -200,7 +200,7 @@ async fn a_page_fails_as_a_call_does_and_what_is_no_list_is_one_answer() {
     let one = Service::new(|_| answer_json(200, &json!({ "a": 1 }))).await;
     let found =
         gathered(&one, list(by_cursor), json!({}), PaginateOptions::default()).await.unwrap();
-    assert_eq!(found.payload, Payload::Json(json!({ "a": 1 })));
+    assert_eq!(found.payload, ResponseBody::Json(json!({ "a": 1 })));
     assert!(found.notes[0].contains("no list"), "{:?}", found.notes);
     // Of a page that is none the ones before it stay.
     let ends = Service::new(|seen| match number(seen, "cursor") {
@@ -211,7 +211,7 @@ async fn a_page_fails_as_a_call_does_and_what_is_no_list_is_one_answer() {
     let by_cursor = json!({ "by": "cursor", "argument": "cursor", "field": "next" });
     let found = gathered(&ends, list(by_cursor), json!({}), PaginateOptions::default());
     let found = found.await.unwrap();
-    assert_eq!((found.payload, found.pages), (Payload::Json(json!([1])), 1));
+    assert_eq!((found.payload, found.pages), (ResponseBody::Json(json!([1])), 1));
     let away = Service::new(|_| {
         answer(200, &[("link", "<https://other.example/?p=2>; rel=next")], b"[1]")
     })

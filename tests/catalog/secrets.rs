@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use midex_catalog::{
-    call::{Payload, normalize_secret_host},
+    call::{ResponseBody, normalize_secret_host},
     operation::SecurityScheme,
 };
 use midex_domain::uri;
@@ -306,7 +306,7 @@ async fn what_an_operation_asks_for_and_a_catalog_has_not_is_named_in_its_failur
     };
     let failure = call_with(sources(), guarded(), &unknown).await.unwrap_err();
     assert!(failure.message.contains("mutualTLS"), "{}", failure.message);
-    let _ = Payload::Empty;
+    let _ = ResponseBody::Empty;
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     client::{REDIRECT, exchange_error, format_causes},
-    payload::{Payload, choose_file_name, get_header_text, strip_media_type_parameters},
+    payload::{ResponseBody, choose_file_name, get_header_text, strip_media_type_parameters},
 };
 use midex_domain::{
     FailureCode, JsonText, SecretMask,
@@ -55,7 +55,7 @@ pub struct Answer {
     /// The headers that are kept, by their names in lower case.
     pub headers: BTreeMap<String, String>,
     /// Its body.
-    pub payload: Payload,
+    pub payload: ResponseBody,
     /// The file name for the body. The service suggests it, so it may be any text, even a path.
     pub name: String,
     /// The number of pages that it combines.
@@ -67,7 +67,7 @@ pub struct Answer {
 impl Answer {
     /// Takes the body out of the answer, as a file.
     fn take_attachment(&mut self) -> Attachment {
-        let payload = std::mem::replace(&mut self.payload, Payload::Empty);
+        let payload = std::mem::replace(&mut self.payload, ResponseBody::Empty);
         let declared_type =
             self.headers.get("content-type").map(|said| strip_media_type_parameters(said));
         let is_short = |said: &&str| (1..=limits::ARTIFACT_NAME_CHARS_MAX).contains(&said.len());
@@ -162,7 +162,7 @@ pub(super) async fn read_success(response: &mut Response, mask: &SecretMask) -> 
     Ok(Answer {
         status: response.status().as_u16(),
         headers: retained_headers.collect(),
-        payload: Payload::from_answer(headers, bytes, mask)?,
+        payload: ResponseBody::from_answer(headers, bytes, mask)?,
         name: mask.mask_text(&name).into_owned(),
         pages: 1,
         notes: Vec::new(),
@@ -178,8 +178,8 @@ pub(super) async fn read_failure(
     let bytes =
         read_body(response, limits::CALL_ERROR_READ_BYTES_MAX, true).await.unwrap_or_default();
     let status = response.status().as_u16();
-    let payload = Payload::from_answer(response.headers(), bytes, mask);
-    let payload = payload.unwrap_or(Payload::Empty).into_value();
+    let payload = ResponseBody::from_answer(response.headers(), bytes, mask);
+    let payload = payload.unwrap_or(ResponseBody::Empty).into_value();
     let message_suffix = extract_error_message(&payload).map(|words| {
         format!(": {}", truncate_to_chars(words.trim(), limits::CALL_ERROR_WORDS_CHARS_MAX))
     });

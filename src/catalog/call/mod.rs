@@ -43,7 +43,7 @@ pub use self::{
     arguments::PreparedOperation,
     client::Resolver,
     pages::ItemsPage,
-    payload::Payload,
+    payload::ResponseBody,
     request::{CallArguments, Request, is_connection_header},
     secret::{SecretSources, find_references, has_reference, parse_secrets_file},
     security::is_secret_header,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Answer, Call, PageRequest, Payload, answer::failure_from_error, client::redirect_error,
+    Answer, Call, PageRequest, ResponseBody, answer::failure_from_error, client::redirect_error,
     pagination::PaginationHints, secret::has_reference,
 };
 use crate::operation::{Operation, Pagination};
@@ -137,13 +137,13 @@ pub(super) async fn request_list_page(
         came => came?,
     };
     let operation = call.operation();
-    let mut payload = match std::mem::replace(&mut answer.payload, Payload::Empty) {
-        Payload::Json(payload) => payload,
+    let mut payload = match std::mem::replace(&mut answer.payload, ResponseBody::Empty) {
+        ResponseBody::Json(payload) => payload,
         payload => return Ok(build_page_without_list(answer, payload, number)),
     };
     let declared = operation.items_path.as_deref();
     let Some(path) = find_list_pointer(&payload, declared) else {
-        return Ok(build_page_without_list(answer, Payload::Json(payload), number));
+        return Ok(build_page_without_list(answer, ResponseBody::Json(payload), number));
     };
     let list = payload.pointer(&path).and_then(Value::as_array);
     let items = list.map_or(&[][..], Vec::as_slice);
@@ -185,7 +185,7 @@ pub(super) async fn request_list_page(
 
 /// The result for an answer without a list: the whole answer for the first page, and the end of the list for any
 /// other.
-fn build_page_without_list(mut answer: Answer, payload: Payload, number: u32) -> ItemsPage {
+fn build_page_without_list(mut answer: Answer, payload: ResponseBody, number: u32) -> ItemsPage {
     let why = "an answer has no list of items";
     let incomplete_reason = (number > 0).then(|| format!("there may be more items: {why}"));
     if let Some(why) = &incomplete_reason {

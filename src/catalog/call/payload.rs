@@ -20,7 +20,7 @@ use midex_domain::{
 
 /// The body of an answer.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Payload {
+pub enum ResponseBody {
     /// No body.
     #[default]
     Empty,
@@ -37,7 +37,7 @@ pub enum Payload {
     },
 }
 
-impl Payload {
+impl ResponseBody {
     /// The body as a JSON value: an empty one is null, and bytes are `{content_type, base64}`.
     pub fn into_value(self) -> Value {
         match self {
@@ -188,13 +188,13 @@ mod tests {
     use super::*;
     use midex_domain::error::Code;
 
-    fn read_payload(media_type: &'static str, bytes: &[u8]) -> Result<Payload> {
+    fn read_payload(media_type: &'static str, bytes: &[u8]) -> Result<ResponseBody> {
         let headers = [(CONTENT_TYPE, media_type.parse().expect("a value"))];
         let headers = HeaderMap::from_iter(headers);
-        Payload::from_answer(&headers, bytes.to_vec(), &SecretMask::default())
+        ResponseBody::from_answer(&headers, bytes.to_vec(), &SecretMask::default())
     }
 
-    fn payload_of_bytes(media_type: &'static str, bytes: &[u8]) -> Payload {
+    fn payload_of_bytes(media_type: &'static str, bytes: &[u8]) -> ResponseBody {
         read_payload(media_type, bytes).unwrap_or_else(|_| panic!("few values"))
     }
 
@@ -213,17 +213,23 @@ mod tests {
     fn body_follows_its_declared_media_type() {
         assert_eq!(
             payload_of_bytes("application/json; charset=utf-8", b"{}"),
-            Payload::Json(json!({}))
+            ResponseBody::Json(json!({}))
         );
-        assert_eq!(payload_of_bytes("application/problem+json", b"[1]"), Payload::Json(json!([1])));
-        assert_eq!(payload_of_bytes("application/json", b"<html>"), Payload::Text("<html>".into()));
-        assert_eq!(payload_of_bytes("text/plain", b"1"), Payload::Text("1".into()));
-        assert_eq!(payload_of_bytes("application/json", b""), Payload::Empty);
-        let bytes = Payload::Bytes { media_type: "image/png".into(), bytes: vec![0x89, 0xff] };
+        assert_eq!(
+            payload_of_bytes("application/problem+json", b"[1]"),
+            ResponseBody::Json(json!([1]))
+        );
+        assert_eq!(
+            payload_of_bytes("application/json", b"<html>"),
+            ResponseBody::Text("<html>".into())
+        );
+        assert_eq!(payload_of_bytes("text/plain", b"1"), ResponseBody::Text("1".into()));
+        assert_eq!(payload_of_bytes("application/json", b""), ResponseBody::Empty);
+        let bytes = ResponseBody::Bytes { media_type: "image/png".into(), bytes: vec![0x89, 0xff] };
         assert_eq!(payload_of_bytes("image/png", &[0x89, 0xff]), bytes);
         assert_eq!(bytes.into_value(), json!({ "content_type": "image/png", "base64": "if8=" }));
         let deep = "[".repeat(100_000);
-        assert_eq!(payload_of_bytes("application/json", deep.as_bytes()), Payload::Text(deep));
+        assert_eq!(payload_of_bytes("application/json", deep.as_bytes()), ResponseBody::Text(deep));
     }
 
     #[test]
@@ -234,13 +240,13 @@ mod tests {
         // The limit includes the quotes.
         let text = |bytes: usize| "x".repeat(bytes - 2);
         for (payload, of_a_step, of_a_reply) in [
-            (Payload::Empty, false, false),
-            (Payload::Text(text(told)), false, false),
-            (Payload::Text(text(told + 1)), false, true),
-            (Payload::Text(text(shown)), false, true),
-            (Payload::Text(text(shown + 1)), true, true),
-            (Payload::Json(json!(text(told))), false, false),
-            (Payload::Json(json!(text(told + 1))), false, true),
+            (ResponseBody::Empty, false, false),
+            (ResponseBody::Text(text(told)), false, false),
+            (ResponseBody::Text(text(told + 1)), false, true),
+            (ResponseBody::Text(text(shown)), false, true),
+            (ResponseBody::Text(text(shown + 1)), true, true),
+            (ResponseBody::Json(json!(text(told))), false, false),
+            (ResponseBody::Json(json!(text(told + 1))), false, true),
             (payload_of_bytes("image/png", &vec![0xff; bytes]), false, false),
             (payload_of_bytes("image/png", &vec![0xff; bytes + 1]), true, true),
         ] {

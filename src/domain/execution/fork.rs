@@ -15,7 +15,7 @@ use super::{
     StartArguments, State, StepState, StepStatus, Transition, ValueReference, Visit, VisitId,
     decide::{check_event_count, failure_to_internal_error},
     decision::{DecideResult, Interrupt},
-    purge::CallArguments,
+    purge::CommandArguments,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -218,7 +218,7 @@ fn check_purged_inputs(
     base: &ForkBase,
 ) -> DecideResult<()> {
     let declared = context.definition.workflow.inputs.as_ref();
-    let call = CallArguments::of_definition(source.definition);
+    let call = CommandArguments::of_definition(source.definition);
     let is_required = |name: &&str| {
         declared.is_none_or(|inputs| {
             inputs.iter().any(|input| input.key.as_str() == *name && input.is_required())

@@ -65,7 +65,7 @@ impl Execution {
         keys: Option<&BTreeSet<String>>,
         now: Timestamp,
     ) -> Result<PurgeDecision> {
-        let arguments = CallArguments::of_definition(definition);
+        let arguments = CommandArguments::of_definition(definition);
         let mut purger = InputPurger {
             definition,
             arguments,
@@ -121,9 +121,9 @@ impl Execution {
 }
 
 /// The names of the arguments of a called command, each with its position in the list of inputs.
-pub(super) struct CallArguments(BTreeMap<String, usize>);
+pub(super) struct CommandArguments(BTreeMap<String, usize>);
 
-impl CallArguments {
+impl CommandArguments {
     /// `None` if the definition is not that of a call: only a call asks for the whole response.
     pub(super) fn of_definition(definition: &Definition) -> Option<Self> {
         let [step] = definition.workflow.steps.as_slice() else {
@@ -159,7 +159,7 @@ enum ValueRole {
 /// Removes values from what the rows of one execution name.
 struct InputPurger<'a> {
     definition: &'a Definition,
-    arguments: Option<CallArguments>,
+    arguments: Option<CommandArguments>,
     keys: Option<&'a BTreeSet<String>>,
     values: &'a Values,
     contents: Vec<(Digest, Arc<[u8]>)>,
@@ -246,7 +246,7 @@ impl InputPurger<'_> {
     fn remove_inputs(&mut self, value: &mut Value, role: ValueRole) -> bool {
         let is_named = |key: &str| self.keys.is_none_or(|keys| keys.contains(key));
         let mut removed = BTreeSet::new();
-        if let Some(CallArguments(positions)) = &self.arguments {
+        if let Some(CommandArguments(positions)) = &self.arguments {
             let call = match role {
                 ValueRole::CallInput => &mut value["value"],
                 ValueRole::Inputs | ValueRole::Answers => value,

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::{
     fault::{ExpressionFault, FaultKind},
-    filters::{self, Argument},
+    filters::{self, FilterArgument},
     operand,
     parse::{ExpressionNode, ParseResult, Parser},
-    token::{Token, TokenKind, shorten_for_message},
+    token::{ExpressionToken, TokenKind, shorten_for_message},
 };
 use crate::{grammar::foreign as words, nearest};
 
@@ -66,7 +66,7 @@ impl Parser<'_> {
     }
 
     /// Parses the value of a test without parentheses: `is divisibleby 3`.
-    fn parse_bare_argument(&mut self) -> ParseResult<Vec<Argument>> {
+    fn parse_bare_argument(&mut self) -> ParseResult<Vec<FilterArgument>> {
         let has_argument = self.peek().is_some_and(|token| match token.kind {
             TokenKind::Text(_) | TokenKind::Number(_) => true,
             TokenKind::Word => !operand::KEYWORDS.contains(&self.token_text(&token).as_str()),
@@ -75,13 +75,13 @@ impl Parser<'_> {
         let mut arguments = Vec::new();
         if has_argument {
             let (name, node) = (None, self.parse_value()?);
-            arguments.push(Argument { name, node });
+            arguments.push(FilterArgument { name, node });
         }
         Ok(arguments)
     }
 
     /// Parses arguments in parentheses, if there are any.
-    pub(super) fn parse_arguments(&mut self) -> ParseResult<Vec<Argument>> {
+    pub(super) fn parse_arguments(&mut self) -> ParseResult<Vec<FilterArgument>> {
         let mut arguments = Vec::new();
         if self.take_sign("(").is_none() {
             return Ok(arguments);
@@ -91,7 +91,7 @@ impl Parser<'_> {
                 self.expect_sign(",")?;
             }
             let (name, node) = (self.take_argument_name(), self.parse_conditional()?);
-            arguments.push(Argument { name, node });
+            arguments.push(FilterArgument { name, node });
         }
         Ok(arguments)
     }
@@ -107,7 +107,7 @@ impl Parser<'_> {
         Some(self.token_text(&token))
     }
 
-    fn expect_word(&mut self, expected: &str) -> ParseResult<Token> {
+    fn expect_word(&mut self, expected: &str) -> ParseResult<ExpressionToken> {
         let Some(token) = self.peek().filter(|token| token.kind == TokenKind::Word) else {
             return self.halt_at_missing(expected);
         };
@@ -127,7 +127,11 @@ impl Parser<'_> {
     }
 
     /// Checks the name of a test that `selectattr` or `rejectattr` gets as a literal.
-    fn check_attribute_test(&mut self, filter: &filters::JinjaFilter, arguments: &[Argument]) {
+    fn check_attribute_test(
+        &mut self,
+        filter: &filters::JinjaFilter,
+        arguments: &[FilterArgument],
+    ) {
         let (Some(tests), Some(argument)) = (filter.attribute_tests(), arguments.get(1)) else {
             return;
         };
@@ -148,7 +152,7 @@ impl Parser<'_> {
 
     fn note_unknown_filter<'n>(
         &mut self,
-        token: &Token,
+        token: &ExpressionToken,
         kind: &str,
         known: impl Iterator<Item = &'n str>,
     ) {
@@ -184,14 +188,14 @@ impl Parser<'_> {
 /// The subject of a filter or test, followed by its arguments.
 fn subject_and_arguments<'n>(
     subject: &'n ExpressionNode,
-    arguments: &'n [Argument],
+    arguments: &'n [FilterArgument],
 ) -> impl Iterator<Item = &'n ExpressionNode> {
     let arguments = arguments.iter().map(|argument| &argument.node);
     std::iter::once(subject).chain(arguments)
 }
 
 /// The translation of arguments.
-fn translate_arguments(arguments: &[Argument]) -> String {
-    let texts: Vec<_> = arguments.iter().map(Argument::to_source).collect();
+fn translate_arguments(arguments: &[FilterArgument]) -> String {
+    let texts: Vec<_> = arguments.iter().map(FilterArgument::to_source).collect();
     texts.join(", ")
 }

@@ -122,7 +122,7 @@ impl JinjaFilter {
     }
 
     /// Checks the number and the names of the arguments; the error says what the filter takes.
-    pub(super) fn check_arguments(&self, arguments: &[Argument]) -> Result<(), String> {
+    pub(super) fn check_arguments(&self, arguments: &[FilterArgument]) -> Result<(), String> {
         let (min_count, max_count) = self.arguments;
         let unnamed = arguments.iter().filter(|argument| argument.name.is_none());
         let count = unnamed.count();
@@ -222,12 +222,12 @@ pub(super) fn test_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// An argument of a filter or test.
-pub(super) struct Argument {
+pub(super) struct FilterArgument {
     pub(super) name: Option<String>,
     pub(super) node: ExpressionNode,
 }
 
-impl Argument {
+impl FilterArgument {
     pub(super) fn to_source(&self) -> String {
         match &self.name {
             Some(name) => format!("{name}={}", self.node.text),

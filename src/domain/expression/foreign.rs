@@ -5,7 +5,7 @@ use super::{
     fault::{ExpressionFault, FaultKind},
     filters,
     parse::{ExpressionNode, ParseResult, Parser},
-    token::{Token, shorten_for_message},
+    token::{ExpressionToken, shorten_for_message},
 };
 use crate::grammar::foreign as words;
 
@@ -13,7 +13,7 @@ impl Parser<'_> {
     /// Notes an operator of another language, for which `replacement` is the one of ours.
     pub(super) fn note_foreign_operator(
         &mut self,
-        token: &Token,
+        token: &ExpressionToken,
         operator: &str,
         replacement: &str,
     ) {
@@ -25,7 +25,7 @@ impl Parser<'_> {
     }
 
     /// `replacement` with a space where it would otherwise merge with its neighbours.
-    fn pad_operator(&self, token: &Token, replacement: &str) -> String {
+    fn pad_operator(&self, token: &ExpressionToken, replacement: &str) -> String {
         let before = self.source.get(..token.start).unwrap_or_default();
         let after = self.source.get(token.end..).unwrap_or_default();
         let pad_if = |is_needed: bool| if is_needed { " " } else { "" };
@@ -37,7 +37,7 @@ impl Parser<'_> {
     }
 
     /// Parses `!x` after its sign.
-    pub(super) fn parse_foreign_not(&mut self, token: &Token) -> ParseResult {
+    pub(super) fn parse_foreign_not(&mut self, token: &ExpressionToken) -> ParseResult {
         let mut operand = self.parse_nested(Self::parse_signed)?;
         let operand_text = self.source_slice((operand.start, operand.end));
         let fault = foreign_token_fault(token, "`!` is not an operator here", "write `not`");
@@ -72,7 +72,11 @@ impl Parser<'_> {
     }
 
     /// Parses `name(…)` after its name, and notes that there are no functions.
-    pub(super) fn parse_foreign_function(&mut self, token: &Token, name: &str) -> ParseResult {
+    pub(super) fn parse_foreign_function(
+        &mut self,
+        token: &ExpressionToken,
+        name: &str,
+    ) -> ParseResult {
         let start = self.add_literal_node(token, serde_json::Value::Null);
         let arguments = self.parse_grouped_arguments()?;
         let replacement = match arguments.as_slice() {
@@ -134,7 +138,7 @@ impl Parser<'_> {
     }
 
     /// Stops at a token that cannot follow an expression.
-    pub(super) fn stop_at_stray_token<T>(&mut self, token: &Token) -> ParseResult<T> {
+    pub(super) fn stop_at_stray_token<T>(&mut self, token: &ExpressionToken) -> ParseResult<T> {
         let token_text = self.token_text(token);
         let message = format!("`{}` should not stand here", shorten_for_message(&token_text));
         let fault = ExpressionFault::new(FaultKind::Syntax, token.span(), message);
@@ -144,7 +148,7 @@ impl Parser<'_> {
     }
 
     /// Stops at a token where a value should begin.
-    pub(super) fn stop_at_missing_value<T>(&mut self, token: &Token) -> ParseResult<T> {
+    pub(super) fn stop_at_missing_value<T>(&mut self, token: &ExpressionToken) -> ParseResult<T> {
         let message = format!(
             "a value should stand here, not `{}`",
             shorten_for_message(&self.token_text(token))
@@ -153,7 +157,11 @@ impl Parser<'_> {
     }
 }
 
-fn foreign_token_fault(token: &Token, message: &str, suggestion: &str) -> ExpressionFault {
+fn foreign_token_fault(
+    token: &ExpressionToken,
+    message: &str,
+    suggestion: &str,
+) -> ExpressionFault {
     ExpressionFault::new(FaultKind::Foreign, token.span(), message).with_suggestion(suggestion)
 }
 

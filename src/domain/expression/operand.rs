@@ -7,7 +7,7 @@ use super::{
     parse::{ExpressionNode, ParseResult, Parser, join_translations},
     reference::{Reference, ReferenceRoot},
     segment::Segment,
-    token::{Token, TokenKind, shorten_for_message},
+    token::{ExpressionToken, TokenKind, shorten_for_message},
 };
 use crate::{grammar::foreign as words, nearest};
 
@@ -31,7 +31,11 @@ impl Parser<'_> {
         self.parse_postfix(node)
     }
 
-    pub(super) fn add_literal_node(&mut self, token: &Token, value: Value) -> ExpressionNode {
+    pub(super) fn add_literal_node(
+        &mut self,
+        token: &ExpressionToken,
+        value: Value,
+    ) -> ExpressionNode {
         ExpressionNode {
             text: self.add_constant(value),
             depth: 0,
@@ -42,7 +46,7 @@ impl Parser<'_> {
         }
     }
 
-    fn parse_name(&mut self, token: &Token) -> ParseResult {
+    fn parse_name(&mut self, token: &ExpressionToken) -> ParseResult {
         let word = self.token_text(token);
         let literal = match word.as_str() {
             "true" | "True" => Some(Value::Bool(true)),
@@ -66,7 +70,7 @@ impl Parser<'_> {
     }
 
     /// Reports an unknown first word of a path, and skips the path.
-    fn note_unknown_root(&mut self, token: &Token, word: &str) -> ParseResult {
+    fn note_unknown_root(&mut self, token: &ExpressionToken, word: &str) -> ParseResult {
         let known_names = ReferenceRoot::ALL.iter().map(|(word, _)| *word);
         let known_names = known_names.chain(self.names.iter().copied());
         let counterpart = words::find_value_counterpart("root", word);
@@ -97,7 +101,7 @@ impl Parser<'_> {
         Ok(node)
     }
 
-    fn parse_path(&mut self, token: &Token, root: ReferenceRoot) -> ParseResult {
+    fn parse_path(&mut self, token: &ExpressionToken, root: ReferenceRoot) -> ParseResult {
         let (mut path, end) = self.parse_segments(token.end)?;
         if root == ReferenceRoot::Steps {
             self.check_step_segment(token, &mut path, end);
@@ -119,7 +123,12 @@ impl Parser<'_> {
 
     /// Checks that the id of a step is written out, so that the steps an expression needs are known beforehand. Drops an
     /// `output` straight after the id, which changes nothing.
-    fn check_step_segment(&mut self, token: &Token, path: &mut Vec<(Segment, bool)>, end: usize) {
+    fn check_step_segment(
+        &mut self,
+        token: &ExpressionToken,
+        path: &mut Vec<(Segment, bool)>,
+        end: usize,
+    ) {
         if path.is_empty() {
             let message = "`steps` needs the id of a step, written out";
             let fault = ExpressionFault::new(FaultKind::Syntax, (token.start, end), message);
@@ -236,14 +245,14 @@ impl Parser<'_> {
         self.join_nodes(text, &parts)
     }
 
-    fn parse_group(&mut self, open: &Token) -> ParseResult {
+    fn parse_group(&mut self, open: &ExpressionToken) -> ParseResult {
         let mut node = self.parse_conditional()?;
         self.expect_sign(")")?;
         (node.start, node.end) = (open.start, self.last_token_end());
         Ok(node)
     }
 
-    fn parse_list(&mut self, open: &Token) -> ParseResult {
+    fn parse_list(&mut self, open: &ExpressionToken) -> ParseResult {
         let mut nodes = Vec::new();
         while self.has_next_item(nodes.len(), "]")? {
             nodes.push(self.parse_conditional()?);
@@ -261,7 +270,7 @@ impl Parser<'_> {
         Ok(self.take_sign(close).is_none())
     }
 
-    fn parse_map(&mut self, open: &Token) -> ParseResult {
+    fn parse_map(&mut self, open: &ExpressionToken) -> ParseResult {
         let (mut entries, mut nodes) = (Vec::new(), Vec::new());
         while self.has_next_item(nodes.len(), "}")? {
             let Some(TokenKind::Text(key)) = self.peek().map(|token| token.kind) else {

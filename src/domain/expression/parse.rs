@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     fault::{ExpressionFault, FaultKind},
     reference::{Reference, ReferenceRoot},
-    token::{Token, TokenKind, Tokens, shorten_for_message},
+    token::{ExpressionToken, TokenKind, Tokens, shorten_for_message},
 };
 use crate::limits;
 
@@ -48,7 +48,7 @@ pub(super) struct ParsedExpression {
 
 pub(super) struct Parser<'a> {
     pub(super) source: &'a str,
-    tokens: &'a [Token],
+    tokens: &'a [ExpressionToken],
     position: usize,
     end: usize,
     pub(super) names: &'a [&'a str],
@@ -377,12 +377,12 @@ pub(super) fn join_translations(nodes: &[ExpressionNode], separator: &str) -> St
 
 /// The tokens, nodes and faults that the parsing methods share.
 impl Parser<'_> {
-    pub(super) fn peek(&self) -> Option<Token> {
+    pub(super) fn peek(&self) -> Option<ExpressionToken> {
         self.tokens.get(self.position).cloned()
     }
 
     /// The token after the next one.
-    pub(super) fn peek_second(&self) -> Option<&Token> {
+    pub(super) fn peek_second(&self) -> Option<&ExpressionToken> {
         self.tokens.get(self.position + 1)
     }
 
@@ -401,7 +401,7 @@ impl Parser<'_> {
         is_closed
     }
 
-    pub(super) fn next_token(&mut self) -> Option<Token> {
+    pub(super) fn next_token(&mut self) -> Option<ExpressionToken> {
         let token = self.peek();
         self.position += usize::from(token.is_some());
         token
@@ -414,7 +414,7 @@ impl Parser<'_> {
     }
 
     /// The text of a token in the source.
-    pub(super) fn token_text(&self, token: &Token) -> String {
+    pub(super) fn token_text(&self, token: &ExpressionToken) -> String {
         self.source_slice(token.span())
     }
 
@@ -424,14 +424,14 @@ impl Parser<'_> {
     }
 
     /// Takes the next token if it is this word.
-    pub(super) fn take_word(&mut self, word: &str) -> Option<Token> {
+    pub(super) fn take_word(&mut self, word: &str) -> Option<ExpressionToken> {
         let token = self.peek()?;
         let is_match = token.kind == TokenKind::Word && self.token_text(&token) == word;
         is_match.then(|| self.next_token()).flatten()
     }
 
     /// Takes the next token if it is this sign.
-    pub(super) fn take_sign(&mut self, sign: &'static str) -> Option<Token> {
+    pub(super) fn take_sign(&mut self, sign: &'static str) -> Option<ExpressionToken> {
         let token = self.peek()?;
         (token.kind == TokenKind::Sign(sign)).then(|| self.next_token()).flatten()
     }
@@ -444,7 +444,7 @@ impl Parser<'_> {
     fn take_spelling<'s>(
         &mut self,
         spellings: &[(&'s str, &'s str)],
-    ) -> Option<(Token, &'s str, &'s str)> {
+    ) -> Option<(ExpressionToken, &'s str, &'s str)> {
         let token = self.peek()?;
         if matches!(token.kind, TokenKind::Text(_) | TokenKind::Number(_)) {
             return None;
@@ -559,7 +559,7 @@ impl Parser<'_> {
         self.halt_with_message(span, &format!("{expected} should stand here, not {actual}"))
     }
 
-    pub(super) fn expect_sign(&mut self, sign: &'static str) -> ParseResult<Token> {
+    pub(super) fn expect_sign(&mut self, sign: &'static str) -> ParseResult<ExpressionToken> {
         if let Some(token) = self.take_sign(sign) {
             return Ok(token);
         }

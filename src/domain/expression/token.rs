@@ -26,13 +26,13 @@ pub(super) enum TokenKind {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Token {
+pub(super) struct ExpressionToken {
     pub(super) kind: TokenKind,
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-impl Token {
+impl ExpressionToken {
     pub(super) fn span(&self) -> (usize, usize) {
         (self.start, self.end)
     }
@@ -41,7 +41,7 @@ impl Token {
 /// The tokens of one expression, and where the expression ends.
 #[derive(Debug)]
 pub(super) struct Tokens {
-    pub(super) list: Vec<Token>,
+    pub(super) list: Vec<ExpressionToken>,
     /// The byte after the expression.
     pub(super) end: usize,
     /// Whether `}}` closed the expression.
@@ -73,7 +73,7 @@ struct Lexer<'a> {
     position: usize,
     /// The number of open braces of maps: their `}` does not close the expression.
     open_braces: usize,
-    list: Vec<Token>,
+    list: Vec<ExpressionToken>,
 }
 
 impl Lexer<'_> {
@@ -101,7 +101,7 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    fn read_token(&mut self) -> Result<Token, ExpressionFault> {
+    fn read_token(&mut self) -> Result<ExpressionToken, ExpressionFault> {
         let start = self.position;
         let first = self.remaining_text().chars().next().unwrap_or_default();
         let is_after_dot =
@@ -119,7 +119,7 @@ impl Lexer<'_> {
         } else {
             self.read_sign(first)?
         };
-        Ok(Token { kind, start, end: self.position })
+        Ok(ExpressionToken { kind, start, end: self.position })
     }
 
     fn read_sign(&mut self, first: char) -> Result<TokenKind, ExpressionFault> {

@@ -8,18 +8,18 @@ use super::pattern;
 use crate::nearest::find_nearest;
 
 /// A format that is enforced.
-pub(super) struct Format {
+pub(super) struct EnforcedFormat {
     pub(super) name: &'static str,
     is_match: fn(&str) -> bool,
 }
 
-impl std::fmt::Debug for Format {
+impl std::fmt::Debug for EnforcedFormat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
 }
 
-impl Format {
+impl EnforcedFormat {
     /// The format of this name; `None` if it is not enforced.
     pub(super) fn find_by_name(name: &str) -> Option<&'static Self> {
         FORMATS.iter().find(|format| format.name == name)
@@ -56,11 +56,11 @@ pub fn format_names() -> impl Iterator<Item = &'static str> {
     FORMATS.iter().map(|format| format.name)
 }
 
-const fn new_format(name: &'static str, is_match: fn(&str) -> bool) -> Format {
-    Format { name, is_match }
+const fn new_format(name: &'static str, is_match: fn(&str) -> bool) -> EnforcedFormat {
+    EnforcedFormat { name, is_match }
 }
 
-static FORMATS: &[Format] = &[
+static FORMATS: &[EnforcedFormat] = &[
     new_format("date-time", is_date_time),
     new_format("date", is_date),
     new_format("time", is_time),
@@ -328,11 +328,11 @@ mod tests {
             ("relative-json-pointer", "0/foo", "01/foo"),
             ("regex", "^a+$", "^(abc]"),
         ] {
-            let format = Format::find_by_name(name).expect(name);
+            let format = EnforcedFormat::find_by_name(name).expect(name);
             assert!(format.is_valid(good), "{name} {good:?}");
             assert!(!format.is_valid(bad), "{name} {bad:?}");
         }
-        assert_eq!(Format::suggest_name("datetime"), Some("date-time"));
-        assert!(Format::find_by_name("markdown").is_none());
+        assert_eq!(EnforcedFormat::suggest_name("datetime"), Some("date-time"));
+        assert!(EnforcedFormat::find_by_name("markdown").is_none());
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Number, Value};
 
-use super::{equal, format::Format, keyword::TYPE_NAMES, pattern::RegexPattern};
+use super::{equal, format::EnforcedFormat, keyword::TYPE_NAMES, pattern::RegexPattern};
 
 /// The number of a node.
 pub(super) type NodeId = usize;
@@ -47,7 +47,7 @@ pub(super) enum Keyword {
     Required(Vec<String>),
     DependentRequired(Vec<(String, Vec<String>)>),
     Pattern(PatternId, String),
-    Format(&'static Format),
+    Format(&'static EnforcedFormat),
     UniqueItems,
     Properties(Box<PropertyKeywords>),
     PropertyNames(NodeId),

@@ -19,7 +19,7 @@ use super::{
         deserialize_known_entries, null_as_default, serialize_later_steps, serialize_steps,
     },
     task::{
-        ResultCall, TaskText, Turn, build_task, omit_persona, open_turns, remove_sources,
+        ModelTurn, ResultCall, TaskText, build_task, omit_persona, open_turns, remove_sources,
         step_description, turns_opened_by_row,
     },
     waits::{
@@ -257,7 +257,7 @@ pub fn build_advance_reply(context: &ViewContext<'_>, row: &Row, replayed: bool)
 
 /// Whether an item of the same `foreach` was handed out before the last transition. The client then has the text that
 /// all items share, and the reply leaves it out.
-fn was_item_sent(context: &ViewContext<'_>, turn: &Turn<'_>) -> bool {
+fn was_item_sent(context: &ViewContext<'_>, turn: &ModelTurn<'_>) -> bool {
     let execution = context.execution;
     let step = execution.steps().get(turn.position);
     let Some(step) = step.filter(|_| turn.visit.item.is_some()) else {
@@ -277,7 +277,7 @@ fn was_item_sent(context: &ViewContext<'_>, turn: &Turn<'_>) -> bool {
 pub fn build_current_reply(context: &ViewContext<'_>, row: &Row) -> AdvanceReply {
     let mut turns = turns_opened_by_row(context, row);
     if !turns.is_empty() && context.execution.state() == State::Running {
-        let is_new = |turn: &Turn<'_>| !turns.iter().any(|ready| ready.grant == turn.grant);
+        let is_new = |turn: &ModelTurn<'_>| !turns.iter().any(|ready| ready.grant == turn.grant);
         let other_turns: Vec<_> = open_turns(context).filter(is_new).collect();
         turns.extend(other_turns);
     }
@@ -396,7 +396,7 @@ impl ShownContext<'_> {
 /// The entries for these turns, for a reply whose singular fields show the first turn with its persona.
 pub(super) fn steps_after_the_first(
     context: &ViewContext<'_>,
-    turns: &[Turn<'_>],
+    turns: &[ModelTurn<'_>],
 ) -> Vec<ReadyStep> {
     let shown = shown_by_first_turn(context, turns, BTreeSet::new());
     build_ready_steps(context, turns, shown)
@@ -405,7 +405,7 @@ pub(super) fn steps_after_the_first(
 /// The state after the singular fields. `listed_resources` are the steps whose resources the client got with an earlier item.
 fn shown_by_first_turn<'a>(
     context: &ViewContext<'a>,
-    turns: &[Turn<'_>],
+    turns: &[ModelTurn<'_>],
     listed_resources: BTreeSet<usize>,
 ) -> ShownContext<'a> {
     let first = turns.first().map(|turn| turn.position);
@@ -419,7 +419,7 @@ fn shown_by_first_turn<'a>(
 
 fn build_ready_steps<'a>(
     context: &ViewContext<'a>,
-    turns: &[Turn<'_>],
+    turns: &[ModelTurn<'_>],
     mut shown: ShownContext<'a>,
 ) -> Vec<ReadyStep> {
     let offered = turns.iter().filter_map(|turn| build_ready_step(context, turn, &mut shown));
@@ -428,7 +428,7 @@ fn build_ready_steps<'a>(
 
 fn build_ready_step<'a>(
     context: &ViewContext<'a>,
-    turn: &Turn<'_>,
+    turn: &ModelTurn<'_>,
     shown: &mut ShownContext<'a>,
 ) -> Option<ReadyStep> {
     let step = definition_step(context.definition, turn.position)?;
@@ -476,12 +476,12 @@ pub(super) fn ready_step_brief(
     visit: &Visit,
 ) -> Option<ReadyStep> {
     let step = definition_step(context.definition, position)?;
-    let mut step = step_without_task(context, step, &Turn::from_visit(position, visit)?);
+    let mut step = step_without_task(context, step, &ModelTurn::from_visit(position, visit)?);
     step.description = truncate_to_chars(&step.description, 200).into_owned();
     Some(step)
 }
 
-fn step_without_task(context: &ViewContext<'_>, step: &Step, turn: &Turn<'_>) -> ReadyStep {
+fn step_without_task(context: &ViewContext<'_>, step: &Step, turn: &ModelTurn<'_>) -> ReadyStep {
     ReadyStep {
         step_name: step.id.to_string(),
         step: StepView {

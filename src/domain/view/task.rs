@@ -31,13 +31,13 @@ use crate::{
 
 /// An open visit of a step, or of a `foreach` item, for which a model holds a token.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn<'a> {
+pub(super) struct ModelTurn<'a> {
     pub(super) position: usize,
     pub(super) visit: &'a Visit,
     pub(super) grant: TokenGrant,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> ModelTurn<'a> {
     /// The turn of a visit; `None` if the visit does not wait for a model.
     pub(super) fn from_visit(position: usize, visit: &'a Visit) -> Option<Self> {
         let grant = visit.live_token()?;
@@ -46,17 +46,17 @@ impl<'a> Turn<'a> {
 }
 
 /// All open turns.
-pub(super) fn open_turns<'a>(context: &ViewContext<'a>) -> impl Iterator<Item = Turn<'a>> {
+pub(super) fn open_turns<'a>(context: &ViewContext<'a>) -> impl Iterator<Item = ModelTurn<'a>> {
     let open_visits = context.execution.open_visits();
-    open_visits.filter_map(|(position, _, visit)| Turn::from_visit(position, visit))
+    open_visits.filter_map(|(position, _, visit)| ModelTurn::from_visit(position, visit))
 }
 
 /// The turns that the transition of `row` opened and that are still open, in authoring order.
-pub(super) fn turns_opened_by_row<'a>(context: &ViewContext<'a>, row: &Row) -> Vec<Turn<'a>> {
+pub(super) fn turns_opened_by_row<'a>(context: &ViewContext<'a>, row: &Row) -> Vec<ModelTurn<'a>> {
     let issued = row.events.iter().filter_map(Event::issued_token);
     let turns = issued.filter_map(|(visit_id, _)| {
         let (position, _, visit) = context.execution.find_visit(visit_id)?;
-        Turn::from_visit(position, visit)
+        ModelTurn::from_visit(position, visit)
     });
     let mut turns: Vec<_> = turns.collect();
     // Events are in the order of the transition, which may open a later step before an earlier one.
@@ -74,13 +74,13 @@ pub(super) struct Task {
 }
 
 /// The input of the turn: the rendered texts and values of the step, or the templates if nothing was rendered.
-fn turn_input(context: &ViewContext<'_>, turn: &Turn<'_>, acting: &Step) -> Arc<Value> {
+fn turn_input(context: &ViewContext<'_>, turn: &ModelTurn<'_>, acting: &Step) -> Arc<Value> {
     let rendered = turn.visit.input.and_then(|digest| context.value(digest));
     rendered.unwrap_or_else(|| Arc::new(collect_expression_texts(acting)))
 }
 
 /// Builds the task of a turn.
-pub(super) fn build_task(context: &ViewContext<'_>, turn: &Turn<'_>) -> Option<Task> {
+pub(super) fn build_task(context: &ViewContext<'_>, turn: &ModelTurn<'_>) -> Option<Task> {
     let step = definition_step(context.definition, turn.position)?;
     let acting = step.acting_step();
     let input = turn_input(context, turn, acting);
@@ -107,7 +107,11 @@ pub(super) fn build_task(context: &ViewContext<'_>, turn: &Turn<'_>) -> Option<T
 }
 
 /// The description of the step. A `guidance` step without one is described by the first sentence of its text.
-pub(super) fn step_description(context: &ViewContext<'_>, step: &Step, turn: &Turn<'_>) -> String {
+pub(super) fn step_description(
+    context: &ViewContext<'_>,
+    step: &Step,
+    turn: &ModelTurn<'_>,
+) -> String {
     let acting = step.acting_step();
     if !step.description.is_empty() || !matches!(acting.kind, StepKind::Guidance { .. }) {
         return step.description.clone();
@@ -121,7 +125,10 @@ pub(super) fn step_description(context: &ViewContext<'_>, step: &Step, turn: &Tu
 
 /// The task as a person reads it: the author's text without calls, tokens or roles. The requested inputs, the step
 /// input and the output schema are in separate fields of the view.
-pub(super) fn task_text_for_people(context: &ViewContext<'_>, turn: &Turn<'_>) -> Option<String> {
+pub(super) fn task_text_for_people(
+    context: &ViewContext<'_>,
+    turn: &ModelTurn<'_>,
+) -> Option<String> {
     let step = definition_step(context.definition, turn.position)?;
     let acting = step.acting_step();
     let input = turn_input(context, turn, acting);
@@ -142,7 +149,7 @@ fn text_with_persona(
     context: &ViewContext<'_>,
     step: &Step,
     agent: &AgentName,
-    turn: &Turn<'_>,
+    turn: &ModelTurn<'_>,
     input: &Value,
 ) -> TaskText {
     let workflow = &context.definition.workflow;
@@ -184,7 +191,11 @@ fn text_with_persona(
 
 /// The current item of a `foreach`, as a part of the instructions. Long values that the rendered `input` already
 /// contains are left out.
-fn item_instructions(context: &ViewContext<'_>, turn: &Turn<'_>, input: &Value) -> Option<String> {
+fn item_instructions(
+    context: &ViewContext<'_>,
+    turn: &ModelTurn<'_>,
+    input: &Value,
+) -> Option<String> {
     let at = usize::try_from(turn.visit.item?).ok()?;
     let visits = &context.execution.steps().get(turn.position)?.visits;
     let Some(WaitCondition::Items { list, .. }) = visits.last()?.awaiting else {
@@ -265,7 +276,7 @@ fn error_effect_text(step: &Step, visit: &Visit) -> String {
 }
 
 /// Whether an `error` without a code, as a person reports it, ends the execution as failed.
-pub(super) fn ends_execution_on_error(context: &ViewContext<'_>, turn: &Turn<'_>) -> bool {
+pub(super) fn ends_execution_on_error(context: &ViewContext<'_>, turn: &ModelTurn<'_>) -> bool {
     let Some(step) = definition_step(context.definition, turn.position) else {
         return false;
     };
@@ -335,7 +346,11 @@ fn reading_resources_line(context: &ViewContext<'_>, step: &Step) -> Option<Stri
 }
 
 /// The instructions without the list of resources, for a client that got the list with an earlier item.
-pub(super) fn remove_sources(context: &ViewContext<'_>, turn: &Turn<'_>, text: &str) -> String {
+pub(super) fn remove_sources(
+    context: &ViewContext<'_>,
+    turn: &ModelTurn<'_>,
+    text: &str,
+) -> String {
     let step = definition_step(context.definition, turn.position);
     match step.and_then(|step| reading_resources_line(context, step)) {
         Some(sources) => text.replace(&(sources + "\n"), ""),
@@ -348,7 +363,7 @@ pub(super) fn remove_sources(context: &ViewContext<'_>, turn: &Turn<'_>, text: &
 fn text_without_persona(
     context: &ViewContext<'_>,
     step: &Step,
-    turn: &Turn<'_>,
+    turn: &ModelTurn<'_>,
     input: &Value,
     questions: Option<&InputQuestions<'_>>,
 ) -> TaskText {

@@ -31,7 +31,7 @@ pub(super) struct Message<'a> {
 
 /// The parameters of a tool call that decide whether it may be repeated.
 #[derive(Deserialize)]
-pub(super) struct ToolCall {
+pub(super) struct ToolCallParameters {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -152,7 +152,7 @@ impl<'a> Message<'a> {
     }
 
     /// The tool call, if the request is one.
-    pub(super) fn tool_call(&self) -> Option<ToolCall> {
+    pub(super) fn tool_call(&self) -> Option<ToolCallParameters> {
         let is_tool_call = self.method.as_deref() == Some("tools/call");
         is_tool_call.then(|| self.params()).flatten()
     }
@@ -178,7 +178,7 @@ impl<'a> Message<'a> {
     }
 }
 
-impl ToolCall {
+impl ToolCallParameters {
     /// The dotted name of the tool. For an unknown tool, the name that was used.
     pub(super) fn tool_name(&self) -> &str {
         tools::find_tool(Toolsets::ALL, &self.name).map_or(&*self.name, |tool| tool.name())

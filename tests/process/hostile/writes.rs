@@ -5,7 +5,7 @@ use midex_domain::{
     error::{Code, Result},
 };
 use midex_registry::{
-    ExistingFilePolicy, Format, Manifest, SaveRequest, Template, create_definition,
+    DefinitionTemplate, ExistingFilePolicy, Format, Manifest, SaveRequest, create_definition,
 };
 use midex_server::{app::App, config::AuthorTarget};
 
@@ -38,7 +38,7 @@ async fn no_save_passes_a_link_out_of_the_project() {
         assert!(refused.message().contains("leads "), "{refused:?}");
         assert!(world.outside() == before, "{target}");
         let name = WorkflowName::parse("mine").expect("a name");
-        let template = Template::new_workflow(&name, Format::Yaml);
+        let template = DefinitionTemplate::new_workflow(&name, Format::Yaml);
         let refused = create_definition(&template, &world.path("repo"), ExistingFilePolicy::Keep);
         refused.expect_err("a link");
         assert!(world.outside() == before, "{target}");

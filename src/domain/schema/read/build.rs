@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{
     super::{
         equal,
-        format::Format,
+        format::EnforcedFormat,
         keyword::DraftFamily,
         node::{
             COUNT_LIMITS, Discriminator, Keyword, NUMERIC_BOUNDS, NodeId, PatternId,
@@ -118,10 +118,10 @@ impl<'a> SchemaReader<'a> {
     }
 
     /// The format of a name. Unknown formats are ignored, as JSON Schema has it, unless one looks like a misspelt name.
-    fn find_format(&mut self, name: &str, pointer: &str) -> Option<&'static Format> {
-        let format = Format::find_by_name(name);
+    fn find_format(&mut self, name: &str, pointer: &str) -> Option<&'static EnforcedFormat> {
+        let format = EnforcedFormat::find_by_name(name);
         if format.is_none()
-            && let Some(suggestion) = Format::suggest_name(name)
+            && let Some(suggestion) = EnforcedFormat::suggest_name(name)
         {
             let message = format!("`{name}` is no format");
             self.add_invalid_fault(pointer, message).suggest_replacement(name, suggestion);
