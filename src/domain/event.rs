@@ -534,8 +534,10 @@ pub enum Event {
 impl Row {
     /// The execution that was forked, if this row begins a fork.
     pub fn fork_origin(&self) -> Option<&ForkOrigin> {
-        let mut events = self.events.iter().take(2);
-        events.find_map(|event| match event {
+        if self.revision > 1 {
+            return None;
+        }
+        self.events.iter().find_map(|event| match event {
             Event::Forked(forked) => Some(&forked.origin),
             _ => None,
         })

@@ -45,11 +45,8 @@ const READ_RETRY_NEXT_CALL: NextCall = read_resource(
     address!("workflow_status/{completed_retry}"),
     "it has the result; execution.fork with from_step does it once more",
 );
-const RETRY_AGAIN_NEXT_CALL: NextCall = call_tool(
-    "execution.retry",
-    &[("execution_id", "{failed_retry}")],
-    "it went further, and keeps what it did",
-);
+const RETRY_AGAIN_NEXT_CALL: NextCall =
+    call_tool("execution.retry", &[("execution_id", "{failed_retry}")], "it keeps what it did");
 const WAIT_FOR_END_NEXT_CALL: NextCall = call_tool(
     "execution.resume",
     &[("execution_id", "{execution_id}")],
@@ -308,6 +305,7 @@ impl Engine {
                 definition: &source.definition,
                 rows: &rows,
                 latest: request.revision.is_none().then_some(&**execution),
+                current: execution,
             };
             let (now, ids) = (self.shared.clock.now(), &*self.shared.ids);
             match Execution::fork(source, context, &arguments, now, ids)? {

@@ -56,7 +56,8 @@ fn with_fate(view: &ForkView, fate: StepFate) -> Vec<&str> {
     steps.map(|planned| planned.step.as_str()).collect()
 }
 
-const NINE: &str = "steps:
+const NINE: &str = "labels: { pr: '123' }
+steps:
   - { id: s1, guidance: One., result: {} }
   - { id: s2, guidance: 'Two after ${{ steps.s1.n }}.', result: {} }
   - { id: s3, set: { count: '${{ steps.s2.n }}' } }
@@ -315,6 +316,20 @@ async fn a_retry_does_again_what_was_taken_back_and_all_that_was_built_on_it() {
         .await;
     until_state(&engine, "failed").await;
     *broken.lock().unwrap() = false;
+    // A fork of an earlier revision too, at which the effect stood yet.
+    let mut fates = Vec::new();
+    for revision in 1..=engine.status_now("e").await.revision {
+        let request = ForkRequest { revision: Some(revision), ..ForkRequest::new(named("e")) };
+        if let Ok(plan) = engine.plan_fork(&request).await {
+            fates.extend(
+                plan.steps
+                    .iter()
+                    .find(|planned| planned.step == step("book"))
+                    .map(|step| step.fate),
+            );
+        }
+    }
+    assert!(fates.contains(&StepFate::OpenAgain) && !fates.contains(&StepFate::Kept), "{fates:?}");
     let (view, _) = forked(&engine, retry_request("e")).await;
     assert_eq!(with_fate(&view, StepFate::Kept), ["plan"]);
     assert_eq!(with_fate(&view, StepFate::OpenAgain), ["book", "note", "send"]);

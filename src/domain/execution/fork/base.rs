@@ -52,7 +52,7 @@ impl ForkBase {
             sources: Vec::new(),
         };
         base.reopen_open_steps(source.definition);
-        base.reopen_compensated_steps();
+        base.reopen_compensated_steps(source.current);
         base.reopen_failed_steps(source.definition);
         match &arguments.from_step {
             Some(step) => base.reopen_named_step(step)?,
@@ -86,9 +86,14 @@ impl ForkBase {
         }
     }
 
-    /// Steps whose effect was taken back are done again, and so is everything that was built on it.
-    fn reopen_compensated_steps(&mut self) {
-        let steps = self.latest.steps.iter().filter(|step| step.was_compensated());
+    /// Steps whose effect was taken back, be it after the revision that is forked, are done again, and so is everything that was
+    /// built on it.
+    fn reopen_compensated_steps(&mut self, current: &Execution) {
+        let steps = self.latest.steps.iter().filter(|step| {
+            let now = current.find_step(&step.id).map(|(_, now)| now);
+            let number = step.latest_visit().map(|visit| visit.number);
+            [Some(&***step), now].into_iter().flatten().any(|state| state.was_compensated(number))
+        });
         let steps: Vec<_> = steps.map(|step| step.id.clone()).collect();
         for step in steps {
             self.reopen(&step, "its effect was taken back");
@@ -143,7 +148,16 @@ impl ForkBase {
         for step in failed {
             let state = self.execution.find_step(&step);
             if state.is_some_and(|(_, state)| state.status == StepStatus::Failed) {
-                self.reopen(&step, "it failed");
+                let kind = definition.step(&step).map(|step| &step.kind);
+                let is_foreach = matches!(kind, Some(StepKind::Foreach { .. }));
+                self.reopen(
+                    &step,
+                    if is_foreach {
+                        "it failed; all its items are done again"
+                    } else {
+                        "it failed"
+                    },
+                );
             }
         }
     }
@@ -276,12 +290,9 @@ impl Visit {
 }
 
 impl StepState {
-    /// Whether the effect of its latest visit, or of an item of it, was taken back.
-    fn was_compensated(&self) -> bool {
-        let Some(number) = self.latest_visit().map(|visit| visit.number) else {
-            return false;
-        };
-        self.hook_visits.iter().any(|visit| visit.undid_effect() && visit.number == number)
+    /// Whether the effect of the visit with this number, or of an item of it, was taken back.
+    fn was_compensated(&self, number: Option<u32>) -> bool {
+        self.hook_visits.iter().any(|visit| visit.undid_effect() && Some(visit.number) == number)
     }
 }
 

@@ -57,6 +57,7 @@ impl Again for Pure {
             definition: &self.definition,
             rows: &self.rows,
             latest: Some(self.execution()),
+            current: self.execution(),
         };
         let mut known = Values::new();
         let transition = loop {
