@@ -202,7 +202,7 @@ impl ExpressionChecker<'_, '_, '_> {
             let count_before = self.findings.len();
             self.check_reference(site, scope, reference);
             if self.findings.len() == count_before && !self.is_own_item_output(scope, reference) {
-                self.check_impossible_path(site, reference);
+                self.check_impossible_path(site, scope, reference);
             }
             if self.findings.len() == count_before
                 && !self.check_failure_access(site, scope, &references, reference)

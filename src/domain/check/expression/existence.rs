@@ -24,8 +24,12 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
     pub(super) fn check_impossible_path(
         &mut self,
         site: &ExpressionSite<'_>,
+        scope: Scope<'_>,
         reference: &Reference,
     ) {
+        if self.is_failure_of_step(scope, reference) {
+            return;
+        }
         let steps = self.steps;
         let step = reference.step_id().and_then(|id| self.flow.step_position(&id));
         let step = step.and_then(|at| steps.get(at));

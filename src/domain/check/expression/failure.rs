@@ -24,7 +24,7 @@ impl ExpressionChecker<'_, '_, '_> {
         let is_guarded =
             references.iter().any(|other| other.is_guarded && other.is_prefix_of(reference));
         let step = reference.step_id().and_then(|id| self.flow.step_position(&id));
-        let is_error = step.is_some_and(|step| self.is_step_error_path(scope, reference, step));
+        let is_error = self.is_failure_of_step(scope, reference);
         let finding = match step {
             Some(step) if is_error => self.unknown_error_field_finding(site, reference, step),
             _ if is_guarded => None,
@@ -73,7 +73,10 @@ impl ExpressionChecker<'_, '_, '_> {
     }
 
     /// Whether the path refers to the failure of a step. If no failure is implied, `error` is a field of the output.
-    fn is_step_error_path(&self, scope: Scope<'_>, reference: &Reference, step: usize) -> bool {
+    pub(super) fn is_failure_of_step(&self, scope: Scope<'_>, reference: &Reference) -> bool {
+        let Some(step) = reference.step_id().and_then(|id| self.flow.step_position(&id)) else {
+            return false;
+        };
         let result = self.steps[step].find_field("result");
         let declared = result.and_then(|field| field.value.get("properties")?.get(ERROR_KEY));
         let is_after_failures = |reader: usize| {
