@@ -121,6 +121,32 @@ pub struct Workflow {
     pub compensate_when: Vec<State>,
 }
 
+impl Workflow {
+    /// Every step that may act: the steps (of a `foreach` its body), all hooks and all compensations.
+    pub fn acting_steps(&self) -> impl Iterator<Item = &Step> {
+        let steps = self.steps.iter().map(Step::acting_step);
+        steps.chain(self.hook_and_compensation_steps())
+    }
+
+    /// All hooks and compensations: of the steps, of the bodies of `foreach` steps and of the workflow.
+    pub fn hook_and_compensation_steps(&self) -> impl Iterator<Item = &Step> {
+        let steps = self.steps.iter();
+        let steps_and_bodies =
+            steps.flat_map(|step| [Some(step), step.foreach_body()].into_iter().flatten());
+        steps_and_bodies.flat_map(|step| step.bodies.values()).chain(self.bodies.values())
+    }
+
+    /// The steps that call an operation, each with the names of its catalog and operation.
+    pub fn operation_calls(&self) -> impl Iterator<Item = (&Step, &str, &str)> {
+        self.acting_steps().filter_map(|step| match &step.kind {
+            StepKind::Run { catalog, operation, .. } => {
+                Some((step, catalog.as_str(), operation.as_str()))
+            }
+            _ => None,
+        })
+    }
+}
+
 /// The default of [`Workflow::compensate_when`]: compensation runs only after a failure.
 pub(crate) fn default_compensate_when() -> Vec<State> {
     vec![State::Failed]
@@ -326,16 +352,12 @@ impl Definition {
 
     /// Every step that may act: the steps (of a `foreach` its body), all hooks and all compensations.
     pub fn acting_steps(&self) -> impl Iterator<Item = &Step> {
-        let steps = self.workflow.steps.iter().map(Step::acting_step);
-        steps.chain(self.hook_and_compensation_steps())
+        self.workflow.acting_steps()
     }
 
     /// All hooks and compensations: of the steps, of the bodies of `foreach` steps and of the workflow.
     pub fn hook_and_compensation_steps(&self) -> impl Iterator<Item = &Step> {
-        let steps = self.workflow.steps.iter();
-        let steps_and_bodies =
-            steps.flat_map(|step| [Some(step), step.foreach_body()].into_iter().flatten());
-        steps_and_bodies.flat_map(|step| step.bodies.values()).chain(self.workflow.bodies.values())
+        self.workflow.hook_and_compensation_steps()
     }
 
     /// The positions of its `branch` steps, in authoring order.
@@ -373,12 +395,7 @@ impl Definition {
 
     /// The steps that call an operation, each with the names of its catalog and operation.
     pub fn operation_calls(&self) -> impl Iterator<Item = (&Step, &str, &str)> {
-        self.acting_steps().filter_map(|step| match &step.kind {
-            StepKind::Run { catalog, operation, .. } => {
-                Some((step, catalog.as_str(), operation.as_str()))
-            }
-            _ => None,
-        })
+        self.workflow.operation_calls()
     }
 
     /// The compiled expressions of the workflow itself.

@@ -25,8 +25,8 @@ const RUN_INSTRUCTIONS: &str = "midex leads you through workflows step by step a
     Where new_tokens lists several steps, they are independent: finish each with its own continuation_token, in any order; \
     agent_uri is where its persona is read. What is null in the first stands beside the list.\n\
     If you lost your place, call execution.resume without arguments: it tells what was going on, with live tokens.\n\
-    If a reply was lost, send the same call again: it is answered as the first time (a start: only with an \
-    execution_id of your own).\n\
+    If a reply was lost, send the same call again: it is answered as the first time. A start, run, fork, signal or command is \
+    done twice then, except a start or fork with an id of your own: look with execution.list first.\n\
     A persona you still have need not be sent again: name its agent in known_agents.\n";
 
 /// The instructions for clients of any other server.

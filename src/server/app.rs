@@ -56,10 +56,13 @@ pub use self::{
 #[cfg(feature = "catalog")]
 pub use self::{
     catalog::{BrokenStep, SourceType},
-    command::{CommandCall, CommandTarget as CommandMeant, WORKFLOW_PREFIX as WORKFLOW_COMMAND},
+    command::{
+        CommandCall, CommandTarget as CommandMeant, WORKFLOW_PREFIX as WORKFLOW_COMMAND,
+        compute_workflow_class,
+    },
 };
 use self::{list::ALL_PROJECTS_FILTER, open::EngineSlot, workflows::DefinitionCache};
-use crate::config::{AuthoringDirectory, Config};
+use crate::config::{self, AuthoringDirectory, Config};
 #[cfg(feature = "catalog")]
 use midex_catalog::{Catalogs, Requester};
 use midex_domain::{
@@ -515,8 +518,13 @@ impl App {
 
     /// The project to list: the caller's own if `None`; no filter for `*`.
     pub fn project_filter(&self, project: Option<String>) -> Option<String> {
-        let project = project.unwrap_or_else(|| self.caller_project());
-        Some(project).filter(|project| project != ALL_PROJECTS_FILTER)
+        let project = match project {
+            None => self.caller_project(),
+            Some(all) if all == ALL_PROJECTS_FILTER => return None,
+            // Executions of a directory that does not exist any more can still be listed.
+            Some(directory) => config::resolve_project(&directory).unwrap_or(directory),
+        };
+        Some(project)
     }
 
     fn caller_project(&self) -> String {

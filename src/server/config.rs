@@ -266,6 +266,13 @@ pub fn find_project_root(directory: &Path) -> PathBuf {
     root.unwrap_or(directory).to_path_buf()
 }
 
+/// The project that an absolute path names, as its executions record it; `None` if that is no directory.
+pub fn resolve_project(directory: &str) -> Option<String> {
+    let path = Some(Path::new(directory)).filter(|path| path.is_absolute())?;
+    let path = path.canonicalize().ok().filter(|path| path.is_dir())?;
+    Some(find_project_root(&path).display().to_string())
+}
+
 /// Splits names that are separated by commas.
 pub fn split_names(text: &str) -> Vec<String> {
     let names = text.split(',').map(str::trim);

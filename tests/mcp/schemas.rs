@@ -112,3 +112,26 @@ fn every_refusal_of_every_tool_satisfies_the_tools_output_schema() {
     checked.call("workflow.next_step", json!({ "token": token, "output": output("two") }));
     checked.call("workflow.next_step", json!({ "token": second["new_token"], "output": 1 }));
 }
+
+const THREAD: &str = "workflow: thread
+description: A thread
+expose: { orchestrator: { tool_id: lead-thread } }
+steps:
+  - { id: one, guidance: Do it }
+";
+
+#[test]
+fn every_answer_of_an_orchestrator_satisfies_its_output_schema() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut checked = Checked::start(dir.path());
+    checked.call("workflow.save", json!({ "manifest": THREAD }));
+    checked.tools = checked.server.request("tools/list", json!({}))["result"]["tools"].clone();
+    let begun = checked.call("lead-thread", json!({}));
+    assert_eq!(begun["status"], "running");
+    let state = &begun["workflowStateData"];
+    let both = json!({ "workflowStateData": state, "userInput": 1, "error": { "message": "no" } });
+    let unknown = json!({ "workflowStateData": { "thread_id": "nobody" } });
+    for arguments in [json!({ "nonsense": 1 }), both, unknown] {
+        assert_eq!(checked.call("lead-thread", arguments.clone())["success"], false, "{arguments}");
+    }
+}

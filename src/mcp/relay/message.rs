@@ -199,6 +199,11 @@ impl ToolCallParameters {
         matches!(self.tool_name(), "workflow.save" | "workflow.rename" | "workflow.delete")
     }
 
+    /// Whether the call is one of a command, which the list of executions leaves out unless it is asked for calls.
+    pub(super) fn is_command_call(&self) -> bool {
+        matches!(self.tool_name(), "command.run" | "command.run_safe" | "command.run_destructive")
+    }
+
     fn repeatability(&self) -> RequestRepeatability {
         // Repeating a call of an unknown tool is safe: it is refused again.
         let Ok(tool) = tools::find_tool(Toolsets::ALL, &self.name) else {

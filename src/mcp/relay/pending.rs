@@ -389,6 +389,9 @@ fn add_outcome_hint(error: Error, message: &Message<'_>) -> Error {
         None if message.tool_call().is_some_and(|call| call.is_definition_write()) => {
             error.with_next(call_tool("workflow.list", &[], OUTCOME_HINT))
         }
+        None if message.tool_call().is_some_and(|call| call.is_command_call()) => {
+            error.with_next(call_tool("execution.list", &[("calls", "true")], OUTCOME_HINT))
+        }
         None => error.with_next(call_tool("execution.list", &[], OUTCOME_HINT)),
     }
 }

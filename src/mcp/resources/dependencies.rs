@@ -106,8 +106,10 @@ impl DefinitionTopic {
             Self::Commands => {
                 let operations =
                     registry.abilities().operation_lookup().map(OperationLookup::catalogs_version);
-                let workflows: Value =
-                    registry.workflows().filter_map(describe_workflow_command).collect();
+                let workflows: Value = registry
+                    .workflows()
+                    .filter_map(|entry| describe_workflow_command(registry, entry))
+                    .collect();
                 json!([operations, workflows])
             }
             Self::Skill(skill) => json!(skills::read_skill_text(registry, skill)),

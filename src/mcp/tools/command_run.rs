@@ -176,6 +176,13 @@ async fn call_operation(app: &App, id: &str, call: CommandCall) -> Result<Value>
                 app.add_credential_hint(id, error).await
             }
             Some(FailureCode::Http) | None => error,
+            Some(
+                FailureCode::StepTimedOut
+                | FailureCode::Network
+                | FailureCode::Interrupted
+                | FailureCode::LimitExceeded
+                | FailureCode::RedirectRefused,
+            ) => error.with_action(SENT_CALL_ADVICE),
             // The call did not reach a service.
             Some(_) => error.with_next(UNSENT_CALL_ADVICE),
         };
@@ -203,6 +210,9 @@ async fn call_operation(app: &App, id: &str, call: CommandCall) -> Result<Value>
 
 /// The advice if the call itself is correct. The service may have done it before the failure.
 const RETRY_ADVICE: &str = "Call {tool} again: a little later, where a second call does no harm; else look first whether the first was done";
+
+/// The advice for a call that must not be done twice and may have been done.
+const SENT_CALL_ADVICE: &str = "Call {tool} again only if the first call was not done: the service may have done it, so find out first";
 
 /// The advice if the message says why the call cannot be sent.
 const UNSENT_CALL_ADVICE: NextCall = repeat_call("once what the message says is mended");

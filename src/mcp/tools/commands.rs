@@ -17,8 +17,8 @@ use midex_domain::{
     schema::sample_value,
     view,
 };
-use midex_registry::WorkflowEntry;
-use midex_server::app::{App, CommandMeant, WORKFLOW_COMMAND};
+use midex_registry::{Registry, WorkflowEntry};
+use midex_server::app::{App, CommandMeant, WORKFLOW_COMMAND, compute_workflow_class};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct CommandQuery {
@@ -170,7 +170,7 @@ async fn find_matching_workflows(app: &App, query: &str) -> Result<Vec<Value>> {
     app.with_registry(move |registry| {
         let entries = registry.workflows();
         let entries = entries.filter(|entry| entry.contains_words(query.split_whitespace()));
-        entries.filter_map(describe_workflow_command).collect()
+        entries.filter_map(|entry| describe_workflow_command(registry, entry)).collect()
     })
     .await
 }
@@ -246,7 +246,9 @@ async fn describe_command(app: &App, id: &str) -> Result<Value> {
         CommandMeant::Operation(named) => named,
         CommandMeant::Workflow(name) => {
             let details = app.with_registry(move |registry| {
-                registry.workflow(&name).and_then(describe_workflow_command)
+                registry
+                    .workflow(&name)
+                    .and_then(|entry| describe_workflow_command(registry, entry))
             });
             return Ok(details.await?.unwrap_or_default());
         }
@@ -333,7 +335,10 @@ fn get_items(value: &Value) -> &[Value] {
 }
 
 /// A workflow as a command, if it can be started.
-pub(crate) fn describe_workflow_command(entry: &WorkflowEntry) -> Option<Value> {
+pub(crate) fn describe_workflow_command(
+    registry: &Registry,
+    entry: &WorkflowEntry,
+) -> Option<Value> {
     let workflow = &entry.value.as_ref()?.workflow;
     let arguments = workflow.inputs.iter().flat_map(view::input_views);
     let arguments = arguments.map(
@@ -344,7 +349,7 @@ pub(crate) fn describe_workflow_command(entry: &WorkflowEntry) -> Option<Value> 
         "summary": workflow.description,
         "execution_type": "workflow",
         "http_method": null,
-        "class": "standard",
+        "class": compute_workflow_class(workflow, registry.abilities().operation_lookup()),
         "arguments": arguments.collect::<Vec<_>>(),
         "body": null,
     }))

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     exposed_tool::{ArgumentsSchema, ExposedTool, ReportedError, build_report},
+    schemas::with_error_shape,
     to_schema_object,
 };
 use crate::workflow_tool::WorkflowTool;
@@ -159,7 +160,7 @@ pub(super) fn build_listed_tool(
     if !is_orchestrator {
         return tool;
     }
-    tool.with_raw_output_schema(to_schema_object(&json!({
+    let output_schema = with_error_shape(json!({
         "type": "object",
         "properties": {
             "orchestrationInstructionsPrompt": {
@@ -172,7 +173,8 @@ pub(super) fn build_listed_tool(
             "step": { "type": ["string", "null"] }
         },
         "required": ["orchestrationInstructionsPrompt", "workflowStateData", "status", "execution_id"]
-    })))
+    }));
+    tool.with_raw_output_schema(to_schema_object(&output_schema))
 }
 
 impl ExposedTool {

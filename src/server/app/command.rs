@@ -10,7 +10,7 @@ use midex_catalog::{CatalogOperation, CatalogSet, OperationMatch};
 use midex_domain::{
     Definition, ExecutionId, OperationClass, StepId, StepKind,
     check::{OperationLookup, OperationLookupResult},
-    definition::{PaginateOptions, Step},
+    definition::{PaginateOptions, Step, Workflow},
     error::{Code, Error, NextCall, Result, call_tool, repeat_call},
     limits,
     nearest::find_nearest,
@@ -59,7 +59,10 @@ impl App {
                 let definition = registry.definition(&rest)?;
                 Ok((
                     CommandTarget::Workflow(rest.clone()),
-                    compute_workflow_class(&definition, registry.abilities().operation_lookup()),
+                    compute_workflow_class(
+                        &definition.workflow,
+                        registry.abilities().operation_lookup(),
+                    ),
                 ))
             });
             return class.await?;
@@ -221,17 +224,16 @@ const CALL_STEP_ID: &str = "call";
 
 /// The class of a workflow: the strictest class of its operations, and at least [`OperationClass::Standard`], since it starts an
 /// execution.
-fn compute_workflow_class(
-    definition: &Definition,
+pub fn compute_workflow_class(
+    workflow: &Workflow,
     commands: Option<&dyn OperationLookup>,
 ) -> OperationClass {
-    let classes =
-        definition.operation_calls().filter_map(|(_, catalog, operation)| {
-            match commands?.find_operation(catalog, operation) {
-                OperationLookupResult::Operation(callable) => Some(callable.class),
-                _ => None,
-            }
-        });
+    let classes = workflow.operation_calls().filter_map(|(_, catalog, operation)| match commands?
+        .find_operation(catalog, operation)
+    {
+        OperationLookupResult::Operation(callable) => Some(callable.class),
+        _ => None,
+    });
     classes.fold(OperationClass::Standard, OperationClass::max)
 }
 

@@ -26,6 +26,14 @@ pub(super) fn foreign_environment_error(project: &str) -> Error {
     )
 }
 
+/// The error for starting an execution in a project that is no directory.
+pub(super) fn unknown_project_error(directory: &str) -> Error {
+    let message = format!("`{directory}` is not the absolute path of a directory");
+    Error::argument_rule("/project", "directory", &message).with_action(
+        "Call {tool} again: leave `project` out, and the execution is started for your own",
+    )
+}
+
 /// Whether the error means that the execution's state does not allow the command.
 pub(super) fn is_state_error(code: Code) -> bool {
     matches!(code, Code::ExecutionPaused | Code::StateTransitionRefused)

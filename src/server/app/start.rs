@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{App, errors};
+use crate::config;
 use midex_domain::{Definition, ExecutionId, error::Result, label::Labels, view::AdvanceReply};
 use midex_engine::StartRequest;
 
@@ -62,7 +63,7 @@ impl App {
     }
 
     /// Checks that an execution of this definition may be started, and sets the environment of its project, which is
-    /// returned: the caller's if `project` is `None`.
+    /// returned: the one that the directory `project` belongs to, or the caller's if it is `None`.
     pub(super) async fn prepare_start(
         &self,
         definition: &Arc<Definition>,
@@ -76,7 +77,11 @@ impl App {
             self.catalog_set().await?;
         }
         let caller_project = self.caller_project();
-        let project = project.unwrap_or_else(|| caller_project.clone());
+        let project = match project {
+            Some(directory) => config::resolve_project(&directory)
+                .ok_or_else(|| errors::unknown_project_error(&directory))?,
+            None => caller_project.clone(),
+        };
         let environments = &self.shared.environments;
         if project == caller_project {
             // If several clients have this project open, the one that starts the execution sets the environment.
