@@ -25,7 +25,7 @@ const FAILED_ADVICE: &[&str] = &[
 /// The advice after a refused retry, fork or rewind. A sentence applies if the error's context has every name in it.
 const REFUSED_CHANGE_ADVICE: &[&str] = &[
     "Run `midex fork {imported}`: it continues in a new execution, which carries no approval, token or running work",
-    "Run `midex retry {failed_retry}`: it went further, and keeps what it did",
+    "Run `midex retry {failed_retry}`: it keeps what it did",
     "Run `midex run --id {open_retry}`: it is the retry, and still open",
     "Run `midex show {completed_retry}`: it is the retry, and has the result",
     "Run the same command with `--again` if step '{cut_off_step}' may be done twice: find out first what came of it, with `midex show {execution_id}`",

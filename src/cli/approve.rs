@@ -15,7 +15,7 @@ use super::{
     question::{asks_for_help, can_ask_person, write_prompt},
     screen::Screen,
     visible::replace_hidden_chars,
-    waits::gate_argument,
+    waits::step_argument,
 };
 use midex_domain::{
     error::{Code, Error, Result},
@@ -179,7 +179,7 @@ async fn already_approved_message(
 ) -> Result<Option<String>> {
     let history = link.fetch_history(id).await?;
     let answer = history.iter().rev().find_map(|visit| {
-        let gate_name = gate_argument(&visit.step_name, visit.item);
+        let gate_name = step_argument(&visit.step_name, visit.item);
         let is_meant = is_named_gate(&visit.step_name, &gate_name, step);
         let gate_answer = visit.answered.as_ref().filter(|_| is_meant)?;
         Some((gate_name, gate_answer))
@@ -357,7 +357,7 @@ impl OpenGate {
     }
 
     fn gate_name(&self) -> String {
-        gate_argument(&self.wait.step_name, self.wait.item)
+        step_argument(&self.wait.step_name, self.wait.item)
     }
 
     fn to_choice(&self) -> PickerItem {

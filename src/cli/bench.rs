@@ -5,12 +5,11 @@ use midex_domain::error::Result;
 use midex_server::config::Config;
 
 use super::{
-    EXIT_OK, Output, end_signals, print_warning,
+    EXIT_OK, Output,
+    end_signals::{self, EXIT_INTERRUPTED},
+    print_warning,
     screen::{Screen, TextStyle},
 };
-
-/// The exit code after SIGINT or SIGTERM.
-const EXIT_INTERRUPTED: u8 = 130;
 
 /// Measures, and prints a table per group, or everything as JSON.
 pub(super) async fn run_bench(args: BenchArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {

@@ -12,6 +12,7 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     advice::failure_advice,
     catalog::{self, page::command_table, schema},
+    end_signals::{EXIT_INTERRUPTED, subscribe_to_signals, wait_for_signal},
     link::{ServerLink, is_final_state, remove_nulls},
     list::parse_positive_number,
     question,
@@ -72,10 +73,20 @@ fn check_duration(text: &str) -> Result<String, String> {
 /// Calls the command and prints its answer; without a command, lists those that can be called.
 pub(super) async fn call(args: CallArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let mut link = ServerLink::new_worker(config);
-    let result = if args.command.is_empty() {
-        print_command_list(args, &mut link, &mut out).await.map(|()| EXIT_OK)
-    } else {
-        run_command(args, &mut link, &mut out).await
+    let signals = subscribe_to_signals()?;
+    let run = async {
+        if args.command.is_empty() {
+            print_command_list(args, &mut link, &mut out).await.map(|()| EXIT_OK)
+        } else {
+            run_command(args, &mut link, &mut out).await
+        }
+    };
+    let result = tokio::select! {
+        result = run => result,
+        () = wait_for_signal(signals) => {
+            let note = "interrupted: `midex list calls` shows whether the call was begun, and what came of it\n";
+            question::write_prompt(note).map(|()| EXIT_INTERRUPTED)
+        }
     };
     link.close_and_log().await;
     result
@@ -275,7 +286,7 @@ fn explain_call_error(error: Error, command: &Value) -> Error {
     let may_be_done = may_have_taken_effect(&error, failure, command);
     let action = match (error.code(), failure) {
         (Code::ServerStopping, _) => {
-            "Look with `midex list executions --all-projects` whether the call was done before it is done again"
+            "Look with `midex list calls` whether the call was done before it is done again"
         }
         (Code::ArgumentsInvalid, _) => failure_advice(FailureCode::ArgumentsInvalid),
         (Code::AddressRefused, _) if error.context("host").is_some() => {

@@ -22,7 +22,7 @@ use super::{
     link::{ServerLink, remove_nulls},
     screen::one_line,
     value::optional_text_line,
-    waits::gate_argument,
+    waits::step_argument,
 };
 use midex_domain::{
     error::{Error, Result},
@@ -311,10 +311,10 @@ fn wait_candidate(wait: &WaitView, kind: ArgumentKind) -> Option<(String, String
             Some((optional_text_line(wait.signal.as_deref()), format!("step {step}")))
         }
         (ArgumentKind::Gates, "gate") => {
-            let gate = gate_argument(&wait.step_name, wait.item);
-            Some((gate, "waits for an approval".to_owned()))
+            Some((step_argument(&wait.step_name, wait.item), "waits for an approval".to_owned()))
         }
         (ArgumentKind::UnknownOutcomes, "unknown") => {
+            let step = step_argument(&wait.step_name, wait.item);
             Some((step, "nobody knows what came of it".to_owned()))
         }
         _ => None,

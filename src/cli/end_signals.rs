@@ -2,6 +2,9 @@
 
 use midex_domain::error::{Error, Result};
 
+/// The exit code after SIGINT or SIGTERM.
+pub(super) const EXIT_INTERRUPTED: u8 = 130;
+
 /// The signals that end a process: SIGTERM and SIGINT.
 pub(super) type EndSignals = [tokio::signal::unix::Signal; 2];
 

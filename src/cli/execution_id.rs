@@ -31,8 +31,8 @@ const ID_PART_CHARS_MIN: usize = 4;
 pub(super) struct ExecutionChoice {
     /// The command as it is typed, without the execution.
     pub(super) command: &'static str,
-    /// The state of the executions that it offers, as `execution.list` takes it.
-    pub(super) state: &'static str,
+    /// The state of the executions that it offers, as `execution.list` takes it; `None` for all.
+    pub(super) state: Option<&'static str>,
     /// What the executions must wait for, if it offers only those.
     pub(super) waits_for: Option<&'static str>,
 }
@@ -240,9 +240,15 @@ async fn pick_execution(
         Some(_) => limits::LIST_LIMIT_MAX,
         None => limits::PICKED_MAX + 1,
     };
-    let mut rows = gather_executions(make_page_reader(link), Some(request.state), limit).await?;
+    let mut rows = gather_executions(make_page_reader(link), request.state, limit).await?;
+    if request.waits_for.is_some() {
+        // Calls of `midex call` are not among the executions.
+        let arguments = json!({ "state": request.state, "limit": limit, "calls": true });
+        let arguments = remove_nulls(arguments);
+        rows.extend(link.list_executions(arguments).await?.executions);
+    }
     if rows.is_empty() {
-        return Err(no_execution_in_state_error(Some(request.state)));
+        return Err(no_execution_in_state_error(request.state));
     }
     if let Some(wait_type) = request.waits_for {
         rows = filter_waiting(link, rows, wait_type).await?;
@@ -277,9 +283,9 @@ async fn filter_waiting(
 }
 
 fn nothing_waits_error() -> Error {
-    let message = "no execution of this project waits for that";
+    let message = "no execution or call of this project waits for that";
     Error::new(Code::ExecutionNotFound, message).with_action(
-        "Run `midex list executions --state open`, and `midex show` one: it says what it waits for",
+        "Run `midex list executions --state open` or `midex list calls`, and `midex show` one: it says what it waits for",
     )
 }
 
@@ -324,7 +330,7 @@ fn unknown_word_error(word: &str) -> Error {
     )
 }
 
-fn empty_id_error() -> Error {
+pub(super) fn empty_id_error() -> Error {
     Error::new(Code::UsageInvalid, "the id of the execution is empty")
         .with_action("Type an id or the beginning of one, @last or @last-failed")
 }
@@ -334,9 +340,15 @@ fn execution_required_error(request: ExecutionChoice) -> Error {
     let message = format!(
         "`{command}` needs an execution: its id or the beginning of it, {LAST_WORD} or {LAST_FAILED_WORD}"
     );
-    Error::new(Code::UsageInvalid, message).with_context("state", request.state).with_action(
-        "Run `midex list executions --state {state}` for the ids, and name one behind the command",
-    )
+    let error = Error::new(Code::UsageInvalid, message);
+    match request.state {
+        Some(state) => error.with_context("state", state).with_action(
+            "Run `midex list executions --state {state}` for the ids, and name one behind the command",
+        ),
+        None => error.with_action(
+            "Run `midex list executions` for the ids, and name one behind the command",
+        ),
+    }
 }
 
 #[cfg(test)]

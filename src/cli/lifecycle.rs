@@ -40,7 +40,7 @@ impl LifecycleCommand {
             Self::Resume => ("midex resume", "paused"),
             Self::Abandon => ("midex abandon", "open"),
         };
-        ExecutionChoice { command, state, waits_for: None }
+        ExecutionChoice { command, state: Some(state), waits_for: None }
     }
 
     const fn tool_name(self) -> &'static str {
@@ -158,7 +158,7 @@ async fn print_resumed(
         text +=
             &Screen::stdout().indent_block(None, "  ", &waits::describe_wait(wait, now, is_served));
     }
-    for action in waits::list_wait_actions(&status) {
+    for action in waits::list_wait_actions(&status, now) {
         let command = replace_hidden_chars(&insert_flags(&action.command, flags));
         let _ = writeln!(text, "To go on: {command}");
     }
@@ -255,7 +255,12 @@ pub(super) async fn resume(
         ),
         OpenWork::Several(several) if !several.open_executions.is_empty() => {
             let executions = &several.open_executions;
-            let lines: String = executions.iter().map(open_execution_line).collect();
+            let mut lines: String = executions.iter().map(open_execution_line).collect();
+            if several.more > 0 {
+                let more = several.more;
+                let command = insert_flags("midex list executions --state open", flags);
+                let _ = writeln!(lines, "At least {more} more: {command}");
+            }
             let command = format!("midex run {}", execution_id_flag(&executions[0].execution_id));
             format!("{lines}To go on: {}\n", insert_flags(&command, flags))
         }
@@ -284,8 +289,7 @@ async fn fetch_open_work_and_failed(
 
 async fn has_paused_execution(config: &Config) -> Result<bool> {
     let mut link = ServerLink::new(config);
-    let result =
-        has_execution_in_state(&mut link, LifecycleCommand::Resume.execution_choice().state).await;
+    let result = has_execution_in_state(&mut link, State::Paused.as_str()).await;
     link.close_and_log().await;
     result
 }

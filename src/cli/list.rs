@@ -147,6 +147,11 @@ pub(super) async fn list_executions(
     flags: &str,
     mut out: Output<'_>,
 ) -> Result<u8> {
+    if args.what == ListSubject::Calls && args.all_projects {
+        let message = "the calls of this project are listed here, and those of no other";
+        return Err(Error::new(Code::UsageInvalid, message)
+            .with_action("Run `midex list executions --all-projects`, which lists calls too"));
+    }
     let limit = args.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
     let fetch_limit =
         if out.is_json { limit } else { limit.saturating_add(limits::LISTED_MORE_MAX) };
@@ -295,8 +300,10 @@ fn execution_table(rows: &[ExecutionRow], args: &ListArgs) -> String {
             "no command was called here; `midex call` calls one"
         } else if args.all_projects {
             "no project has such executions"
-        } else {
+        } else if args.execution_flags().is_empty() && args.text.is_none() {
             "no executions here; --all-projects shows those of other projects"
+        } else {
+            "no such executions here; --all-projects shows those of other projects"
         };
         return Screen::stdout().indent_block(None, "", words);
     }

@@ -18,11 +18,11 @@ use midex_domain::{error::Result, execution::StepFate, limits, view::ForkView};
 use midex_server::config::Config;
 
 const RETRY_CHOICE: ExecutionChoice =
-    ExecutionChoice { command: "midex retry", state: "failed", waits_for: None };
+    ExecutionChoice { command: "midex retry", state: Some("failed"), waits_for: None };
 const FORK_CHOICE: ExecutionChoice =
-    ExecutionChoice { command: "midex fork", state: "*", waits_for: None };
+    ExecutionChoice { command: "midex fork", state: None, waits_for: None };
 const REWIND_CHOICE: ExecutionChoice =
-    ExecutionChoice { command: "midex rewind", state: "open", waits_for: None };
+    ExecutionChoice { command: "midex rewind", state: Some("open"), waits_for: None };
 
 /// Which execution, and from where.
 #[derive(Clone, Debug, clap::Args)]

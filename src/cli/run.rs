@@ -114,6 +114,9 @@ pub(super) async fn run(
         (workflow, _) => workflow,
     };
     let signals = subscribe_to_signals()?;
+    if args.id.as_ref().is_some_and(|id| id.trim().is_empty()) {
+        return Err(execution_id::empty_id_error());
+    }
     let id = args.id.clone().unwrap_or_else(generate_id);
     let mut runner = WorkflowRunner {
         flags: &flags,
@@ -580,7 +583,9 @@ fn make_pause_report(status: &StatusView) -> PauseReport {
         let words = waits.iter().map(|wait| waits::describe_wait(wait, now, true));
         words.collect::<Vec<_>>().join("; ")
     };
-    let resume_commands = waits::list_wait_actions(status).into_iter().map(|action| action.command);
+    let resume_commands = waits::list_wait_actions(status, SystemClock.now())
+        .into_iter()
+        .map(|action| action.command);
     PauseReport {
         explanation,
         resume_commands: resume_commands.collect(),

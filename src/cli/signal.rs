@@ -21,7 +21,7 @@ use midex_server::config::Config;
 
 /// The executions that this command offers.
 const EXECUTION_CHOICE: ExecutionChoice =
-    ExecutionChoice { command: "midex signal", state: "open", waits_for: Some("signal") };
+    ExecutionChoice { command: "midex signal", state: Some("open"), waits_for: Some("signal") };
 
 /// Which execution, which signal, and what comes with it.
 #[derive(Clone, Debug, clap::Args)]
@@ -91,7 +91,7 @@ async fn send_signal(
     let apply = async |link: &mut ServerLink<'_>, id: &str| {
         let signal = match &args.signal {
             Some(signal) => signal.clone(),
-            None => match pick_wait(link, id, "signal").await? {
+            None => match pick_signal(link, id).await? {
                 Some(signal) => signal,
                 None => return Ok(None),
             },
@@ -105,47 +105,36 @@ async fn send_signal(
     Ok(reply.flatten())
 }
 
-/// Asks at the terminal for one of the waits of the execution of the kind `wait_type`. Returns the name of the signal if `wait_type`
-/// is `signal`, else the name of the step; `None` if none was picked.
+/// Asks at the terminal for one of the signals that the execution waits for; `None` if none was picked.
 ///
 /// # Errors
-/// `USAGE_INVALID` if there is no terminal, or if nothing waits for `wait_type`.
-pub(super) async fn pick_wait(
-    link: &mut ServerLink<'_>,
-    id: &str,
-    wait_type: &str,
-) -> Result<Option<String>> {
+/// `USAGE_INVALID` if there is no terminal, or if no step waits for a signal.
+async fn pick_signal(link: &mut ServerLink<'_>, id: &str) -> Result<Option<String>> {
     let status = link.fetch_status(id).await?;
     let mut choices: Vec<PickerItem> = Vec::new();
-    for wait in status.waits.iter().filter(|wait| wait.waits_for == wait_type) {
-        let step = one_line(&wait.step_name);
-        let key = match wait_type {
-            "signal" => optional_text_line(wait.signal.as_deref()),
-            _ => step.clone(),
-        };
+    for wait in status.waits.iter().filter(|wait| wait.waits_for == "signal") {
+        let key = optional_text_line(wait.signal.as_deref());
         if choices.iter().all(|choice| choice.key != key) {
-            let description = format!("step {step}");
-            let question = String::new();
-            choices.push(PickerItem { key, description, question });
+            let description = format!("step {}", one_line(&wait.step_name));
+            choices.push(PickerItem { key, description, question: String::new() });
         }
     }
-    let noun = if wait_type == "signal" { "signal" } else { "step" };
     if choices.is_empty() {
-        let message = format!("no step of '{id}' waits for that: there is no {noun} to name");
-        return Err(wait_not_named_error(message, id)
+        let message = format!("no step of '{id}' waits for a signal");
+        return Err(signal_not_named_error(message, id)
             .with_action("Run `midex show {execution_id}`: it says what is waited for"));
     }
     if !can_ask_person() {
         let names: Vec<_> = choices.iter().map(|choice| choice.key.as_str()).collect();
-        let message = format!("the {noun} is not named; there is {}", names.join(", "));
+        let message = format!("the signal is not named; there is {}", names.join(", "));
         return Err(
-            wait_not_named_error(message, id).with_action("Give its name after the execution")
+            signal_not_named_error(message, id).with_action("Give its name after the execution")
         );
     }
-    let picked_index = pick_choice(noun, &choices, link).await?;
+    let picked_index = pick_choice("signal", &choices, link).await?;
     Ok(picked_index.map(|index| choices[index].key.clone()))
 }
 
-fn wait_not_named_error(message: String, id: &str) -> Error {
+fn signal_not_named_error(message: String, id: &str) -> Error {
     Error::new(Code::UsageInvalid, message).with_context("execution_id", id)
 }

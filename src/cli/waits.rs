@@ -1,7 +1,7 @@
 //! Describes the waits of an execution for a person: in words, and with the command that answers each.
 
 use super::{
-    command::{quote_operand, quoted},
+    command::{execution_id_flag, quote_operand, quoted},
     screen::one_line,
     value::optional_text_line,
     when::{format_local_time, time_until},
@@ -34,8 +34,8 @@ pub(super) fn item_number(item: Option<u32>) -> String {
     item.map_or_else(String::new, |item| format!(" #{}", item + 1))
 }
 
-/// A gate as it is named in a command: the step, or `STEP[N]` for item N, from 1.
-pub(super) fn gate_argument(step: &str, item: Option<u32>) -> String {
+/// A step as it is named in a command: its id, or `STEP[N]` for item N, from 1.
+pub(super) fn step_argument(step: &str, item: Option<u32>) -> String {
     item.map_or_else(|| step.to_owned(), |item| format!("{step}[{}]", item + 1))
 }
 
@@ -78,7 +78,12 @@ pub(super) fn describe_wait(wait: &WaitView, now: Timestamp, is_served: bool) ->
         }
         "gate" => {
             let ask = optional_text_line(wait.gate.as_ref().map(|gate| gate.ask.as_str()));
-            format!("{step} waits for an approval: {ask}")
+            let expiry = match time_left {
+                _ if due.is_empty() => String::new(),
+                Some(left) => format!(" ({left} left)"),
+                None => " (expired)".to_owned(),
+            };
+            format!("{step} waits for an approval{expiry}: {ask}")
         }
         "catalog" => {
             let catalog = optional_text_line(wait.catalog.as_deref());
@@ -112,14 +117,14 @@ pub(super) struct WaitAction {
 }
 
 /// The commands for the waits of the execution with this status, without duplicates.
-pub(super) fn list_wait_actions(status: &StatusView) -> Vec<WaitAction> {
+pub(super) fn list_wait_actions(status: &StatusView, now: Timestamp) -> Vec<WaitAction> {
     let (id, children) = (&status.execution_id, &status.children);
     let mut actions = Vec::new();
     if status.needs_resume() {
         actions.push(resume_action(id));
     }
     let waits = status.waits.iter();
-    for action in waits.filter_map(|wait| find_wait_action(wait, id, children)) {
+    for action in waits.filter_map(|wait| find_wait_action(wait, (id, children), now)) {
         if !actions.contains(&action) {
             actions.push(action);
         }
@@ -134,8 +139,8 @@ fn resume_action(id: &str) -> WaitAction {
 /// The command for a wait of an execution with these children; `None` if the wait ends without a person.
 pub(super) fn find_wait_action(
     wait: &WaitView,
-    execution_id: &str,
-    children: &[ChildView],
+    (execution_id, children): (&str, &[ChildView]),
+    now: Timestamp,
 ) -> Option<WaitAction> {
     let id = quote_operand(execution_id);
     let (command, effect) = match wait.waits_for.as_str() {
@@ -143,18 +148,18 @@ pub(super) fn find_wait_action(
             let signal = quoted(wait.signal.as_deref().unwrap_or_default());
             (format!("midex signal {id} {signal}"), "brings the signal")
         }
+        "gate" if wait.due.as_ref().is_some_and(|due| is_past_time(due, now)) => {
+            let command = format!("midex run {}", execution_id_flag(execution_id));
+            (command, "goes on without the answer")
+        }
         "gate" => {
-            let gate = quoted(&gate_argument(&wait.step_name, wait.item));
+            let gate = quoted(&step_argument(&wait.step_name, wait.item));
             (format!("midex approve {id} {gate}"), "answers the gate")
         }
         "catalog" => ("midex catalog list".to_owned(), "shows which catalogs there are"),
         "unknown" => {
-            let item = wait.item;
-            let item = item.map_or_else(String::new, |item| format!(" --item {item}"));
-            let step = quoted(&wait.step_name);
-            // Flags are not recognized after `--`, so they come before the operands.
-            let command = format!("midex resolve{item} {id} {step}");
-            (command, "asks whether it took effect")
+            let step = quoted(&step_argument(&wait.step_name, wait.item));
+            (format!("midex resolve {id} {step}"), "asks whether it took effect")
         }
         "child" => (
             format!("midex show {}", quote_operand(find_awaited_child(children, wait)?)),
@@ -217,9 +222,14 @@ mod tests {
                 Some("midex approve 'a b' x"),
             ),
             (
+                json!({ "waits_for": "gate", "due": "2026-01-01T09:00:00Z" }),
+                "x waits for an approval (expired)",
+                Some("midex run --id 'a b'"),
+            ),
+            (
                 json!({ "waits_for": "unknown", "item": 1 }),
                 "x #2 was cut off",
-                Some("midex resolve --item 1 'a b' x"),
+                Some("midex resolve 'a b' 'x[2]'"),
             ),
             (
                 json!({ "waits_for": "child", "step_name": "sub" }),
@@ -231,7 +241,7 @@ mod tests {
             let wait = wait(fields);
             let description = describe_wait(&wait, now, true);
             assert!(description.contains(expected_text), "{description}");
-            let command = find_wait_action(&wait, "a b", &children).map(|way| way.command);
+            let command = find_wait_action(&wait, ("a b", &children), now).map(|way| way.command);
             assert_eq!(command.as_deref(), expected_command, "{wait:?}");
         }
         let undated = wait(json!({ "waits_for": "retry" }));

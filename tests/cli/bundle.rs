@@ -50,7 +50,7 @@ fn an_execution_goes_on_elsewhere_as_a_fork() {
     );
     here.midex(&["import", path][..])
         .ends(1)
-        .says("1 of the 1 executions of the bundle exist here with another history");
+        .says("1 of the 1 executions of the bundle exist here already");
     there.done("fork first --id second").shows("kept: build");
     there.file("publish.jsonl", "{\"step_name\":\"publish\",\"output\":{\"url\":\"x\"}}\n");
     there.done("run --id second --outputs publish.jsonl");

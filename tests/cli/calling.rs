@@ -1,8 +1,8 @@
 //! `midex call`, with a service on loopback behind it.
 
-use midex_test::{Fields, Shows};
+use midex_test::{Fields, Shows, door::until};
 
-use std::fs;
+use std::{fs, process::Stdio};
 
 use serde_json::{Value, json};
 
@@ -171,4 +171,34 @@ async fn a_catalog_at_an_address_that_is_refused_says_so_before_it_is_called() {
     shop.ends(0, "doctor").shows(&["1 refused", &allow]);
     shop.ends(0, &["catalog", "allow", "pantry", &shop.service.host]);
     shop.ends(0, "catalog show pantry").shows("usable");
+}
+
+/// Doing it again is one of three answers, and none of them is taken without a question.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_came_of_a_call_that_was_cut_off_is_asked() {
+    let shop = Shop::open().await;
+    let answers = [
+        ("failed", Some(("Why did it fail? ", "7")), "failed"),
+        ("output", Some(("Its output", "{}")), "completed"),
+        ("retry", None, "running"),
+    ];
+    for (count, (answer, next, state)) in (1..).zip(answers) {
+        let mut call = shop.place.command("call 'pantry jars:create' --with label=slow");
+        let mut call = call.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("midex");
+        until("the call", || (shop.service.seen().len() == count).then_some(()));
+        call.kill().expect("it runs");
+        call.wait().expect("it ends");
+        let latest = || shop.place.json("list calls --limit 1");
+        let id = latest()["execution_id"].clone();
+        let begin = format!("run --id {}", id.as_str().expect("an id"));
+        shop.place.midex(&begin[..]).shows("cut off…midex resolve");
+        let mut terminal = shop.place.terminal("resolve");
+        terminal.answer("Which execution? ", "1");
+        terminal.answer("Which answer? ", answer);
+        if let Some((question, text)) = next {
+            terminal.answer(question, text);
+        }
+        terminal.end();
+        assert_eq!(latest()["state"], state);
+    }
 }

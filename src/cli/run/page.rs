@@ -215,7 +215,7 @@ impl<'a> RunPage<'a> {
             text += &self.screen.indent_block(None, "", &waits::describe_wait(wait, now, true));
             // Compare the waits without the remaining time, which changes constantly.
             let _ = write!(waits_key, "{wait:?}");
-            if let Some(action) = waits::find_wait_action(wait, &current.execution_id, &[]) {
+            if let Some(action) = waits::find_wait_action(wait, (&current.execution_id, &[]), now) {
                 let command = insert_flags(&replace_hidden_chars(&action.command), self.flags);
                 let _ = writeln!(text, "{STEP_LINE_INDENT}{command}");
             }

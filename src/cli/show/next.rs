@@ -71,7 +71,7 @@ fn next_commands(execution: &ExecutionView, options: &DisplayOptions<'_>) -> Vec
     if is_final_state(&status.state) {
         return Vec::from_iter(find_continuation(status));
     }
-    let mut actions = waits::list_wait_actions(status);
+    let mut actions = waits::list_wait_actions(status, options.now);
     let is_paused = status.state == State::Paused.as_str();
     let is_open = !execution.current_step.ready_steps.is_empty();
     if !is_paused && (is_open || !options.is_served) {

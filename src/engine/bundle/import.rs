@@ -228,7 +228,7 @@ fn check_ids(taken: &[ExecutionId], executions: usize) -> Result<()> {
     let shown: Vec<_> =
         taken.iter().take(limits::FORKS_SHOWN_MAX).map(ExecutionId::as_str).collect();
     let message = format!(
-        "{} of the {executions} executions of the bundle exist here with another history, or were deleted less than seven days ago: {}; nothing was imported",
+        "{} of the {executions} executions of the bundle exist here already, or were deleted less than seven days ago: {}; nothing was imported",
         taken.len(),
         shown.join(", ")
     );
