@@ -34,7 +34,7 @@ pub(super) struct ExportArgs {
     #[arg(long)]
     all: bool,
     /// With --all: only those that changed within this time, such as 30d
-    #[arg(long, value_name = "DURATION", requires = "all")]
+    #[arg(long, value_name = "DURATION", requires = "all", conflicts_with = "execution_ids")]
     since: Option<HumanDuration>,
     /// The file to write
     #[arg(short, long, value_name = "FILE")]

@@ -116,7 +116,8 @@ pub(super) async fn prune(args: PruneArgs, config: &Config, mut out: Output<'_>)
     let plan: PruneProgress = parse_reply(link.call("execution.prune", plan_call).await?)?;
     if args.dry_run || plan.selected == 0 {
         link.close_and_log().await;
-        let summary = format!("{} would be removed\n", describe_selection(&plan));
+        let kept = if plan.selected > 0 { "\nan execution with an open fork is kept" } else { "" };
+        let summary = format!("{} would be removed{kept}\n", describe_selection(&plan));
         return out.print(|| json!(plan), || summary).map(|()| EXIT_OK);
     }
     let removes_all = plan.selected == plan.ended;

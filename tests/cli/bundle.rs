@@ -74,6 +74,7 @@ fn a_file_is_not_written_over() {
     here.midex("export nobody -o new.midex").ends(1).says("nobody");
     here.midex("export first -o missing/new.midex").ends(2).says("cannot be written");
     here.midex("export -o new.midex").ends(2);
+    here.midex("export first --since 1d -o new.midex").ends(2).says("--since");
     assert!(!here.project().join("new.midex").exists());
     let mode = std::os::unix::fs::PermissionsExt::mode(
         &std::fs::metadata(here.project().join("all.midex")).unwrap().permissions(),

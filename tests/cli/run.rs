@@ -168,7 +168,8 @@ const WRONG: &str = "
     bug-fix --inputs @missing.json | 2 | missing.json cannot be read
     bug-fix --editor | 2 | neither VISUAL nor EDITOR
     no-such-workflow | 1 | WORKFLOW_NOT_FOUND
-    bug-fix --id ' ' | 1 | ARGUMENTS_INVALID
+    bug-fix --id ' ' | 2 | the id of the execution is empty
+    bug-fix --output empty.txt | 2 | `empty.txt` is empty
      | 2 | no workflow is named
 ";
 
@@ -178,6 +179,7 @@ fn what_is_wrong_with_the_arguments_is_found_before_anything_is_started() {
     place.file("broken.jsonl", "{\"summary\":\"x\"}\n\n{\"summary\":\n");
     place.file("both.jsonl", r#"{"step_name":"fix","output":1,"error":"x"}"#);
     place.file("name.jsonl", r#"{"step_name":"diagnoze","output":1}"#);
+    place.file("empty.txt", "\n");
     let huge = place.project().join("huge.jsonl");
     let limit = midex_domain::limits::OUTPUTS_FILE_BYTES_MAX as u64;
     std::fs::File::create(&huge).unwrap().set_len(limit + 1).unwrap();

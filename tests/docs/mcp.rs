@@ -97,7 +97,7 @@ fn page() -> String {
     let sets = SETS.map(|set| (set, each(&tools(&project, &["--toolsets", set]), "name")));
 
     page.push_str("## Toolsets\n\n`midex serve --toolsets run,operate` offers a part of the tools, and of prompts and resources with them: ");
-    page.push_str("`midex://authoring/…` is of `author`, skills are of `run`. Without the flag all are offered.\n\n| toolset | its tools |\n|---|---|\n");
+    page.push_str("`midex://authoring/…` is of `author`, skills are of `run`. Without the flag all are offered.\n`author` and `operate` hand out tokens, which `workflow.next_step` of the toolset `run` takes.\n\n| toolset | its tools |\n|---|---|\n");
     for (set, names) in &sets {
         let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
         let _ = writeln!(page, "| `{set}` | {} |", names.join(", "));

@@ -1,12 +1,13 @@
 //! What a model is told with each step.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use midex_test::{
-    Client, Fields, Shows, address,
+    Client, Fields, Server, Shows, address,
     client::offers,
     output,
     project::{PERSONA, line, list, text, workflow},
+    says,
 };
 
 /// Fault F13 of the study: `progress` was always `unknown`.
@@ -111,4 +112,61 @@ fn f23_a_persona_comes_once_in_a_reply_and_not_at_all_to_who_knows_it() {
     let again = server.next_step(call);
     assert_eq!((&again["replayed"], again.get("agent_content")), (&json!(true), None));
     assert_eq!(personas(&server.read(&address("step_history", "f"))), 0);
+}
+
+#[test]
+fn a_project_is_the_root_of_an_existing_directory() {
+    let home = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(other.path().join(".git")).unwrap();
+    std::fs::create_dir_all(other.path().join("src")).unwrap();
+    let root = other.path().canonicalize().unwrap().display().to_string();
+    let mut server = Server::start(home.path());
+    for (id, project) in
+        [("a", root.clone()), ("b", format!("{root}/")), ("c", root.clone() + "/src")]
+    {
+        let start = json!({ "workflow_name": "bug-fix", "execution_id": id, "project": project });
+        server.done("workflow.start", start);
+        for listed in [&root, &project] {
+            let page = server.done("execution.list", json!({ "project": listed, "limit": 1 }));
+            assert_eq!(page["executions"][0]["execution_id"], id, "{listed}");
+        }
+    }
+    std::fs::write(other.path().join("file"), "").unwrap();
+    for project in ["src", "/does/not/exist", "*", &format!("{root}/file")] {
+        let start = json!({ "workflow_name": "bug-fix", "project": project });
+        let refused = server.refused("workflow.start", start);
+        assert_eq!(refused["error_code"], "ARGUMENTS_INVALID");
+        says(&refused["error"], "is not the absolute path of a directory");
+        says(&refused["suggested_action"], "leave `project` out");
+    }
+}
+
+#[test]
+fn a_page_of_executions_with_long_labels_fits_into_an_answer() {
+    let home = tempfile::tempdir().unwrap();
+    let mut server = Server::start(home.path());
+    let labels: Map<_, _> =
+        (0..16).map(|at| (format!("label-{at}"), json!("x".repeat(128)))).collect();
+    for number in 0..30 {
+        let id = format!("e{number}");
+        let start = json!({ "workflow_name": "bug-fix", "execution_id": id, "labels": labels });
+        server.done("workflow.start", start);
+    }
+    let (mut cursor, mut count) = (Value::Null, 0);
+    loop {
+        let mut arguments = json!({ "limit": 50 });
+        if cursor.is_string() {
+            arguments["cursor"] = cursor;
+        }
+        let page = server.done("execution.list", arguments);
+        let length = page.to_string().len();
+        assert!(length <= 25_000, "{length}");
+        count += page["executions"].as_array().unwrap().len();
+        cursor = page["next_cursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(count, 30);
 }

@@ -14,7 +14,10 @@ struct Checked {
 
 impl Checked {
     fn start(dir: &std::path::Path) -> Self {
-        let mut server = Server::start(dir);
+        Self::new(Server::start(dir))
+    }
+
+    fn new(mut server: Server) -> Self {
         let tools = server.request("tools/list", json!({}))["result"]["tools"].clone();
         Self { server, tools }
     }
@@ -123,9 +126,9 @@ steps:
 #[test]
 fn every_answer_of_an_orchestrator_satisfies_its_output_schema() {
     let dir = tempfile::tempdir().unwrap();
-    let mut checked = Checked::start(dir.path());
-    checked.call("workflow.save", json!({ "manifest": THREAD }));
-    checked.tools = checked.server.request("tools/list", json!({}))["result"]["tools"].clone();
+    std::fs::write(dir.path().join("thread.yaml"), THREAD).unwrap();
+    let flags = ["--workflows", dir.path().to_str().unwrap()];
+    let mut checked = Checked::new(Server::start_with(&dir.path().join("data"), &flags));
     let begun = checked.call("lead-thread", json!({}));
     assert_eq!(begun["status"], "running");
     let state = &begun["workflowStateData"];

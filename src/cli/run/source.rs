@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{link::ServerLink, prompt::Prompt, question, steps::OpenStep};
 use midex_domain::{
-    error::{Error, Result},
+    error::{Code, Error, Result},
     limits,
 };
 
@@ -223,5 +223,11 @@ impl OutputSource {
 /// The text of a file, or of standard input for `-`.
 fn read_whole_input(path: &Path) -> Result<String> {
     let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
-    input::read_file(path, limits::OUTPUTS_FILE_BYTES_MAX)
+    let text = input::read_file(path, limits::OUTPUTS_FILE_BYTES_MAX)?;
+    if text.trim().is_empty() {
+        // The command that should have written it has probably failed.
+        return Err(Error::new(Code::UsageInvalid, format!("`{}` is empty", path.display()))
+            .with_action("Give an output: a text, or JSON such as {\"summary\": \"done\"}"));
+    }
+    Ok(text)
 }

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use midex_domain::{error::Result, label::Labels, limits, view::ExecutionPage};
+use midex_domain::{
+    error::Result, label::Labels, limits, truncate::json_length, view::ExecutionPage,
+};
 use midex_server::app::{App, ListRequest};
 
 #[derive(Deserialize, JsonSchema)]
@@ -38,7 +40,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionPage> {
-    let request = ListRequest {
+    let mut request = ListRequest {
         state: arguments.state,
         workflow: arguments.workflow_name,
         project: arguments.project,
@@ -52,5 +54,13 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionPage
         limit: arguments.limit.map(|limit| limit.min(limits::LIST_LIMIT_DEFAULT)),
         cursor: arguments.cursor,
     };
-    app.list(request).await
+    loop {
+        let page = app.list(request.clone()).await?;
+        let count = page.executions.len();
+        if count < 2 || json_length(&page) <= limits::ANSWER_BYTES_MAX {
+            return Ok(page);
+        }
+        // Labels may be long: a shorter page leads to the others too.
+        request.limit = Some(count / 2);
+    }
 }

@@ -176,7 +176,8 @@ pub(super) static TOOL_TABLE: [ToolSpec; 64] = [
     tool! { "workflow.preview_inputs" "Show inputs"
         "Returns each input with type, rules, default, and where its value comes from.",
         AUTHOR, Read, Reply(workflow_preview::preview_inputs) }
-    .with_class(Safe),
+    .with_class(Safe)
+    .with_whole_answers(),
     tool! { "workflow.resolve_inputs" "Resolve inputs"
         "Returns each input's value, what may be chosen for the others, and whether a start is possible (ready).",
         AUTHOR, Read, Reply(workflow_preview::resolve_inputs) }
@@ -186,7 +187,8 @@ pub(super) static TOOL_TABLE: [ToolSpec; 64] = [
     tool! { "workflow.step_plan" "Plan the steps"
         "Returns the steps in order, with wave, dependencies, and whether each would run with these inputs, and why.",
         AUTHOR, Read, Reply(workflow_preview::plan_steps) }
-    .with_class(Standard),
+    .with_class(Standard)
+    .with_whole_answers(),
     tool! { "workflow.preview_rendered" "Render the steps"
         "Returns every step as it would be entered with these inputs; unresolved: what is not known yet.",
         AUTHOR, Read, Reply(workflow_preview::preview_rendered) }

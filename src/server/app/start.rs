@@ -10,7 +10,8 @@ use midex_domain::{Definition, ExecutionId, error::Result, label::Labels, view::
 use midex_engine::StartRequest;
 
 impl App {
-    /// Starts an execution (`workflow.start`). The project is the caller's if `project` is `None`.
+    /// Starts an execution (`workflow.start`). The project is the one that the directory `project` belongs to, or the caller's if it
+    /// is `None`.
     pub async fn start(
         &self,
         workflow_name: &str,
@@ -24,7 +25,7 @@ impl App {
     /// Like [`App::start`], with labels besides those of the workflow.
     ///
     /// # Errors
-    /// As [`App::start`], and `ARGUMENTS_INVALID` for labels that break their rules.
+    /// As [`App::start`], and `ARGUMENTS_INVALID` for labels that break their rules and for a project that is no directory.
     pub async fn start_with_labels(
         &self,
         workflow_name: &str,
@@ -33,6 +34,11 @@ impl App {
         project: Option<String>,
         labels: Labels,
     ) -> Result<AdvanceReply> {
+        let project = project.map(|directory| {
+            config::resolve_project(&directory)
+                .ok_or_else(|| errors::unknown_project_error(&directory))
+        });
+        let project = project.transpose()?;
         let definition = self.definition(workflow_name).await?;
         let start =
             self.start_definition(definition.clone(), execution_id, inputs, project, labels);
@@ -63,7 +69,7 @@ impl App {
     }
 
     /// Checks that an execution of this definition may be started, and sets the environment of its project, which is
-    /// returned: the one that the directory `project` belongs to, or the caller's if it is `None`.
+    /// returned: the caller's if `project` is `None`.
     pub(super) async fn prepare_start(
         &self,
         definition: &Arc<Definition>,
@@ -77,11 +83,7 @@ impl App {
             self.catalog_set().await?;
         }
         let caller_project = self.caller_project();
-        let project = match project {
-            Some(directory) => config::resolve_project(&directory)
-                .ok_or_else(|| errors::unknown_project_error(&directory))?,
-            None => caller_project.clone(),
-        };
+        let project = project.unwrap_or_else(|| caller_project.clone());
         let environments = &self.shared.environments;
         if project == caller_project {
             // If several clients have this project open, the one that starts the execution sets the environment.

@@ -98,7 +98,7 @@ fn history_gives_what_the_execution_before_had() {
     server.done("workflow.start", start("b"));
     assert_eq!(server.current("b")["inputs"]["owner"], "me");
     // Another project has a history of its own, and so has another workflow.
-    let elsewhere = json!({ "workflow_name": "w", "execution_id": "c", "project": "/elsewhere" });
+    let elsewhere = json!({ "workflow_name": "w", "execution_id": "c", "project": "/" });
     let refused = server.refused("workflow.start", elsewhere);
     assert_eq!(refused["error_code"], "INPUTS_INVALID");
     // The execution that moved last counts, and what a repeat finds there changes nothing.
@@ -142,7 +142,7 @@ final_output: { image: { tags: ['${{ inputs.tag }}'] } }
     build("one", json!("v1"), "");
     build("two", json!("v2"), "");
     // Neither another project's nor one that does not fit.
-    build("elsewhere", json!("v3"), "/elsewhere");
+    build("elsewhere", json!("v3"), "/");
     server.done("workflow.start", start("b"));
     let inputs = server.current("b")["inputs"].clone();
     assert_eq!(inputs, json!({ "image": "v2", "whole": { "image": { "tags": ["v2"] } } }));

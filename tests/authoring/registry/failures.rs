@@ -108,6 +108,16 @@ fn a_handler_may_read_what_failed_and_nothing_that_is_not_there_then() {
 }
 
 #[test]
+fn a_handler_may_read_the_error_of_a_step_whose_output_has_no_such_field() {
+    for step in ["foreach: { in: [1], do: { guidance: Look. } }", "set: { count: '${{ 1 / 0 }}' }"]
+    {
+        let lines = HANDLED.replace("guidance: Look.", step);
+        let lines = lines.replace("READ", "${{ steps.look.error.message }}");
+        assert!(found(&lines).is_empty(), "{step}: {:?}", found(&lines));
+    }
+}
+
+#[test]
 fn an_error_and_a_failure_are_read_only_where_they_may_be_there() {
     // Nothing failed where a step goes on in order.
     let after = |read: &str| {
