@@ -78,8 +78,8 @@ pub(super) fn start_logging(is_server: bool, file: Option<&Path>) -> Result<Log>
     let file = opened.transpose()?.map(LineQueue::start_writer);
     let queue = LineQueue::start_writer(io::stderr());
     let default_filter = if is_server {
-        // rmcp logs every refused call again, and its message would be withheld anyway.
-        "warn,rmcp=off,midex=info"
+        // rmcp and deadpool log again what calls are refused with, and their messages would be withheld anyway.
+        "warn,rmcp=off,deadpool=off,midex=info"
     } else {
         "off"
     };

@@ -215,13 +215,22 @@ impl Shared {
         let Some(call) = PeerCall::from_message(id, message(unused_reply_port())) else {
             return Err(self.only_at_owner_error(id, refusal).await);
         };
-        let deadline = now() + limits::OWNER_AWAITED_MAX;
+        let mut deadline = now() + limits::OWNER_AWAITED_MAX;
         loop {
             let answer = match self.store.find_owner(id).await {
-                Ok(Some(address)) => match peers.send(&address, &call).await {
-                    Ok(answer) => return self.read_peer_answer(id, answer).await,
-                    Err(error) => Err(error),
-                },
+                Ok(Some(address)) => {
+                    match self.send_while_owned(&**peers, id, &address, &call).await {
+                        Some(Ok(answer)) => return self.read_peer_answer(id, answer).await,
+                        Some(Err(error)) => Err(error),
+                        None => {
+                            deadline = now() + limits::OWNER_AWAITED_MAX;
+                            let message = format!(
+                                "the server at {address} lost the execution before it answered"
+                            );
+                            Err(Error::new(Code::StoreUnavailable, message))
+                        }
+                    }
+                }
                 Ok(None) => self.dispatch_here(id, origin, &message).await,
                 Err(error) => Err(error),
             };
@@ -233,6 +242,27 @@ impl Shared {
                     tokio::time::sleep(limits::OWNER_LOOKED_FOR_EVERY).await;
                 }
                 answer => return answer,
+            }
+        }
+    }
+
+    /// Sends a call to the server at this address; `None` if that has lost the execution meanwhile: it may be suspended.
+    async fn send_while_owned(
+        &self,
+        peers: &dyn Peers,
+        id: &ExecutionId,
+        address: &str,
+        call: &PeerCall,
+    ) -> Option<Result<PeerAnswer>> {
+        let mut answer = peers.send(address, call);
+        loop {
+            let answered = tokio::time::timeout(limits::OWNER_CHECKED_EVERY, &mut answer).await;
+            if let Ok(answer) = answered {
+                return Some(answer);
+            }
+            let owner = self.store.find_owner(id).await;
+            if owner.is_ok_and(|owner| owner.as_deref() != Some(address)) {
+                return None;
             }
         }
     }

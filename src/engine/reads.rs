@@ -534,12 +534,18 @@ impl Engine {
 }
 
 fn build_telemetry_events((position, entry): &PlacedEntry) -> Vec<TelemetryEvent> {
-    let first_id = position.0.saturating_mul(limits::TELEMETRY_IDS_PER_ROW);
+    let ids_per_row = if position.0 < limits::SHARED_KEY_MIN {
+        limits::TELEMETRY_IDS_PER_ROW
+    } else {
+        limits::TELEMETRY_IDS_PER_SHARED_ROW
+    };
+    let first_id = position.0.saturating_mul(ids_per_row);
     match entry {
         TelemetryEntry::Transition(row) => telemetry::build_row_telemetry(row)
             .into_iter()
-            .zip(first_id..)
-            .map(|(telemetry, id)| {
+            .zip(0..)
+            .map(|(telemetry, offset)| {
+                let id = first_id.saturating_add(offset);
                 view::telemetry_event(id, Some(&row.execution_id), row.at, telemetry)
             })
             .collect(),

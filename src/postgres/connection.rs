@@ -7,18 +7,19 @@ use std::{
     sync::Arc,
 };
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::ring,
     pki_types::{CertificateDer, pem::PemObject as _},
 };
 use rustls_platform_verifier::BuilderVerifierExt as _;
+use tokio::time::timeout;
 use tokio_postgres::{Client, Config, config::SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
-    error::{database_error, pool_error},
+    error::{database_error, no_answer_error, pool_error},
     lease::LeaseOptions,
     password::{find_password, is_local},
 };
@@ -89,8 +90,11 @@ impl Connector {
     /// # Errors
     /// `STORE_UNAVAILABLE` if the database cannot be reached.
     pub(crate) async fn connect(&self) -> Result<Client> {
-        let (client, connection) =
-            self.config.connect(self.tls.clone()).await.map_err(database_error)?;
+        // The time limit of the configuration ends when the database's machine accepts the connection.
+        let connected =
+            timeout(limits::DATABASE_CONNECT_MAX, self.config.connect(self.tls.clone()));
+        let connected = connected.await.map_err(|_| no_answer_error())?;
+        let (client, connection) = connected.map_err(database_error)?;
         tokio::spawn(drive(connection));
         Ok(client)
     }
@@ -146,6 +150,16 @@ fn build_tls_config(is_plain: bool) -> Result<ClientConfig> {
 }
 
 /// A connection of the pool.
-pub(crate) async fn reader(pool: &Pool) -> Result<deadpool_postgres::Object> {
-    pool.get().await.map_err(pool_error)
+///
+/// # Errors
+/// `STORE_UNAVAILABLE` if the database cannot be reached, or does not answer in time.
+pub(crate) async fn reader(pool: &Pool) -> Result<Object> {
+    let got = timeout(limits::DATABASE_TRANSACTION_MAX, pool.get()).await;
+    got.map_err(|_| no_answer_error())?.map_err(pool_error)
+}
+
+/// Closes a connection of the pool that did not answer in time, so that it is not used again.
+pub(crate) fn discard(client: Object) -> Error {
+    drop(Object::take(client));
+    no_answer_error()
 }

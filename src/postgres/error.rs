@@ -10,6 +10,9 @@ use midex_domain::error::{Code, Error, describe_causes};
 const SET_PASSWORD_ACTION: &str = "Set PGPASSWORD, or write HOST:PORT:DATABASE:USER:PASSWORD into the file of PGPASSFILE or into ~/.pgpass (mode 0600)";
 const TRUST_CERTIFICATE_ACTION: &str = "Let PGSSLROOTCERT name a file with the certificate of the authority that signed the database's; `?sslmode=disable` in its address turns encryption off";
 
+const ENCRYPT_ACTION: &str =
+    "Add `?sslmode=require` to the address of the database, which takes encrypted connections only";
+
 /// An error of the database. The message has no values of rows.
 pub(crate) fn database_error(error: tokio_postgres::Error) -> Error {
     let Some(refusal) = error.as_db_error() else {
@@ -25,7 +28,7 @@ pub(crate) fn database_error(error: tokio_postgres::Error) -> Error {
             None => error,
         };
     };
-    let state = refusal.code().clone();
+    let (state, refusal_text) = (refusal.code().clone(), refusal.message().to_owned());
     let mut message = format!("the database refused: {} ({})", refusal.message(), state.code());
     let code = match state {
         SqlState::DISK_FULL => Code::StoreFull,
@@ -33,7 +36,7 @@ pub(crate) fn database_error(error: tokio_postgres::Error) -> Error {
         _ => Code::StoreUnavailable,
     };
     if state == SqlState::LOCK_NOT_AVAILABLE {
-        message += "; a `midex migrate-store` is at work, or a server has been suspended";
+        message += "; another transaction holds the lock, such as that of a `midex migrate-store` or of a suspended server";
     }
     let error = Error::new(code, message).with_source(error);
     match state {
@@ -45,6 +48,11 @@ pub(crate) fn database_error(error: tokio_postgres::Error) -> Error {
         }
         SqlState::TOO_MANY_CONNECTIONS => {
             error.with_action("Raise max_connections of the database: each server opens up to 11")
+        }
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION
+            if refusal_text.contains("no encryption") =>
+        {
+            error.with_retryable(false).with_action(ENCRYPT_ACTION)
         }
         SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             error.with_retryable(false).with_action(SET_PASSWORD_ACTION)
@@ -65,6 +73,16 @@ pub(crate) fn pool_error(error: PoolError) -> Error {
         PoolError::Backend(error) => database_error(error),
         error => unavailable_error("the database cannot be reached", error),
     }
+}
+
+/// The database is silent, or too slow.
+pub(crate) fn no_answer_error() -> Error {
+    Error::new(Code::StoreUnavailable, "the database did not answer in time")
+}
+
+/// Whether a connection that got this error may get it again, although another one would not.
+pub(crate) fn is_of_connection(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
 }
 
 fn unavailable_error(message: &str, error: impl StdError + Send + Sync + 'static) -> Error {

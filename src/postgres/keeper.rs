@@ -8,9 +8,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     connection::Connector,
+    error::no_answer_error,
     lease::{Leases, now},
 };
-use midex_domain::error::{Code, Error, Result};
+use midex_domain::error::Result;
 
 /// Renews the leases until the store is closed or dropped, and gives them back after the last write.
 pub(crate) struct LeaseKeeper {
@@ -96,9 +97,7 @@ impl LeaseKeeper {
     async fn keep(&mut self) -> Result<()> {
         let options = self.leases.options();
         let kept = tokio::time::timeout(options.renew_every, self.renew_and_share());
-        kept.await.unwrap_or_else(|_| {
-            Err(Error::new(Code::StoreUnavailable, "the database did not answer in time"))
-        })
+        kept.await.unwrap_or_else(|_| Err(no_answer_error()))
     }
 
     async fn renew_and_share(&mut self) -> Result<()> {

@@ -14,7 +14,7 @@ use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    connection::{Connector, reader},
+    connection::{Connector, discard, reader},
     error::database_error,
     lease::LeaseOptions,
     schema::prepare_tables,
@@ -100,22 +100,24 @@ impl DefinitionFollower {
     /// Takes over the newest version, if it is not in use. After an error, which is logged, the version in use stays.
     pub(crate) async fn look(&mut self) {
         if let Err(error) = self.update().await {
+            if error.code() == Code::StoreUnavailable {
+                // The keeper of the leases warns of it.
+                return tracing::debug!(%error, "the database cannot be asked for new definitions");
+            }
             tracing::warn!(%error, "new published definitions cannot be used: those in use stay");
         }
     }
 
     async fn update(&mut self) -> Result<()> {
+        let client = reader(&self.pool).await?;
         let newest = async {
-            let client = reader(&self.pool).await?;
             let statement = client.prepare_cached(NEWEST).await.map_err(database_error)?;
             let bytes_max = to_int8(limits::PUBLICATION_BYTES_MAX);
             let newest = client.query_opt(&statement, &[&bytes_max, &self.seen]).await;
             newest.map_err(database_error)
         };
         let newest = tokio::time::timeout(limits::DATABASE_TRANSACTION_MAX, newest).await;
-        let newest = newest.unwrap_or_else(|_| {
-            Err(Error::new(Code::StoreUnavailable, "the database did not answer in time"))
-        })?;
+        let newest = newest.unwrap_or_else(|_| Err(discard(client)))?;
         let Some(newest) = newest.filter(|row| row.get::<_, &[u8]>(1) != self.seen) else {
             return Ok(());
         };

@@ -11,12 +11,15 @@ use std::{
 };
 
 use deadpool_postgres::Pool;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::timeout,
+};
 use tokio_postgres::{Row as DatabaseRow, types::ToSql};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    connection::{Connector, reader},
+    connection::{Connector, discard, reader},
     error::database_error,
     keeper::LeaseKeeper,
     lease::{LeaseOptions, Leases},
@@ -182,8 +185,12 @@ impl PostgresStore {
     ) -> Result<Vec<DatabaseRow>> {
         self.check_open()?;
         let client = reader(&self.pool).await?;
-        let prepared = client.prepare_cached(statement).await.map_err(database_error)?;
-        client.query(&prepared, parameters).await.map_err(database_error)
+        let rows = async {
+            let prepared = client.prepare_cached(statement).await.map_err(database_error)?;
+            client.query(&prepared, parameters).await.map_err(database_error)
+        };
+        let rows = timeout(limits::DATABASE_TRANSACTION_MAX, rows).await;
+        rows.unwrap_or_else(|_| Err(discard(client)))
     }
 
     async fn send(&self, request: WriterRequest) -> Result<()> {
@@ -323,7 +330,8 @@ impl Store for PostgresStore {
             let client = reader(&self.pool).await?;
             let used_definitions = self.definitions.as_deref().map_or(0, read_used_version);
             let status = read_status(&client, &self.leases, &*self.clock, used_definitions);
-            status.await.map(Some)
+            let status = timeout(limits::DATABASE_TRANSACTION_MAX, status).await;
+            status.unwrap_or_else(|_| Err(discard(client))).map(Some)
         })
     }
 

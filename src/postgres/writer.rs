@@ -24,7 +24,7 @@ pub use self::migration::{MigrationReport, migrate_store};
 use self::{batch::Statements, maintenance::maintain};
 use crate::{
     connection::Connector,
-    error::{database_error, is_serialization_failure},
+    error::{database_error, is_of_connection, is_serialization_failure, no_answer_error},
     lease::Leases,
     shard::{SequenceClock, Shard},
 };
@@ -159,13 +159,16 @@ impl WriterContext {
                     return Ok(written);
                 }
                 Ok(Err(error)) => error,
-                Err(_) => {
-                    let message = "the database did not answer in time";
-                    return Err(Error::new(Code::StoreUnavailable, message));
-                }
+                Err(_) => return Err(no_answer_error()),
+            };
+            let is_usable = match &error {
+                WriteError::Database(error) => !is_of_connection(error),
+                WriteError::Refused(_) => true,
             };
             // A connection that cannot be brought back into order is not used again.
-            if connection.client.batch_execute("ROLLBACK").await.is_ok() {
+            let rollback = connection.client.batch_execute("ROLLBACK");
+            let rollback = tokio::time::timeout(limits::DATABASE_CONNECT_MAX, rollback);
+            if is_usable && rollback.await.is_ok_and(|rolled_back| rolled_back.is_ok()) {
                 *idle = Some(connection);
             }
             match error {

@@ -45,7 +45,7 @@ pub use self::{
     exposed::{SessionAdvance, format_pace_token},
     flows::Flow,
     list::{ListRequest, parse_workflow},
-    open::{StoreVerification, verify_store},
+    open::{StoreVerification, mark_database_directory, verify_store},
     options::{Environment, Options, StoreOpener},
     orchestrator::ThreadPrompt,
     question::UserQuestion,

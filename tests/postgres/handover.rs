@@ -10,6 +10,8 @@ use midex_engine::store::{
     },
 };
 
+use midex_domain::error::Code;
+
 use crate::place::{COUNT_BLOCKED, Place};
 
 #[tokio::test]
@@ -105,4 +107,26 @@ async fn tables_of_an_earlier_version_are_upgraded() {
     sweep_store(&second, 0).await;
     let version = client.query_one("SELECT value FROM meta", &[]).await.unwrap();
     assert_eq!(version.get::<_, i64>(0), 2);
+}
+
+/// Refuses rows of the connections that are open now, as if the database had been read-only when they were opened.
+const REFUSE_OPEN_CONNECTIONS: &str = "CREATE TABLE refused AS SELECT pid FROM pg_stat_activity;
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      IF EXISTS (SELECT FROM refused WHERE pid = pg_backend_pid()) THEN
+        RAISE EXCEPTION 'a read-only transaction' USING ERRCODE = '25006';
+      END IF;
+      RETURN NULL;
+    END $$;
+    CREATE TRIGGER refuse BEFORE INSERT ON journal EXECUTE FUNCTION refuse()";
+
+#[tokio::test]
+async fn a_connection_that_can_only_read_is_replaced() {
+    let place = Place::new("read_only");
+    let (store, client) = (place.open().await, place.connect().await);
+    let mut script = Script::new("one", 9);
+    script.commit_step(&store).await.unwrap();
+    client.batch_execute(REFUSE_OPEN_CONNECTIONS).await.unwrap();
+    let refused = script.commit_step(&store).await.unwrap_err();
+    assert_eq!(refused.code(), Code::StoreUnavailable);
+    script.commit_step(&store).await.unwrap();
 }

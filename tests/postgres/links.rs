@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use midex_domain::error::{Code, Error};
+use midex_domain::{
+    error::{Code, Error},
+    limits,
+};
 use midex_engine::store::{Store as _, contract::script::Script};
 use midex_postgres::LeaseOptions;
 use midex_test::long;
@@ -111,4 +114,28 @@ async fn a_server_that_falls_silent_amid_a_transaction_holds_nobody_up() {
     };
     timeout(Duration::from_secs(3), take_all).await.expect("nobody holds a lock");
     writing.abort();
+}
+
+#[tokio::test]
+async fn a_database_that_falls_silent_is_not_waited_for_without_end() {
+    let proxy = start_proxy().await;
+    let store = Place::new("mute").behind(&proxy).open().await;
+    let mut script = Script::new("e", 9);
+    script.commit_step(&store).await.unwrap();
+    let id = script.id.clone();
+    store.load_history(&id).await.unwrap();
+    proxy.freeze(true);
+    // Two waits: for the answer, and for another connection.
+    let patience = limits::DATABASE_TRANSACTION_MAX * 2 + Duration::from_secs(5);
+    let (read, written) = timeout(patience, async {
+        tokio::join!(store.load_history(&id), script.commit_step(&store))
+    })
+    .await
+    .unwrap();
+    assert_eq!(read.unwrap_err().code(), Code::StoreUnavailable);
+    // The leases end meanwhile.
+    assert!(matches!(written.unwrap_err().code(), Code::StoreUnavailable | Code::ShardLost));
+    proxy.freeze(false);
+    let read = timeout(PATIENCE, store.load_history(&id)).await.unwrap();
+    assert!(!read.unwrap().is_empty());
 }

@@ -366,7 +366,7 @@ async fn a_migration_that_is_killed_leaves_nothing_and_completes_when_it_is_run_
     assert_eq!(refused["error_code"], "STORE_UNAVAILABLE", "{refused}");
     drop(server);
     let other = says_failure(&migration.command("others").output().unwrap());
-    other.shows("STORE_UNAVAILABLE…a `midex migrate-store` is at work");
+    other.shows("STORE_UNAVAILABLE…such as that of a `midex migrate-store`");
     assert!(says_failure(&migration.command("data").output().unwrap()).contains("STORE_BUSY"));
     child.kill().unwrap();
     child.wait().unwrap();

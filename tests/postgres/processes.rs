@@ -111,13 +111,22 @@ async fn executions_go_on_elsewhere_when_a_server_is_killed_or_stopped() {
 fn check_directory_without_server(cluster: &Cluster, name: &str) {
     let directory = cluster.home.file(name);
     // The first may succeed later.
-    for (arguments, code) in [(["list", "executions"].as_slice(), 75), (&["doctor"], 1)] {
+    let backup = directory.join("cluster-member").display().to_string();
+    for (arguments, code) in [
+        (["list", "executions"].as_slice(), 75),
+        (&["compact"], 75),
+        (&["restore", &backup], 75),
+        (&["doctor"], 1),
+    ] {
         let mut midex = Command::new(Home::binary());
         midex.env("HOME", cluster.home.path()).arg("--data-dir").arg(&directory);
         let output = midex.args(arguments).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
-        assert!(text.contains("is that of a server of a cluster, which is not running"), "{text}");
+        assert!(
+            text.contains("are in a database, and no server of that cluster runs here"),
+            "{text}"
+        );
         assert_eq!(output.status.code(), Some(code), "{text}");
     }
     assert!(!directory.join("executions.redb").exists());
@@ -148,4 +157,38 @@ fn check_takeovers(cluster: &Cluster) {
     let states: Vec<_> = states.collect();
     assert_eq!(states.len(), EXECUTIONS);
     assert!(states.iter().all(|state| state == "completed"), "{states:?}");
+}
+
+/// The error of a start at this server.
+fn refused_start(server: &HttpServer) -> Value {
+    let params =
+        json!({ "name": "workflow.start", "arguments": { "workflow_name": "three-steps" } });
+    let answer = server.stateless().exchange("tools/call", params).json();
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    answer["result"]["structuredContent"].clone()
+}
+
+#[test]
+fn no_store_is_opened_beside_a_server_whose_database_does_not_answer() {
+    let cluster = Cluster::new("unreachable");
+    let url = "postgres://midex@127.0.0.1:1/none";
+    let server = HttpServer::run(cluster.home.cluster_server("data", url));
+    assert_eq!(refused_start(&server)["error_code"], "STORE_UNAVAILABLE");
+    check_directory_without_server(&cluster, "data");
+}
+
+#[test]
+fn a_data_directory_with_executions_is_migrated_before_it_is_used_with_a_database() {
+    let cluster = Cluster::new("own_store");
+    let mut alone = Command::new(Home::binary());
+    cluster.home.add_serve_alone_flags(&mut alone, "data");
+    let mut server = HttpServer::run(alone);
+    call(&server, "workflow.start", &json!({ "workflow_name": "three-steps" }));
+    server.terminate();
+    assert!(server.wait().success());
+    let server = cluster.start("data");
+    let refused = refused_start(&server);
+    assert_eq!(refused["error_code"], "STORE_UNAVAILABLE");
+    refused["suggested_action"].as_str().unwrap().shows("midex migrate-store --from redb:");
+    assert!(!cluster.home.file("data/cluster-member").exists());
 }

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -62,6 +62,8 @@ struct LocalPeers {
     engines: Mutex<HashMap<String, Engine>>,
     /// This many of the next answers are lost.
     answers_to_lose: AtomicUsize,
+    /// Whether the servers are suspended: no call is answered, nor done.
+    are_suspended: AtomicBool,
 }
 
 impl Peers for LocalPeers {
@@ -71,6 +73,9 @@ impl Peers for LocalPeers {
         call: &'a PeerCall,
     ) -> BoxFuture<'a, Result<PeerAnswer>> {
         Box::pin(async move {
+            if self.are_suspended.load(SeqCst) {
+                std::future::pending::<()>().await;
+            }
             let engine = self.engines.lock().unwrap().get(address).cloned();
             let gone = || Error::new(Code::StoreUnavailable, "nobody is there");
             let engine = engine.ok_or_else(gone)?;
@@ -199,6 +204,9 @@ async fn any_server_takes_any_call() {
         assert_eq!(repeated.new_token, second.new_token);
         let failed = Report::Error { message: "no".to_owned(), code: None, retryable: None };
         assert_eq!(one.advance(&token(&second), failed).await.unwrap().workflow_state, "failed");
+        let events = two.telemetry(Some(&id), None, 100).await.unwrap();
+        let ids: Vec<_> = events.iter().map(|event| event.id).collect();
+        assert!(ids.len() > 5 && ids.is_sorted_by(|one, next| one < next), "{ids:?}");
         let retry = ForkRequest { is_retry: true, ..ForkRequest::new(id.clone()) };
         let (_, retried) = two.fork(retry).await.unwrap();
         assert_eq!(retried.execution_id, format!("{id}~2"));
@@ -240,6 +248,26 @@ async fn a_call_whose_answer_is_lost_is_sent_again_only_if_a_repeat_has_no_effec
     let done = there.advance(&token, report()).await.unwrap();
     assert_eq!(done.workflow_state, "completed");
     assert_eq!(pair.peers.answers_to_lose.load(SeqCst), 0);
+    pair.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_of_a_suspended_server_is_done_by_the_next_owner() {
+    let pair = Pair::start("suspended").await;
+    let id = pair.ids().remove(0);
+    let owner = pair.owner(&id);
+    let there = &pair.engines[1 - owner];
+    let begun = there.start(play::request(play::defined(ONE_STEP), id.as_str())).await.unwrap();
+    pair.peers.are_suspended.store(true, SeqCst);
+    let token = token(&begun);
+    let call = there.advance(&token, report());
+    let take_over = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        pair.stores[owner].close().await.unwrap();
+    };
+    let (done, ()) =
+        timeout(Duration::from_secs(10), async { tokio::join!(call, take_over) }).await.unwrap();
+    assert_eq!(done.unwrap().workflow_state, "completed");
     pair.stop().await;
 }
 

@@ -13,7 +13,7 @@ use midex_domain::{
     clock::{Clock as _, SteadyClock},
     error::Result,
 };
-use midex_server::app::open_store_records;
+use midex_server::app::{mark_database_directory, open_store_records};
 
 /// Moves the executions, and says how to serve them.
 ///
@@ -25,6 +25,7 @@ pub(crate) async fn migrate_store(args: MigrateStoreArgs, mut out: Output<'_>) -
     let source = open_store_records(&args.from)?;
     let report = midex_postgres::migrate_store(&args.to, &source).await?;
     let kept = source.retire(clock.now())?;
+    mark_database_directory(&args.from)?;
     let took = clock.now().since(begun_at).as_millis();
     let took_ms = u64::try_from(took).unwrap_or(u64::MAX);
     let records = &report.records;

@@ -54,6 +54,8 @@ pub const DATABASE_PASSWORDS_BYTES_MAX: u64 = 64 << 10;
 pub const OWNER_AWAITED_MAX: Duration = Duration::from_secs(5);
 /// Pause between two looks for the owner of an execution.
 pub const OWNER_LOOKED_FOR_EVERY: Duration = Duration::from_millis(200);
+/// How often it is looked whether a server that does not answer owns the execution still.
+pub const OWNER_CHECKED_EVERY: Duration = Duration::from_secs(1);
 /// How long a connection to another server may take to open.
 pub const PEER_CONNECT_MAX: Duration = Duration::from_secs(2);
 /// Connections from other servers.
@@ -68,4 +70,8 @@ pub const OTHER_SERVERS_READ_EVERY: Duration = Duration::from_secs(25);
 pub const OWNED_ID_TRIES_MAX: usize = 64;
 /// Executions of other servers that are listed at once as moved.
 pub const MOVED_ELSEWHERE_MAX: usize = 10_000;
+/// Smallest key of a row in such a database. The keys of a data directory are below it.
+pub const SHARED_KEY_MIN: u64 = 1 << 36;
+/// Telemetry ids reserved for one transition in such a database, whose keys leave no room for more.
+pub const TELEMETRY_IDS_PER_SHARED_ROW: u64 = 1 << 11;
 }

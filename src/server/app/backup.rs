@@ -10,7 +10,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{App, OwnedDirectory};
+use super::{App, OwnedDirectory, open::check_no_database};
 use crate::config::{BackupSchedule, Config};
 use midex_domain::{
     clock::{Clock, Timestamp},
@@ -69,6 +69,7 @@ pub fn restore_store(
 }
 
 fn own_directory_with_store(data_dir: &Path) -> Result<OwnedDirectory> {
+    check_no_database(data_dir)?;
     let path = data_dir.join(super::STORE_FILE);
     // Taking ownership creates the directory.
     match fs::symlink_metadata(&path) {
@@ -78,6 +79,7 @@ fn own_directory_with_store(data_dir: &Path) -> Result<OwnedDirectory> {
 }
 
 fn own_directory(data_dir: &Path) -> Result<OwnedDirectory> {
+    check_no_database(data_dir)?;
     let owned = OwnedDirectory::take_ownership(data_dir);
     owned.map_err(|error| match error.code() {
         Code::StoreBusy => error.with_action(STOP_ADVICE),

@@ -188,8 +188,10 @@ impl App {
         let store = match (store, store_opener) {
             (Some(store), _) => store,
             (None, Some(opener)) => {
+                // Before the database answers: a command must not open a store in the directory meanwhile.
+                check_no_own_store(&config.data_dir)?;
+                mark_database_directory(&config.data_dir)?;
                 let store = opener.open().await?;
-                mark_cluster_member(&config.data_dir)?;
                 // It may have copied published catalogs.
                 #[cfg(feature = "catalog")]
                 self.check_against_catalogs().await;
@@ -220,29 +222,46 @@ impl App {
     }
 }
 
-/// A file in the data directory of a server of a cluster. While that server is down, a command must not open a store in the
-/// directory, which would be empty.
-const CLUSTER_MARKER: &str = "cluster-member";
+/// A file in a data directory whose executions are in a database. While no server of the cluster runs there, a command must not
+/// open a store in the directory, which would be empty.
+const DATABASE_MARKER: &str = "cluster-member";
 
-fn mark_cluster_member(data_dir: &Path) -> Result<()> {
-    let path = data_dir.join(CLUSTER_MARKER);
-    std::fs::write(&path, "A midex server with --store uses this directory.\n")
+/// Marks a data directory whose executions are in a database: no store is opened in it from now on.
+///
+/// # Errors
+/// `FILE_UNUSABLE`.
+pub fn mark_database_directory(data_dir: &Path) -> Result<()> {
+    let path = data_dir.join(DATABASE_MARKER);
+    std::fs::create_dir_all(data_dir)
+        .and_then(|()| std::fs::write(&path, "The executions are in a database: see --store.\n"))
         .map_err(|error| Error::file_unusable(&path, describe_io_error(&error)))
 }
 
-/// Refuses to open a store in the directory of a server of a cluster.
-fn check_no_cluster_member(data_dir: &Path) -> Result<()> {
-    let path = data_dir.join(CLUSTER_MARKER);
+/// Refuses to open a store in a directory whose executions are in a database.
+pub(super) fn check_no_database(data_dir: &Path) -> Result<()> {
+    let path = data_dir.join(DATABASE_MARKER);
     if !path.exists() {
         return Ok(());
     }
     let message = format!(
-        "the data directory {} is that of a server of a cluster, which is not running",
+        "the executions of the data directory {} are in a database, and no server of that cluster runs here",
         data_dir.display()
     );
     Err(Error::new(Code::StoreUnavailable, message)
         .with_context("path", path.display().to_string())
-        .with_action("Start that server, or name another --data-dir. To use the directory without a cluster, remove the file {path}"))
+        .with_action("Start it (`midex serve --store`), or name another --data-dir. To use the directory without a database, remove the file {path}"))
+}
+
+/// Refuses to use a directory with a store of its own as that of a server of a cluster, where nobody would see its executions.
+fn check_no_own_store(data_dir: &Path) -> Result<()> {
+    let path = data_dir.join(store::FILE_NAME);
+    if !path.exists() {
+        return Ok(());
+    }
+    let message = format!("{} has executions that are not in the database", path.display());
+    Err(Error::new(Code::StoreUnavailable, message)
+        .with_context("data_dir", data_dir.display().to_string())
+        .with_action("Stop this server and run `midex migrate-store --from redb:{data_dir} --to URL`, or name another --data-dir"))
 }
 
 /// Opens the store in the data directory.
@@ -251,7 +270,7 @@ async fn open_redb_store(
     options: store::Options,
     owned: Option<OwnedDirectory>,
 ) -> Result<Arc<dyn Store>> {
-    check_no_cluster_member(&config.data_dir)?;
+    check_no_database(&config.data_dir)?;
     let options = store::Options { snapshot_every: config.snapshot_every, ..options };
     let data_dir = config.data_dir.clone();
     let open_store = move || match owned {
@@ -293,7 +312,7 @@ pub enum StoreVerification {
 /// # Errors
 /// As [`App::open`].
 pub fn verify_store(config: &Config) -> Result<StoreVerification> {
-    check_no_cluster_member(&config.data_dir)?;
+    check_no_database(&config.data_dir)?;
     let Ok(file) = std::fs::metadata(config.data_dir.join(store::FILE_NAME)) else {
         // Taking ownership creates the directory, so do it only if the directory exists.
         let is_missing = config.data_dir.is_dir()
