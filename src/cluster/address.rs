@@ -57,9 +57,13 @@ impl AdvertisedAddress {
         SocketAddr::new(ip, self.port)
     }
 
+    /// The name or IP address of its machine.
+    pub(crate) fn host(&self) -> &str {
+        self.url.host_str().unwrap_or_default().trim_matches(['[', ']'])
+    }
+
     fn ip(&self) -> Option<IpAddr> {
-        let host = self.url.host_str()?;
-        host.trim_matches(['[', ']']).parse().ok()
+        self.host().parse().ok()
     }
 
     fn is_loopback(&self) -> bool {

@@ -8,9 +8,9 @@ use std::{
 
 use rustls::{
     ClientConfig, ConfigBuilder, RootCertStore, ServerConfig,
-    client::WantsClientCert,
+    client::{WantsClientCert, WebPkiServerVerifier, danger::ServerCertVerifier as _},
     crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
     server::WebPkiClientVerifier,
 };
 
@@ -29,6 +29,36 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// The private key of this server.
     pub key: PathBuf,
+}
+
+impl TlsFiles {
+    /// Checks that other servers accept the certificate for a server at this address, now.
+    ///
+    /// # Errors
+    /// `FILE_UNUSABLE`.
+    pub fn check_certificate(&self, address: &AdvertisedAddress) -> Result<()> {
+        const ACTION: &str = "Let --cluster-cert name a certificate that is valid now, names the host of --advertise, and is signed by the authority of --cluster-ca";
+        let unusable = |error: &dyn fmt::Display| {
+            Error::file_unusable(&self.certificate, error).with_action(ACTION)
+        };
+        let (roots, chain) = (self.read_authorities()?, read_certificates(&self.certificate)?);
+        let provider = Arc::new(ring::default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|error| unusable(&error))?;
+        let host = ServerName::try_from(address.host()).map_err(|error| unusable(&error))?;
+        let verified =
+            verifier.verify_server_cert(&chain[0], &chain[1..], &host, &[], UnixTime::now());
+        verified.map(drop).map_err(|error| unusable(&error))
+    }
+
+    fn read_authorities(&self) -> Result<RootCertStore> {
+        let mut roots = RootCertStore::empty();
+        for certificate in read_certificates(&self.authority)? {
+            roots.add(certificate).map_err(|error| Error::file_unusable(&self.authority, error))?;
+        }
+        Ok(roots)
+    }
 }
 
 /// The credentials that a server presents to the other servers of its cluster, and requires of them.
@@ -97,16 +127,17 @@ impl Credentials {
 
 /// The client and the server present a certificate, and accept only one that the authority has signed.
 fn load_tls(files: &TlsFiles) -> Result<(ClientConfig, Arc<ServerConfig>)> {
-    let mut roots = RootCertStore::empty();
-    for certificate in read_certificates(&files.authority)? {
-        roots.add(certificate).map_err(|error| Error::file_unusable(&files.authority, error))?;
-    }
+    let roots = files.read_authorities()?;
     let chain = read_certificates(&files.certificate)?;
     let key = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|error| Error::file_unusable(&files.key, error))?;
     let client = trust(roots.clone())?
         .with_client_auth_cert(chain.clone(), key.clone_key())
-        .map_err(|error| Error::file_unusable(&files.key, error))?;
+        .map_err(|error| {
+            Error::file_unusable(&files.key, error).with_action(
+                "Let --cluster-key name the private key of the certificate of --cluster-cert",
+            )
+        })?;
     let provider = Arc::new(ring::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()

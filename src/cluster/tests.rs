@@ -111,3 +111,18 @@ fn unusable_files_are_named() {
         Code::UsageInvalid
     );
 }
+
+#[test]
+fn a_certificate_is_refused_that_the_other_servers_would_refuse() {
+    let authority = Authority::new();
+    let address = |text: &str| AdvertisedAddress::parse(text).expect("an address");
+    let files = sign(&authority);
+    files.check_certificate(&address("https://127.0.0.1:7")).expect("it is good");
+    let elsewhere = files.check_certificate(&address("https://127.0.0.2:7"));
+    let other = TlsFiles { authority: Authority::new().file(), ..files.clone() };
+    let other = other.check_certificate(&address("https://127.0.0.1:7"));
+    for error in [elsewhere, other].map(|refused| refused.expect_err("a refusal")) {
+        assert_eq!(error.code(), Code::FileUnusable);
+        assert!(error.message().contains(&files.certificate.display().to_string()), "{error}");
+    }
+}

@@ -35,6 +35,7 @@ impl LeaseKeeper {
     ) -> Result<Self> {
         let begin = now();
         let options = leases.options();
+        leases.check_address(&client).await?;
         leases.renew(&client).await?;
         leases.remove_old_servers(&client).await?;
         let mut keeper = Self { client: Some(client), connector, leases, renewed_at: begin };

@@ -19,7 +19,10 @@ use crate::{
     shard::{SHARD_COUNT, Shard},
     value::{from_int8, to_int8},
 };
-use midex_domain::{error::Result, limits};
+use midex_domain::{
+    error::{Code, Error, Result},
+    limits,
+};
 use midex_engine::store::{AttemptStage, BusyExecutions};
 
 /// How long shards are owned without a renewal, and how often they are renewed.
@@ -213,6 +216,32 @@ impl Leases {
             self.changes.send_replace(());
         }
         Ok(())
+    }
+
+    /// When the lease of another server with this address ends, in milliseconds of the database's clock; `None` if there is none.
+    async fn find_same_address(&self, client: &Client) -> Result<Option<i64>> {
+        let find = "SELECT max((extract(epoch FROM expires_at) * 1000)::int8) FROM servers \
+                    WHERE address = $1 AND name <> $2 AND expires_at > now()";
+        let parameters = [(&self.address as _, Type::TEXT), (&self.owner as _, Type::TEXT)];
+        let row = client.query_typed_one(find, &parameters).await.map_err(database_error)?;
+        Ok(row.get(0))
+    }
+
+    /// Refuses the address of another server. One that renews its lease is at work; another one was killed, and is not waited for.
+    ///
+    /// # Errors
+    /// `ADDRESS_UNUSABLE`; those of the database.
+    pub(crate) async fn check_address(&self, client: &Client) -> Result<()> {
+        let Some(before) = self.find_same_address(client).await? else {
+            return Ok(());
+        };
+        tokio::time::sleep(self.options.renew_every + self.options.look_every()).await;
+        if self.find_same_address(client).await?.is_none_or(|ends| ends <= before) {
+            return Ok(());
+        }
+        let message = format!("another server of the cluster is at {}", self.address);
+        Err(Error::new(Code::AddressUnusable, message)
+            .with_action("Give each server an address of its own with --advertise"))
     }
 
     /// Removes the entries of servers that were killed a day ago or before.

@@ -14,8 +14,8 @@ use midex_domain::{
 };
 use midex_engine::store::{ClusterStatus, ServerStatus};
 
-/// Reads the servers, their shards and the newest definitions, and compares the clocks. This server uses the version
-/// `used_definitions`.
+/// Reads the servers, their shards and the newest definitions, and compares the clocks. Of servers that ended, it leaves those out
+/// that another one at the same address has followed. This server uses the version `used_definitions`.
 ///
 /// # Errors
 /// Those of the database.
@@ -27,7 +27,9 @@ pub(crate) async fn read_status(
 ) -> Result<ClusterStatus> {
     let statement = "SELECT name, address, (extract(epoch FROM expires_at - now()) * 1000)::int8, \
                      (SELECT count(*) FROM shards WHERE owner = name AND expires_at > now()) \
-                     FROM servers ORDER BY address, expires_at";
+                     FROM servers WHERE expires_at > now() OR NOT EXISTS (SELECT FROM servers AS later \
+                     WHERE later.address = servers.address AND later.expires_at > servers.expires_at) \
+                     ORDER BY address, expires_at";
     let rows = client.query_typed(statement, &[]).await.map_err(database_error)?;
     let servers = rows.iter().map(|row| ServerStatus {
         is_this: row.get::<_, &str>(0) == leases.owner,

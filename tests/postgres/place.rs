@@ -1,8 +1,19 @@
 //! A schema of the database for each test.
 
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, Ordering},
+    },
+    time::Duration,
+};
 
-use midex_domain::clock::{SystemClock, SystemIds};
+use midex_domain::{
+    clock::{SystemClock, SystemIds},
+    error::Result,
+};
 use midex_postgres::{LeaseOptions, PostgresOptions, PostgresStore};
 use tokio_postgres::{Client, NoTls};
 
@@ -80,7 +91,9 @@ impl Place {
 
     /// A server that shares the shards with those that are open.
     pub(crate) async fn open_beside(&self) -> PostgresStore {
-        self.open_at("http://127.0.0.1:1").await
+        static LAST_PORT: AtomicU16 = AtomicU16::new(0);
+        let port = LAST_PORT.fetch_add(1, Ordering::Relaxed) + 1;
+        self.open_at(&format!("http://127.0.0.1:{port}")).await
     }
 
     /// A server with this address, which shares the shards with those that are open.
@@ -94,6 +107,15 @@ impl Place {
 
     /// The same with these leases.
     pub(crate) async fn open_with(&self, address: &str, leases: LeaseOptions) -> PostgresStore {
+        self.try_open(address, leases).await.unwrap()
+    }
+
+    /// The same, unless it is refused.
+    pub(crate) async fn try_open(
+        &self,
+        address: &str,
+        leases: LeaseOptions,
+    ) -> Result<PostgresStore> {
         self.connect().await;
         let mut url = Self::url();
         if let Some(proxy) = self.proxy {
@@ -109,6 +131,6 @@ impl Place {
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds),
         };
-        PostgresStore::open(options).await.unwrap()
+        PostgresStore::open(options).await
     }
 }

@@ -24,7 +24,7 @@ use midex_engine::{
     activity::{Activities, Context, function},
     store::Store,
 };
-use midex_postgres::PostgresStore;
+use midex_postgres::{LeaseOptions, PostgresStore};
 use midex_test::play::{self, id, token};
 use serde_json::json;
 use tokio::{sync::watch, time::timeout};
@@ -393,6 +393,28 @@ async fn servers_share_the_shards_evenly_and_take_over_those_of_one_that_stops()
     let owners = owners.unwrap();
     assert_eq!(owners.get::<_, i64>(0), 2);
     assert!(owners.get::<_, i64>(1) >= 3, "every hand-over begins an epoch");
+}
+
+#[tokio::test]
+async fn an_address_belongs_to_one_server() {
+    let place = Place::new("addresses");
+    let leases = LeaseOptions::new(Duration::from_secs(1));
+    let first = place.open_with("http://one", leases).await;
+    let refused = place.try_open("http://one", leases).await.unwrap_err();
+    assert_eq!(refused.code(), Code::AddressUnusable);
+    // One that was killed is followed by another one at the same address.
+    let insert = "INSERT INTO servers (name, address, expires_at) VALUES \
+                  ('killed', 'http://two', now() + interval '400 milliseconds'), \
+                  ('killed earlier', 'http://one', now() - interval '1 hour'), \
+                  ('down', 'http://three', now() - interval '1 hour')";
+    place.connect().await.batch_execute(insert).await.unwrap();
+    let second = place.open_with("http://two", leases).await;
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let status = second.cluster_status().await.unwrap().unwrap();
+    let addresses: Vec<_> = status.servers.iter().map(|server| server.address.as_str()).collect();
+    assert_eq!(addresses, ["http://one", "http://three", "http://two"]);
+    first.close().await.unwrap();
+    second.close().await.unwrap();
 }
 
 const TWO_STEPS: &str = "steps:

@@ -42,6 +42,9 @@ impl ClusterArgs {
         let advertised = AdvertisedAddress::parse(advertised)?;
         let credentials = Credentials::load(token_file, tls.as_ref())?;
         credentials.check_address(&advertised)?;
+        if let Some(files) = &tls {
+            files.check_certificate(&advertised)?;
+        }
         let listen = self.cluster_listen.unwrap_or_else(|| advertised.listen_address());
         let directory = options.config.data_dir.join("published");
         if let Some(catalogs) = &mut options.config.catalogs {
