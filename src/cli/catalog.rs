@@ -148,12 +148,20 @@ async fn add_catalog(args: AddArgs, link: &mut ServerLink<'_>, out: &mut Output<
         arguments["enabled"] = json!(false);
     }
     let answer = link.call("catalog.import_openapi", arguments).await;
-    let Some(answer) = args.document.check_document_reply(answer, out)? else {
+    let Some(mut answer) = args.document.check_document_reply(answer, out)? else {
         return Ok(EXIT_FINDINGS);
     };
-    for host_port in args.allow {
+    for host_port in &args.allow {
         let arguments = json!({ "catalog_id": answer["catalog_id"], "host_port": host_port });
         link.call("catalog.allow", arguments).await?;
+    }
+    if let Some(warnings) = answer["warnings"].as_array_mut() {
+        // The document was checked before these addresses were allowed.
+        warnings.retain(|warning| {
+            let message = text_field(warning, "message");
+            warning["rule"] != "address_refused"
+                || !args.allow.iter().any(|host_port| message.contains(host_port))
+        });
     }
     print_warnings(&answer, out);
     out.print(|| answer.clone(), || import_summary(&answer))?;

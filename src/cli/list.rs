@@ -202,7 +202,7 @@ fn more_rows_note(args: &ListArgs, limit: usize, hidden_count: usize, flags: &st
         })
         .collect();
     let (count, next_limit) = if hidden_count >= limits::LISTED_MORE_MAX {
-        (format!("{} or more", limits::LISTED_MORE_MAX), limit.saturating_mul(10))
+        (format!("at least {}", limits::LISTED_MORE_MAX), limit.saturating_mul(10))
     } else {
         (hidden_count.to_string(), limit + hidden_count)
     };
@@ -220,7 +220,9 @@ fn unknown_workflow_note(name: &str, config: &Config) -> Option<String> {
         return None;
     }
     let nearest = format_nearest_hint(name, registry.workflows().map(|entry| entry.name.as_str()));
-    let message = format!("no executions of `{name}` here, and no workflow of that name{nearest}");
+    let message = format!(
+        "no such executions of `{name}` here, and this project has no workflow of that name{nearest}"
+    );
     Some(replace_hidden_chars(&message))
 }
 

@@ -13,13 +13,14 @@ use super::{
     EXIT_OK, Output,
     cluster::publish_files,
     config::read_project_directories,
-    takes_color,
+    print_warning, takes_color,
     validate::{ValidateArgs, format_count, validate},
 };
 use midex_catalog::{CatalogSet, Catalogs, call::SecretSources};
 use midex_domain::{
     check::{OperationsSnapshot, ServerCapabilities},
     error::{Code, Error, Result},
+    finding::Rule,
 };
 use midex_registry::{
     DefinitionKind, DefinitionPlaces, FileReport, Registry, Source, validate_paths,
@@ -61,6 +62,10 @@ pub(super) async fn publish(args: PublishArgs, config: &Config, mut out: Output<
     let registry = Registry::load_with_abilities(&sources, &abilities);
     let reports = validate_paths(&[], &registry)?;
     if reports.iter().any(FileReport::is_broken) {
+        let mut findings = reports.iter().flat_map(|report| &report.findings);
+        if findings.any(|finding| finding.rule == Rule::UnknownCatalog) {
+            print_warning("a catalog is published only if it is named: --catalog NAME");
+        }
         return validate(&ValidateArgs::default(), &registry, takes_color(), out);
     }
     add_definitions(&mut files, &registry, &reports)?;

@@ -190,19 +190,17 @@ pub(super) async fn stats(args: StatsArgs, config: &Config, mut out: Output<'_>)
 
 fn figures_text(figures: &StoreStats, age: Option<HumanDuration>) -> String {
     let mut text = String::new();
-    let file_bytes = format_bytes(figures.sizes.file_bytes);
-    let _ = writeln!(
-        text,
-        "{}, {file_bytes} on disk",
-        format_number(figures.executions, "execution", "executions")
-    );
-    let _ = writeln!(
-        text,
-        "{} started in the last {} days: about {} a day\n",
-        figures.started_lately,
-        limits::GROWTH_DAYS,
-        format_bytes(figures.growth_bytes_a_day)
-    );
+    let executions = format_number(figures.executions, "execution", "executions");
+    let lately =
+        format!("{} started in the last {} days", figures.started_lately, limits::GROWTH_DAYS);
+    let _ = match figures.sizes.file_bytes {
+        // A database knows the sizes of its own tables.
+        0 => writeln!(text, "{executions}\n{lately}\n"),
+        bytes => {
+            let (bytes, growth) = (format_bytes(bytes), format_bytes(figures.growth_bytes_a_day));
+            writeln!(text, "{executions}, {bytes} on disk\n{lately}: about {growth} a day\n")
+        }
+    };
     let name_width = column_width(figures.workflows.iter().map(|one| one.workflow_name.as_str()));
     for workflow in &figures.workflows {
         let states = workflow.states.iter().map(|(state, count)| format!("{count} {state}"));

@@ -36,6 +36,9 @@ fn error_details(error: &Error, back: &str) -> Markup {
                 }
             }
         }
+        @if let Some(owner) = error.context("owner").and_then(serde_json::Value::as_str) {
+            p { "Use the dashboard of the server at " code { (line(owner)) } ", or the commands on its machine." }
+        }
         p.note { "Code " code { (error.code().as_str()) } }
         p { a.button href=(back) { "Back" } }
     }

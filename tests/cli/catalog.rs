@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Place, Ran, Running, Words};
 use midex_test::{
-    Client as _, Fields, Server,
+    Client as _, Fields, Server, Shows as _,
     service::{self, Reply, Seen, Service},
 };
 
@@ -131,6 +131,16 @@ impl Shop {
         let path = self.place.dir.path().join("midex/catalogs/pantry/catalog.toml");
         fs::read_to_string(path).unwrap()
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_is_allowed_with_the_document_is_not_warned_of() {
+    let shop = Shop::new().await;
+    let add = ["catalog", "add", "pantry.yaml", "--title", "Pantry", "--overwrite"];
+    shop.ends(0, &add).says("calls are refused");
+    let allowed = [&add[..], &["--allow", &shop.service.host]].concat();
+    shop.ends(0, &allowed[..]).err.lacks("calls are refused");
+    shop.ends(0, "call 'pantry jars:list'");
 }
 
 #[tokio::test(flavor = "multi_thread")]

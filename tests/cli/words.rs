@@ -74,7 +74,7 @@ fn plain_words_are_said_of_wrong_arguments() {
     refused.says("breaks its schema in 1 place (");
     let none = place.done("list executions --workflow bug-fx");
     none.shows(
-        "no executions of `bug-fx` here, and no workflow of that name; did you mean `bug-fix`",
+        "no such executions of `bug-fx` here, and this project has no workflow of that name; did you mean `bug-fix`",
     );
 }
 

@@ -122,7 +122,12 @@ impl AddressPolicy {
             .with_context("catalog_id", catalog.as_str());
         let Some(host) = allowable_host else { return error };
         let command = format!("`midex catalog allow {catalog} {host}`");
-        error.with_context("host", host).with_message(format!("{message}; {command} allows it"))
+        let error = error.with_context("host", host);
+        // A document that is imported from a URL has no catalog yet.
+        if catalog.is_empty() {
+            return error;
+        }
+        error.with_message(format!("{message}; {command} allows it"))
     }
 }
 

@@ -76,7 +76,7 @@ fn status_text(status: &ClusterStatus) -> String {
             "\nversion {newest} of the definitions is published; this server uses version {used}"
         ),
     };
-    format!("{}{definitions}\n\n{table}{problem}", describe_cluster(status))
+    format!("{}{definitions}\n\n{table}{problem}\n", describe_cluster(status))
 }
 
 fn describe_lease(server: &ServerStatus) -> String {
