@@ -80,8 +80,8 @@ pub(super) fn describe_wait(wait: &WaitView, now: Timestamp, is_served: bool) ->
             let ask = optional_text_line(wait.gate.as_ref().map(|gate| gate.ask.as_str()));
             let expiry = match time_left {
                 _ if due.is_empty() => String::new(),
-                Some(left) => format!(" ({left} left)"),
-                None => " (expired)".to_owned(),
+                Some(left) if !is_past_time(&due, now) => format!(" ({left} left)"),
+                _ => " (expired)".to_owned(),
             };
             format!("{step} waits for an approval{expiry}: {ask}")
         }

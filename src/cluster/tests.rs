@@ -119,7 +119,8 @@ fn a_certificate_is_refused_that_the_other_servers_would_refuse() {
     let files = sign(&authority);
     files.check_certificate(&address("https://127.0.0.1:7")).expect("it is good");
     let elsewhere = files.check_certificate(&address("https://127.0.0.2:7"));
-    let other = TlsFiles { authority: Authority::new().file(), ..files.clone() };
+    let stranger = Authority::new();
+    let other = TlsFiles { authority: stranger.file(), ..files.clone() };
     let other = other.check_certificate(&address("https://127.0.0.1:7"));
     for error in [elsewhere, other].map(|refused| refused.expect_err("a refusal")) {
         assert_eq!(error.code(), Code::FileUnusable);

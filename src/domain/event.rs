@@ -17,6 +17,7 @@ use super::{
     document::{Digest, JsonText},
     id::{AgentName, ExecutionId, StepId},
     label::Labels,
+    limits,
     state::State,
     token::TokenGrant,
 };
@@ -28,6 +29,21 @@ use crate::clock::Timestamp;
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Sequence(pub u64);
+
+impl Sequence {
+    /// The keys of rows in a database that several servers share are above this one, those of a data directory below.
+    const SHARED_MIN: Self = Self(1 << 36);
+
+    /// The id of the first telemetry event of the row or refusal with this key. Those of its other events follow.
+    pub fn first_telemetry_id(self) -> u64 {
+        let ids_per_row = if self < Self::SHARED_MIN {
+            limits::TELEMETRY_IDS_PER_ROW
+        } else {
+            limits::TELEMETRY_IDS_PER_SHARED_ROW
+        };
+        self.0.saturating_mul(ids_per_row)
+    }
+}
 
 /// A journal row: one transition of one execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -534,12 +534,7 @@ impl Engine {
 }
 
 fn build_telemetry_events((position, entry): &PlacedEntry) -> Vec<TelemetryEvent> {
-    let ids_per_row = if position.0 < limits::SHARED_KEY_MIN {
-        limits::TELEMETRY_IDS_PER_ROW
-    } else {
-        limits::TELEMETRY_IDS_PER_SHARED_ROW
-    };
-    let first_id = position.0.saturating_mul(ids_per_row);
+    let first_id = position.first_telemetry_id();
     match entry {
         TelemetryEntry::Transition(row) => telemetry::build_row_telemetry(row)
             .into_iter()

@@ -7,6 +7,7 @@ mod bundle;
 mod catalog;
 #[cfg(feature = "catalog")]
 mod command;
+mod database_directory;
 mod errors;
 mod execution;
 mod exposed;
@@ -42,10 +43,11 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     author::{DefinitionSubject, ExecutionPlan, ResolvedInputs},
     backup::{compact_store, open_store_records, restore_store},
+    database_directory::mark_database_directory,
     exposed::{SessionAdvance, format_pace_token},
     flows::Flow,
     list::{ListRequest, parse_workflow},
-    open::{StoreVerification, mark_database_directory, verify_store},
+    open::{StoreVerification, verify_store},
     options::{Environment, Options, StoreOpener},
     orchestrator::ThreadPrompt,
     question::UserQuestion,

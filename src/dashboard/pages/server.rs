@@ -65,7 +65,9 @@ fn workflow_table(stats: &Value) -> Markup {
                         tr {
                             td { (workflow_link(workflow["workflow_name"].as_str().unwrap_or_default())) }
                             td {
-                                @for (state, count) in workflow["states"].as_object().into_iter().flatten() { (count) " " (line(state)) " " }
+                                @for (at, (state, count)) in workflow["states"].as_object().into_iter().flatten().enumerate() {
+                                    @if at > 0 { ", " } (count) " " (line(state))
+                                }
                             }
                             td { @if let Some(took) = workflow["p50_ms"].as_u64() { (duration(took)) } }
                             td { @if let Some(took) = workflow["p95_ms"].as_u64() { (duration(took)) } }

@@ -70,8 +70,6 @@ pub const OTHER_SERVERS_READ_EVERY: Duration = Duration::from_secs(25);
 pub const OWNED_ID_TRIES_MAX: usize = 64;
 /// Executions of other servers that are listed at once as moved.
 pub const MOVED_ELSEWHERE_MAX: usize = 10_000;
-/// Smallest key of a row in such a database. The keys of a data directory are below it.
-pub const SHARED_KEY_MIN: u64 = 1 << 36;
-/// Telemetry ids reserved for one transition in such a database, whose keys leave no room for more.
+/// Telemetry ids reserved for one transition in a database, whose keys leave no room for more.
 pub const TELEMETRY_IDS_PER_SHARED_ROW: u64 = 1 << 11;
 }

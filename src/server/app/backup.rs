@@ -10,7 +10,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{App, OwnedDirectory, open::check_no_database};
+use super::{App, OwnedDirectory, database_directory::check_no_database};
 use crate::config::{BackupSchedule, Config};
 use midex_domain::{
     clock::{Clock, Timestamp},

@@ -5,14 +5,18 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-use super::{App, SharedState, backup, flows::add_flow_activities};
+use super::{
+    App, SharedState, backup,
+    database_directory::{check_no_database, check_no_own_store, mark_database_directory},
+    flows::add_flow_activities,
+};
 use crate::{
     app::{Options, OwnedDirectory},
     config::Config,
 };
 use midex_domain::{
     clock::Timestamp,
-    error::{Code, Error, Result, describe_io_error},
+    error::{Error, Result},
     limits,
     operation::NoOperations,
 };
@@ -220,48 +224,6 @@ impl App {
         };
         Engine::new(options).await
     }
-}
-
-/// A file in a data directory whose executions are in a database. While no server of the cluster runs there, a command must not
-/// open a store in the directory, which would be empty.
-const DATABASE_MARKER: &str = "cluster-member";
-
-/// Marks a data directory whose executions are in a database: no store is opened in it from now on.
-///
-/// # Errors
-/// `FILE_UNUSABLE`.
-pub fn mark_database_directory(data_dir: &Path) -> Result<()> {
-    let path = data_dir.join(DATABASE_MARKER);
-    std::fs::create_dir_all(data_dir)
-        .and_then(|()| std::fs::write(&path, "The executions are in a database: see --store.\n"))
-        .map_err(|error| Error::file_unusable(&path, describe_io_error(&error)))
-}
-
-/// Refuses to open a store in a directory whose executions are in a database.
-pub(super) fn check_no_database(data_dir: &Path) -> Result<()> {
-    let path = data_dir.join(DATABASE_MARKER);
-    if !path.exists() {
-        return Ok(());
-    }
-    let message = format!(
-        "the executions of the data directory {} are in a database, and no server of that cluster runs here",
-        data_dir.display()
-    );
-    Err(Error::new(Code::StoreUnavailable, message)
-        .with_context("path", path.display().to_string())
-        .with_action("Start it (`midex serve --store`), or name another --data-dir. To use the directory without a database, remove the file {path}"))
-}
-
-/// Refuses to use a directory with a store of its own as that of a server of a cluster, where nobody would see its executions.
-fn check_no_own_store(data_dir: &Path) -> Result<()> {
-    let path = data_dir.join(store::FILE_NAME);
-    if !path.exists() {
-        return Ok(());
-    }
-    let message = format!("{} has executions that are not in the database", path.display());
-    Err(Error::new(Code::StoreUnavailable, message)
-        .with_context("data_dir", data_dir.display().to_string())
-        .with_action("Stop this server and run `midex migrate-store --from redb:{data_dir} --to URL`, or name another --data-dir"))
 }
 
 /// Opens the store in the data directory.
