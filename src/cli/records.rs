@@ -194,7 +194,7 @@ fn figures_text(figures: &StoreStats, age: Option<HumanDuration>) -> String {
     let lately =
         format!("{} started in the last {} days", figures.started_lately, limits::GROWTH_DAYS);
     let _ = match figures.sizes.file_bytes {
-        // A database knows the sizes of its own tables.
+        // midex does not read the sizes of the tables of a database.
         0 => writeln!(text, "{executions}\n{lately}\n"),
         bytes => {
             let (bytes, growth) = (format_bytes(bytes), format_bytes(figures.growth_bytes_a_day));

@@ -152,7 +152,7 @@ async fn wait_for_next_deadline(shared: &Shared) {
 
 async fn send_tick(shared: &Shared, id: ExecutionId) {
     if shared.store.is_leaving(&id) {
-        // Another server is about to own the execution, and does what is due.
+        // The next owner of the execution processes this deadline.
         return shared.deadlines.retry_later(&id, shared.clock.now());
     }
     match shared.send(&id, MessageOrigin::External, Command::Tick).await {

@@ -36,7 +36,7 @@ pub struct ForkSource<'a> {
     pub rows: &'a [Row],
     /// Its state after these rows, if the caller has it. Saves replaying them.
     pub latest: Option<&'a Execution>,
-    /// The state that it has now. What it has taken back since is done again.
+    /// Its present state. Steps whose effects were undone after the forked revision are done again.
     pub current: &'a Execution,
 }
 

@@ -35,7 +35,7 @@ pub(super) fn check_no_database(data_dir: &Path) -> Result<()> {
         .with_action("Start it (`midex serve --store`), or name another --data-dir. To use the directory without a database, remove the file {path}"))
 }
 
-/// Refuses to use a directory with a store of its own as that of a server of a cluster, where nobody would see its executions.
+/// Refuses a data directory that contains executions as that of a server of a cluster, which would hide them.
 pub(super) fn check_no_own_store(data_dir: &Path) -> Result<()> {
     let path = data_dir.join(store::FILE_NAME);
     if !path.exists() {
