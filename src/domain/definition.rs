@@ -258,7 +258,7 @@ impl Definition {
                 workflow: CompiledWorkflow::compile(&self.workflow),
                 activities: collect_activities(self),
                 branch_positions: find_branch_positions(&self.workflow),
-                has_children: self.acting_steps().any(starts_child_workflow),
+                has_children: self.workflow.acting_steps().any(starts_child_workflow),
                 successors: OnceLock::new(),
             }
         })
@@ -350,16 +350,6 @@ impl Definition {
         Some((step.bodies.get(&body)?, compiled.bodies.get(&body)?))
     }
 
-    /// Every step that may act: the steps (of a `foreach` its body), all hooks and all compensations.
-    pub fn acting_steps(&self) -> impl Iterator<Item = &Step> {
-        self.workflow.acting_steps()
-    }
-
-    /// All hooks and compensations: of the steps, of the bodies of `foreach` steps and of the workflow.
-    pub fn hook_and_compensation_steps(&self) -> impl Iterator<Item = &Step> {
-        self.workflow.hook_and_compensation_steps()
-    }
-
     /// The positions of its `branch` steps, in authoring order.
     pub(crate) fn branch_positions(&self) -> &[usize] {
         &self.compiled_parts().branch_positions
@@ -384,18 +374,13 @@ impl Definition {
 
     /// The names of the workflows that the definition starts as children.
     pub fn child_workflow_names(&self) -> BTreeSet<&str> {
-        let names = self.acting_steps().flat_map(|step| match &step.kind {
+        let names = self.workflow.acting_steps().flat_map(|step| match &step.kind {
             StepKind::Workflow { name, .. } => {
                 step.kind.child_choices().unwrap_or(std::slice::from_ref(name))
             }
             _ => &[],
         });
         names.map(String::as_str).filter(|name| *name != ANY_WORKFLOW).collect()
-    }
-
-    /// The steps that call an operation, each with the names of its catalog and operation.
-    pub fn operation_calls(&self) -> impl Iterator<Item = (&Step, &str, &str)> {
-        self.workflow.operation_calls()
     }
 
     /// The compiled expressions of the workflow itself.
@@ -457,7 +442,7 @@ fn starts_child_workflow(step: &Step) -> bool {
 }
 
 fn collect_activities(definition: &Definition) -> BTreeSet<String> {
-    let names = definition.acting_steps().filter_map(|step| match &step.kind {
+    let names = definition.workflow.acting_steps().filter_map(|step| match &step.kind {
         StepKind::Activity { name, .. } => Some(name.clone()),
         _ => None,
     });

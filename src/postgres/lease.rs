@@ -330,18 +330,18 @@ impl Leases {
         let (freed, leaving): (Vec<_>, Vec<_>) = shards
             .into_iter()
             .partition(|shard| held.leaving.contains(shard) && !stages.contains_key(shard));
+        held.epochs.retain(|shard, _| !freed.contains(shard));
+        // Also differs where shards are freed: they were in the last choice.
         let leaving = leaving.into_iter().collect();
         if held.leaving != leaving {
             held.leaving = leaving;
             self.changes.send_replace(());
         }
-        held.epochs.retain(|shard, _| !freed.contains(shard));
         freed
     }
 
     /// Gives shards back that this server does not use any more.
     async fn give_back(&self, client: &Client, shards: &[Shard]) -> Result<()> {
-        self.changes.send_replace(());
         let numbers: Vec<_> = shards.iter().map(|shard| shard.number()).collect();
         let freed = client.execute(FREE_SHARDS, &[&self.owner, &numbers]).await;
         freed.map(drop).map_err(database_error)

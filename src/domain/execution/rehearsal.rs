@@ -122,10 +122,11 @@ struct DryRunner<'a> {
 
 /// The names in memory that hooks write.
 fn collect_memory_names_set_by_hooks(definition: &Definition) -> BTreeSet<&str> {
-    let sets = definition.hook_and_compensation_steps().filter_map(|step| match &step.kind {
-        StepKind::Set { entries } => Some(entries.keys()),
-        _ => None,
-    });
+    let sets =
+        definition.workflow.hook_and_compensation_steps().filter_map(|step| match &step.kind {
+            StepKind::Set { entries } => Some(entries.keys()),
+            _ => None,
+        });
     sets.flatten().map(String::as_str).collect()
 }
 

@@ -2,10 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 
-use midex_domain::{
-    error::Result, label::Labels, limits, truncate::json_length, view::ExecutionPage,
-};
+use super::workflow_list::fit_in_answer;
+use midex_domain::{error::Result, label::Labels, limits, view::ExecutionPage};
 use midex_server::app::{App, ListRequest};
 
 #[derive(Deserialize, JsonSchema)]
@@ -56,11 +56,11 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionPage
     };
     loop {
         let page = app.list(request.clone()).await?;
-        let count = page.executions.len();
-        if count < 2 || json_length(&page) <= limits::ANSWER_BYTES_MAX {
+        let fitting = fit_in_answer(&page.executions, |row| json!(row)).len();
+        if fitting == page.executions.len() {
             return Ok(page);
         }
         // Labels may be long: a shorter page leads to the others too.
-        request.limit = Some(count / 2);
+        request.limit = Some(fitting);
     }
 }

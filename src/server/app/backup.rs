@@ -69,12 +69,15 @@ pub fn restore_store(
 }
 
 fn own_directory_with_store(data_dir: &Path) -> Result<OwnedDirectory> {
-    check_no_database(data_dir)?;
     let path = data_dir.join(super::STORE_FILE);
     // Taking ownership creates the directory.
     match fs::symlink_metadata(&path) {
         Ok(_) => own_directory(data_dir),
-        Err(error) => Err(unusable_file_error(&path, &error)),
+        Err(error) => {
+            // After a migration the store is in a database.
+            check_no_database(data_dir)?;
+            Err(unusable_file_error(&path, &error))
+        }
     }
 }
 

@@ -283,7 +283,7 @@ fn find_broken_steps_in(
     id: &str,
     removed: &[String],
 ) -> Vec<BrokenStep> {
-    let broken = definition.operation_calls().filter_map(|(step, catalog, operation)| {
+    let broken = definition.workflow.operation_calls().filter_map(|(step, catalog, operation)| {
         let OperationMatch::Operation(operation_match) = set.resolve_operation(catalog, operation)
         else {
             return None;

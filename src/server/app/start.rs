@@ -78,7 +78,8 @@ impl App {
         self.definitions.check_requirements(definition)?;
         self.check_trust(definition).await?;
         #[cfg(feature = "catalog")]
-        if self.shared.catalogs.is_some() && definition.operation_calls().next().is_some() {
+        if self.shared.catalogs.is_some() && definition.workflow.operation_calls().next().is_some()
+        {
             // Load the user's latest catalog changes before the start.
             self.catalog_set().await?;
         }

@@ -117,7 +117,7 @@ fn describe_effects(
         }
         _ => None,
     };
-    let mut effects: BTreeSet<_> = definition.acting_steps().filter_map(effect).collect();
+    let mut effects: BTreeSet<_> = definition.workflow.acting_steps().filter_map(effect).collect();
     let mut workflow = serde_json::to_value(&definition.workflow).unwrap_or_default();
     // The raw text repeats the steps, and may mention secrets in comments.
     if let Some(fields) = workflow.as_object_mut() {

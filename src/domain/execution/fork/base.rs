@@ -89,10 +89,14 @@ impl ForkBase {
     /// Steps whose effect was taken back, be it after the revision that is forked, are done again, and so is everything that was
     /// built on it.
     fn reopen_compensated_steps(&mut self, current: &Execution) {
-        let steps = self.latest.steps.iter().filter(|step| {
-            let now = current.find_step(&step.id).map(|(_, now)| now);
-            let number = step.latest_visit().map(|visit| visit.number);
-            [Some(&***step), now].into_iter().flatten().any(|state| state.was_compensated(number))
+        let is_latest = |step: &StepId, number: u32| {
+            let visit = self.latest.find_step(step).and_then(|(_, step)| step.latest_visit());
+            visit.is_some_and(|visit| visit.number == number)
+        };
+        // Few steps have such visits, and only these are looked up: there may be many steps.
+        let steps = current.steps.iter().filter(|step| {
+            let mut undoing = step.hook_visits.iter().filter(|visit| visit.undid_effect());
+            undoing.any(|visit| is_latest(&step.id, visit.number))
         });
         let steps: Vec<_> = steps.map(|step| step.id.clone()).collect();
         for step in steps {
@@ -150,14 +154,12 @@ impl ForkBase {
             if state.is_some_and(|(_, state)| state.status == StepStatus::Failed) {
                 let kind = definition.step(&step).map(|step| &step.kind);
                 let is_foreach = matches!(kind, Some(StepKind::Foreach { .. }));
-                self.reopen(
-                    &step,
-                    if is_foreach {
-                        "it failed; all its items are done again"
-                    } else {
-                        "it failed"
-                    },
-                );
+                let why = if is_foreach {
+                    "it failed; all its items are done again"
+                } else {
+                    "it failed"
+                };
+                self.reopen(&step, why);
             }
         }
     }
@@ -286,13 +288,6 @@ impl Visit {
         self.body == BodyKind::Compensation
             && self.input.is_some()
             && self.closed.as_ref().is_some_and(|closed| closed.output.is_some())
-    }
-}
-
-impl StepState {
-    /// Whether the effect of the visit with this number, or of an item of it, was taken back.
-    fn was_compensated(&self, number: Option<u32>) -> bool {
-        self.hook_visits.iter().any(|visit| visit.undid_effect() && Some(visit.number) == number)
     }
 }
 
